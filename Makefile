@@ -1,0 +1,44 @@
+# Every target sets up what it needs in .venv; a machine with Python 3.11+ and pip is enough.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+BENCH  := $(VENV)/.ready-bench
+
+.PHONY: help demo test lint types unit bench clean
+.DEFAULT_GOAL := help
+
+help:  ## List the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+demo: $(READY)  ## Train on the embedded data set and show the result
+	$(BIN)/gbgnn fit --out runs/demo --force
+
+test: lint types unit  ## Every check: lint, types, tests, doctests, examples, coverage
+
+lint: $(READY)  ## Style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)  ## Static types
+	$(BIN)/mypy
+
+# One torch thread per worker: two workers with two threads each would fight over the cores.
+unit: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --cov --cov-report=term-missing:skip-covered
+
+bench: $(BENCH)  ## Every benchmark, results into benchmarks/results
+	$(BIN)/python benchmarks/run_all.py
+
+clean:  ## Remove everything that make built
+	rm -rf $(VENV) runs dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+$(BENCH): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	touch $@

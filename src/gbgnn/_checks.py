@@ -1,0 +1,51 @@
+"""Range checks for settings, all with one sentence: what it is, what it must be, what came."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+from gbgnn.errors import ParameterError, suggest
+
+
+def check_number(
+    owner: str,
+    name: str,
+    value: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> None:
+    """Raise unless ``value`` is a real number between ``low`` and ``high``."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    below = number and (value <= low if open_low else value < low)
+    above = number and (value >= high if open_high else value > high)
+    if not number or math.isnan(value) or below or above:
+        left = "(" if open_low or low == -math.inf else "["
+        right = ")" if open_high or high == math.inf else "]"
+        raise ParameterError(f"{owner}.{name} must be in {left}{low:g}, {high:g}{right}; got {value!r}.")
+
+
+def check_integer(
+    owner: str, name: str, value: Any, low: int, high: int | None = None, *, optional: bool = False
+) -> None:
+    """Raise unless ``value`` is an integer from ``low`` to ``high``, or None where that is allowed."""
+    if optional and value is None:
+        return
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):
+        span = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
+        none = ", or None" if optional else ""
+        raise ParameterError(f"{owner}.{name} must be {span}{none}; got {value!r}.")
+
+
+def check_choice(owner: str, name: str, value: Any, choices: Iterable[str]) -> None:
+    """Raise unless ``value`` is one of ``choices``, with the nearest one as a hint."""
+    known = list(choices)
+    if value not in known:
+        hint = suggest(value, known) if isinstance(value, str) else ""
+        raise ParameterError(f"{owner}.{name} must be one of {', '.join(known)}; got {value!r}.{hint}")

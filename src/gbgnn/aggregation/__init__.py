@@ -1,0 +1,19 @@
+"""g: how node representations are mixed along the graph before each round."""
+
+from gbgnn.aggregation.alignment import AlignmentProblem, KernelTargetAlignment
+from gbgnn.aggregation.base import Aggregation, Hop
+from gbgnn.aggregation.fixed import IDENTITY, Adjacency, Identity, InputInjection, Lazy
+from gbgnn.aggregation.polynomial import PolynomialHop
+
+__all__ = [
+    "IDENTITY",
+    "Adjacency",
+    "Aggregation",
+    "AlignmentProblem",
+    "Hop",
+    "Identity",
+    "InputInjection",
+    "KernelTargetAlignment",
+    "Lazy",
+    "PolynomialHop",
+]

@@ -1,0 +1,107 @@
+"""The aggregations with nothing to learn: Adjacency, Lazy, InputInjection, Identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from gbgnn._checks import check_number
+from gbgnn.aggregation.base import Aggregation, Hop
+from gbgnn.aggregation.polynomial import PolynomialHop
+from gbgnn.problem import Problem
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Adjacency(Aggregation):
+    r"""Multiply by the propagation matrix: :math:`X^{(t)} = P X^{(t-1)}` (GB-GNN-Adj in the paper).
+
+    Examples
+    --------
+    >>> Adjacency().fit(torch.ones(2, 1), None, seed=0).record()["coefficients"]
+    [1.0]
+    """
+
+    def check(self) -> None:
+        """Nothing to check."""
+
+    def fit(self, X: torch.Tensor, problem: Problem, seed: int) -> Hop:
+        """Return the product with P."""
+        return PolynomialHop((1,), (1.0,))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Lazy(Aggregation):
+    r"""Move only part of the way: :math:`X^{(t)} = (\rho P + (1-\rho) I) X^{(t-1)}`.
+
+    Parameters
+    ----------
+    mixing
+        The paper's :math:`\rho`, in [0, 1]. At 1 this is :class:`Adjacency`; at 0 it is :class:`Identity`.
+
+    Examples
+    --------
+    >>> Lazy(mixing=0.75).fit(torch.ones(2, 1), None, seed=0).record()["coefficients"]
+    [0.25, 0.75]
+    """
+
+    mixing: float = 0.5
+
+    def check(self) -> None:
+        """Raise when ``mixing`` is outside [0, 1]."""
+        check_number("Lazy", "mixing", self.mixing, 0, 1)
+
+    def fit(self, X: torch.Tensor, problem: Problem, seed: int) -> Hop:
+        """Return the lazy product."""
+        return PolynomialHop((0, 1), (1 - self.mixing, self.mixing))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class InputInjection(Aggregation):
+    r"""Keep a fixed share of the raw features: :math:`X^{(t)} = \rho P X^{(t-1)} + (1-\rho) X^{(1)}`.
+
+    Depth cannot wash the input out (GB-GNN-II in the paper).
+
+    Parameters
+    ----------
+    mixing
+        Share of the aggregated features, in [0, 1] (the paper's :math:`\rho`). At 1 this is
+        :class:`Adjacency`; at 0 the graph is ignored.
+
+    Examples
+    --------
+    >>> InputInjection(mixing=0.75).fit(torch.ones(2, 1), None, seed=0).record()["injection"]
+    0.25
+    """
+
+    mixing: float = 0.9
+
+    def check(self) -> None:
+        """Raise when ``mixing`` is outside [0, 1]."""
+        check_number("InputInjection", "mixing", self.mixing, 0, 1)
+
+    def fit(self, X: torch.Tensor, problem: Problem, seed: int) -> Hop:
+        """Return the product with P plus the injected input."""
+        return PolynomialHop((1,), (self.mixing,), injection=1 - self.mixing)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Identity(Aggregation):
+    r"""Leave the representation alone, :math:`X^{(t)} = X^{(t-1)}`: boosting without a graph.
+
+    Examples
+    --------
+    >>> Identity().fit(torch.ones(2, 1), None, seed=0).record()["powers"]
+    [0]
+    """
+
+    def check(self) -> None:
+        """Nothing to check."""
+
+    def fit(self, X: torch.Tensor, problem: Problem, seed: int) -> Hop:
+        """Return the identity."""
+        return IDENTITY
+
+
+IDENTITY = PolynomialHop((0,), (1.0,))
+"""The hop of round 1, which sees the raw features."""

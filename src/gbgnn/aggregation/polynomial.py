@@ -1,0 +1,80 @@
+"""PolynomialHop: every aggregation of the paper is a polynomial in P plus a share of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gbgnn.aggregation.base import Hop
+from gbgnn.problem import NodeInputs
+from gbgnn.propagation import Propagator
+
+
+@dataclass(frozen=True)
+class PolynomialHop(Hop):
+    r""":math:`X \mapsto \sum_j c_j P^{p_j} X + \iota X^{(1)}`.
+
+    Parameters
+    ----------
+    powers
+        The :math:`p_j`, increasing; 0 is the representation itself.
+    coefficients
+        The :math:`c_j`.
+    injection
+        :math:`\iota`, the share of the raw features.
+    alignment
+        The kernel target alignment these coefficients reached, where they were learned.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> P = Propagator(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> inputs = NodeInputs(torch.tensor([[1.0], [2.0]]), P)
+    >>> PolynomialHop((1,), (0.5,), injection=0.5)(torch.tensor([[10.0], [20.0]]), inputs)
+    tensor([[10.5000],
+            [ 6.0000]])
+    """
+
+    powers: tuple[int, ...]
+    coefficients: tuple[float, ...]
+    injection: float = 0.0
+    alignment: float | None = None
+
+    def __call__(self, X: torch.Tensor, inputs: NodeInputs) -> torch.Tensor:
+        """Return the next representation, holding two of them in memory beside ``X``."""
+        result = torch.zeros_like(X)
+        for coefficient, Z in zip(self.coefficients, powers_of(inputs.P, X, self.powers), strict=True):
+            result.add_(Z, alpha=coefficient)
+        return result.add_(inputs.features, alpha=self.injection) if self.injection else result
+
+    def record(self) -> dict[str, Any]:
+        """Return the coefficients by power, the injected share and the alignment."""
+        return {
+            "powers": list(self.powers),
+            "coefficients": list(self.coefficients),
+            "injection": self.injection,
+            "alignment": self.alignment,
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> PolynomialHop:
+        """Build the hop again."""
+        return cls(
+            tuple(record["powers"]),
+            tuple(record["coefficients"]),
+            record["injection"],
+            record["alignment"],
+        )
+
+
+def powers_of(P: Propagator, X: torch.Tensor, powers: tuple[int, ...]) -> Iterator[torch.Tensor]:
+    """Yield P^p X for each p of ``powers`` (increasing), one product at a time."""
+    reached, Z = 0, X
+    for power in powers:
+        for _ in range(power - reached):
+            Z = P(Z)
+        reached = power
+        yield Z

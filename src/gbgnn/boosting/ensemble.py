@@ -1,0 +1,79 @@
+"""Round and Ensemble: the whole model is a hop, a head and a step per round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import overload
+
+from gbgnn.aggregation import Hop
+from gbgnn.errors import ParameterError
+from gbgnn.learners import Head
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One trained round. ``head`` is None where fitted learners were not kept."""
+
+    t: int
+    hop: Hop
+    head: Head | None
+    eta: float
+
+    def kept_head(self) -> Head:
+        """Return the head, or say why there is none."""
+        if self.head is None:
+            raise ParameterError(
+                "the fitted learners were not kept (keep_learners=False), so rounds cannot be "
+                "applied again; fit with keep_learners=True."
+            )
+        return self.head
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """The rounds in order; ``ensemble[:t]`` is exactly the model stopped at round t.
+
+    Examples
+    --------
+    >>> from gbgnn.aggregation import IDENTITY
+    >>> rounds = Ensemble((Round(1, IDENTITY, None, 0.5), Round(2, IDENTITY, None, 0.25)))
+    >>> rounds[:1]
+    Ensemble(1 round)
+    >>> rounds.etas
+    (0.5, 0.25)
+    """
+
+    rounds: tuple[Round, ...] = ()
+
+    def add(self, new: Round) -> Ensemble:
+        """Return the ensemble with one more round."""
+        return Ensemble((*self.rounds, new))
+
+    @property
+    def etas(self) -> tuple[float, ...]:
+        """The step of each round."""
+        return tuple(r.eta for r in self.rounds)
+
+    @overload
+    def __getitem__(self, index: int) -> Round: ...
+    @overload
+    def __getitem__(self, index: slice) -> Ensemble: ...
+    def __getitem__(self, index: int | slice) -> Round | Ensemble:
+        if isinstance(index, int):
+            return self.rounds[index]
+        if index.start not in (None, 0) or index.step not in (None, 1):
+            raise ParameterError(
+                "only a prefix of an ensemble is a model, because every hop builds on those before: "
+                f"use ensemble[:t]; got start={index.start}, step={index.step}."
+            )
+        return Ensemble(self.rounds[index])
+
+    def __len__(self) -> int:
+        return len(self.rounds)
+
+    def __iter__(self) -> Iterator[Round]:
+        return iter(self.rounds)
+
+    def __repr__(self) -> str:
+        return f"Ensemble({len(self)} round{'' if len(self) == 1 else 's'})"

@@ -1,0 +1,72 @@
+"""History: one flat, JSON-ready row per round."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gbgnn.errors import ParameterError, suggest
+
+Row = dict[str, Any]
+
+
+class History:
+    """What was measured of each round; ``history["val_accuracy"]`` is a column, ``history[3]`` a row.
+
+    The columns
+    -----------
+    round, eta, attempts, seconds, peak_memory
+        The round's number, step, learners tried, wall-clock seconds, and the peak memory in bytes so far,
+        of the process or of the GPU.
+    train_loss, train_accuracy, val_loss, val_accuracy
+        Cross entropy and accuracy *after* the round; None without validation nodes.
+    gradient_norm
+        Norm of the cross entropy's gradient after the round.
+    cosine, alpha, beta, gamma, gamma_total
+        Angle between the direction and the negative gradient *before* the round's update, the tightest weak
+        learning condition it meets (None where it meets none), and the running sum of gamma.
+    guaranteed_decrease
+        What smoothness alone promises of the drop in training loss; negative promises nothing.
+    weighted_error
+        Share of the labelled nodes that the round's learner gets wrong, by their importance in the round.
+    coefficients, alignment
+        Weights of the hop, and their kernel target alignment where they were learned.
+
+    Examples
+    --------
+    >>> history = History([{"round": 1, "eta": 0.5}, {"round": 2, "eta": 0.25}])
+    >>> history["eta"], history[-1]["round"], len(history)
+    ([0.5, 0.25], 2, 2)
+    """
+
+    def __init__(self, rows: list[Row] | None = None) -> None:
+        self.rows: list[Row] = list(rows or [])
+        self._clock = time.perf_counter()
+
+    def append(self, t: int, measured: Mapping[str, Any]) -> None:
+        """Add the row of round ``t``, with the running sum of gamma and the seconds since the last row."""
+        before, now = self._clock, time.perf_counter()
+        reached = self.rows[-1]["gamma_total"] if self.rows else 0.0
+        total = reached + (measured["gamma"] or 0.0)
+        self.rows.append({"round": t, **measured, "gamma_total": total, "seconds": now - before})
+        self._clock = now
+
+    def __getitem__(self, key: str | int) -> Any:
+        if isinstance(key, int):
+            return self.rows[key]
+        if self.rows and key not in self.rows[0]:
+            known = list(self.rows[0])
+            raise ParameterError(
+                f"the history has no column {key!r}.{suggest(key, known)} Known: {', '.join(known)}."
+            )
+        return [row[key] for row in self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} rounds)"

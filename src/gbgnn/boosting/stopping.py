@@ -1,0 +1,41 @@
+"""StopReason: why boosting ended, as a value that carries its own sentence."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class StopReason(StrEnum):
+    """Why the loop ended.
+
+    Examples
+    --------
+    >>> StopReason.ROUNDS_EXHAUSTED.message
+    'all rounds were trained'
+    """
+
+    ROUNDS_EXHAUSTED = "rounds_exhausted"
+    NO_IMPROVEMENT = "no_improvement"
+    NO_BETTER_THAN_CHANCE = "no_better_than_chance"
+    WEAK_LEARNING_FAILED = "weak_learning_failed"
+    GRADIENT_VANISHED = "gradient_vanished"
+    DIVERGED = "diverged"
+    REQUESTED = "requested"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def message(self) -> str:
+        """The reason in words."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    StopReason.ROUNDS_EXHAUSTED: "all rounds were trained",
+    StopReason.NO_IMPROVEMENT: "validation stopped improving",
+    StopReason.NO_BETTER_THAN_CHANCE: "a learner was no better than chance",
+    StopReason.WEAK_LEARNING_FAILED: "a learner did not point along the negative gradient",
+    StopReason.GRADIENT_VANISHED: "the training loss has no gradient left",
+    StopReason.DIVERGED: "a learner returned NaN or infinity",
+    StopReason.REQUESTED: "a callback asked for it",
+    StopReason.INTERRUPTED: "training was interrupted",
+}

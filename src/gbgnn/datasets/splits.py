@@ -1,0 +1,208 @@
+"""Seeded ways to divide labelled nodes into train, validation and test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gbgnn._checks import check_integer, check_number
+from gbgnn.datasets.labels import as_labels, is_labelled
+from gbgnn.errors import DataError, ParameterError, suggest
+from gbgnn.graph import NodeSplit
+
+N_FOLDS = 5
+SIZES = {"random": ("per_class", "n_val", "n_test"), "stratified": ("train", "val", "test")}
+
+
+def random_split(
+    y: ArrayLike,
+    per_class: int = 20,
+    n_val: int = 500,
+    n_test: int | None = 1000,
+    *,
+    seed: int = 0,
+) -> NodeSplit:
+    """Draw ``per_class`` training nodes of every class, then validation and test nodes from the rest.
+
+    Parameters
+    ----------
+    y
+        One label per node; nodes marked -1 (or ``""``) are never drawn.
+    per_class
+        Training nodes of each class, at least 1.
+    n_val, n_test
+        How many of the remaining nodes validate and test; ``n_test=None`` takes all that are left.
+    seed
+        Same seed, same split.
+
+    Examples
+    --------
+    >>> random_split([0, 1] * 50, per_class=5, n_val=20, n_test=None)
+    NodeSplit(train=10, val=20, test=70)
+    """
+    check_integer("random_split", "per_class", per_class, 1)
+    check_integer("random_split", "n_val", n_val, 0)
+    check_integer("random_split", "n_test", n_test, 0, optional=True)
+    rng = np.random.default_rng(seed)
+    labels, groups = _shuffled_by_class(y, rng)
+    for label, group in zip(labels, groups, strict=True):
+        if len(group) < per_class:
+            raise ParameterError(
+                f"class {label.item()!r} has {len(group)} labelled nodes, fewer than per_class={per_class}; "
+                "lower per_class or use stratified_split."
+            )
+    train = np.concatenate([group[:per_class] for group in groups])
+    rest = rng.permutation(np.concatenate([group[per_class:] for group in groups]))
+    wanted = n_val + (n_test or 0)
+    if wanted > len(rest):
+        raise ParameterError(
+            f"n_val={n_val} and n_test={n_test} need {wanted} nodes, but {len(rest)} labelled nodes are "
+            f"left after {len(train)} training nodes; lower them (n_test=None takes what is left)."
+        )
+    end = None if n_test is None else wanted
+    return NodeSplit(np.sort(train), np.sort(rest[:n_val]), np.sort(rest[n_val:end]))
+
+
+def stratified_split(
+    y: ArrayLike,
+    train: float = 0.6,
+    val: float = 0.2,
+    test: float | None = None,
+    *,
+    seed: int = 0,
+) -> NodeSplit:
+    """Divide the nodes of every class by the same fractions.
+
+    Parameters
+    ----------
+    y
+        One label per node; nodes marked -1 (or ``""``) are never drawn.
+    train, val, test
+        Fractions of each class, together at most 1; ``test=None`` takes the rest. Every class keeps at
+        least one training node.
+    seed
+        Same seed, same split.
+
+    Examples
+    --------
+    >>> stratified_split([0] * 50 + [1] * 100)
+    NodeSplit(train=90, val=30, test=30)
+    """
+    check_number("stratified_split", "train", train, 0, 1, open_low=True)
+    check_number("stratified_split", "val", val, 0, 1)
+    if test is not None:
+        check_number("stratified_split", "test", test, 0, 1)
+    total = train + val + (test or 0)
+    if total > 1 + 1e-9:
+        raise ParameterError(f"train, val and test add up to {total:g}; they may be at most 1.")
+    _, groups = _shuffled_by_class(y, np.random.default_rng(seed))
+    parts: tuple[list[NDArray[np.int64]], ...] = ([], [], [])
+    for group in groups:
+        n = len(group)
+        first = max(1, round(train * n))
+        second = max(first, round((train + val) * n))
+        last = n if test is None else max(second, round(total * n))
+        for part, piece in zip(parts, np.split(group[:last], [first, second]), strict=True):
+            part.append(piece)
+    return NodeSplit(*(np.sort(np.concatenate(part)) for part in parts))
+
+
+def kfold_splits(
+    y: ArrayLike, n_splits: int = N_FOLDS, val: float = 0.1, *, seed: int = 0
+) -> list[NodeSplit]:
+    """Return ``n_splits`` splits whose test sets are disjoint and together hold every labelled node.
+
+    Parameters
+    ----------
+    y
+        One label per node; nodes marked -1 (or ``""``) are left out.
+    n_splits
+        Number of folds, at least 2.
+    val
+        Fraction of the nodes outside a fold that validates, class by class; 0 gives no validation nodes.
+    seed
+        Same seed, same folds.
+
+    Examples
+    --------
+    >>> kfold_splits([0, 1] * 50, n_splits=4)[0]
+    NodeSplit(train=68, val=8, test=24)
+    """
+    check_integer("kfold_splits", "n_splits", n_splits, 2)
+    check_number("kfold_splits", "val", val, 0, 1, open_high=True)
+    array = as_labels(y)
+    rng = np.random.default_rng(seed)
+    labels, groups = _shuffled_by_class(array, rng)
+    for label, group in zip(labels, groups, strict=True):
+        if len(group) < n_splits:
+            raise ParameterError(
+                f"class {label.item()!r} has {len(group)} labelled nodes, fewer than n_splits={n_splits}; "
+                "lower n_splits."
+            )
+    # Dealing goes on where the previous class ended, so fold sizes differ by one at most.
+    dealt = np.concatenate(groups)
+    folds = [dealt[k::n_splits] for k in range(n_splits)]
+    seeds = rng.integers(2**32, size=n_splits)
+    splits = []
+    for fold, fold_seed in zip(folds, seeds, strict=True):
+        rest = np.setdiff1d(dealt, fold)
+        inner = stratified_split(array[rest], 1 - val, val, 0.0, seed=int(fold_seed))
+        splits.append(NodeSplit(rest[inner.train], rest[inner.val], np.sort(fold)))
+    return splits
+
+
+def choose_split(
+    split: str | int | NodeSplit | None,
+    y: NDArray[Any],
+    own: Sequence[NodeSplit],
+    where: str,
+    *,
+    seed: int = 0,
+    **sizes: Any,
+) -> tuple[NodeSplit, str]:
+    """Return the split that ``split`` asks for, and a name for it.
+
+    ``own`` holds the splits that came with the data. None and ``"public"`` take the first of them, a
+    number picks one of several, ``"random"`` and ``"stratified"`` draw a new one with ``sizes``, and
+    where the data has no choice of splits a number is one of five folds.
+    """
+    if isinstance(split, NodeSplit):
+        return split, "given"
+    if split is None or split == "public":
+        if not own:
+            raise DataError(
+                f"{where} comes without a split; give split='stratified', split='random', "
+                "a fold number or a NodeSplit."
+            )
+        return own[0], "public"
+    if split == "random":
+        return random_split(y, seed=seed, **sizes), f"random, seed {seed}"
+    if split == "stratified":
+        return stratified_split(y, seed=seed, **sizes), f"stratified, seed {seed}"
+    if isinstance(split, str):
+        known = ("public", "random", "stratified")
+        raise ParameterError(
+            f"split must be {', '.join(known)}, a fold number or a NodeSplit; "
+            f"got {split!r}.{suggest(split, known)}"
+        )
+    n_known = len(own) if len(own) > 1 else N_FOLDS
+    check_integer(where, "split", split, 0, n_known - 1)
+    if len(own) > 1:
+        return own[split], f"public {split} of {len(own)}"
+    return kfold_splits(y, seed=seed)[split], f"fold {split} of {N_FOLDS}, seed {seed}"
+
+
+def _shuffled_by_class(
+    y: ArrayLike, rng: np.random.Generator
+) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
+    """Return the classes and, for each, its labelled nodes in random order."""
+    array = as_labels(y)
+    nodes = rng.permutation(np.flatnonzero(is_labelled(array)))
+    if not len(nodes):
+        raise DataError("y has no labelled node, so there is nothing to split.")
+    labels, codes = np.unique(array[nodes], return_inverse=True)
+    order = nodes[np.argsort(codes, kind="stable")]
+    return labels, np.split(order, np.cumsum(np.bincount(codes))[:-1])

@@ -1,0 +1,57 @@
+"""Exceptions and warnings: each names the thing, shows what came, says what would work."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class GBGNNError(Exception):
+    """Root of every exception that gbgnn raises on purpose."""
+
+
+class ParameterError(GBGNNError, ValueError):
+    """A setting, or an argument of a call, has a value that cannot work."""
+
+
+class GraphError(GBGNNError, ValueError):
+    """A graph, its features or its labels do not fit together."""
+
+
+class DataError(GBGNNError, ValueError):
+    """A file or a folder does not hold what a reader expects."""
+
+
+class DatasetNotFoundError(DataError, FileNotFoundError):
+    """A catalogued data set is nowhere to be found; the message says where it was looked for."""
+
+
+class WeakLearnerError(GBGNNError, RuntimeError):
+    """Not even the first round produced a learner that boosting can use."""
+
+
+class ModelFileError(GBGNNError, ValueError):
+    """A model file is damaged, of a newer format, or holds something that cannot be saved."""
+
+
+class MissingDependencyError(GBGNNError, ImportError):
+    """An optional package is needed; the message says how to install it."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f'{what} needs {package}: pip install "gbgnn[{extra}]".')
+
+
+class GBGNNWarning(UserWarning):
+    """Something was repaired or may surprise; the run goes on."""
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` when ``word`` looks like a misspelling, else an empty string.
+
+    Examples
+    --------
+    >>> suggest("adjency", ["adjacency", "kta"])
+    " Did you mean 'adjacency'?"
+    """
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,431 @@
+"""GBGNNClassifier: the method with scikit-learn's manners, on node ids."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from gbgnn._checks import check_integer
+from gbgnn._devices import as_device, as_dtype
+from gbgnn._random import Seeds
+from gbgnn.boosting import (
+    Boosted,
+    BoostingRule,
+    Callback,
+    EarlyStopping,
+    Ensemble,
+    LogProgress,
+    RoundReport,
+    RoundSelection,
+    StopReason,
+    apply,
+    boost,
+)
+from gbgnn.errors import ParameterError, WeakLearnerError
+from gbgnn.fitting import Labels, build_problem, check_graph
+from gbgnn.graph import Graph, as_nodes, check_range
+from gbgnn.learners import Learner
+from gbgnn.losses import Loss
+from gbgnn.problem import NodeInputs
+from gbgnn.registry import FAMILIES, as_part
+
+
+class GBGNNClassifier(ClassifierMixin, BaseEstimator):
+    """A deep multi-scale graph neural network, trained by boosting.
+
+    Each round mixes the node representations along the graph, fits a small learner on the labelled
+    nodes and adds it to the scores of all nodes. Rows are *node ids*: ``fit(nodes, y, graph=graph)``
+    sees the features and edges of all nodes but the labels of ``nodes`` alone.
+
+    Parameters
+    ----------
+    aggregation
+        How representations are mixed: ``"adjacency"``, ``"injection"``, ``"lazy"``, ``"kta"``,
+        ``"identity"`` or an object such as ``KernelTargetAlignment(degree=2)``.
+    learner
+        What is fitted each round: ``"mlp"``, ``MLP(units=32)``, or any scikit-learn classifier or regressor.
+    rule
+        How rounds are weighted and added: ``"gradient"`` (functional gradient boosting, with a
+        certificate every round), ``"samme"``, ``"samme_r"`` or an object such as ``Samme(error_floor=1e-6)``.
+    propagation
+        The matrix P: ``"augmented"``, ``"normalized"``, ``"random_walk"``, ``"laplacian"``, ``"given"`` (the
+        adjacency as it is) or an N x N matrix.
+    n_rounds
+        The most rounds to train; the depth of the network.
+    learning_rate
+        Shrinkage of every step; None leaves the rule its own.
+    select
+        Which round predicts: ``"last"``, ``"validation"`` (best accuracy), ``"gradient"`` (smallest
+        gradient norm), or ``"auto"``: validation where there are validation nodes, else last.
+    class_weight
+        None, ``"balanced"`` or a dictionary from class to weight.
+    validation_fraction
+        Share of the labelled nodes to set aside, stratified, for choosing the round; None sets none
+        aside. Not with ``validation=``.
+    n_iter_no_change
+        Stop after so many rounds without a better validation result; None never stops early.
+    keep_learners
+        Whether to keep the fitted learners, which staged and inductive prediction need. Without,
+        memory is flat in ``n_rounds``.
+    device
+        ``"auto"``, ``"cpu"``, ``"cuda"`` or a torch device.
+    dtype
+        ``"float32"`` or ``"float64"``.
+    callbacks
+        Objects of :class:`~gbgnn.boosting.Callback`.
+    warm_start
+        Go on from the rounds already trained: with the same data, fitting 10 rounds and then 30
+        equals fitting 30.
+    random_state
+        Seed of all randomness: the same seed on the same machine gives the same bytes.
+    verbose
+        0 is silent; k logs every k-th round.
+
+    Attributes
+    ----------
+    classes_
+        The class labels.
+    n_features_in_
+        Number of feature columns of the graph.
+    ensemble_, etas_
+        All trained rounds and their steps; ``ensemble_[:t]`` is the model stopped at t.
+    history_
+        One row of measurements per round, see :class:`~gbgnn.boosting.History`.
+    best_round_
+        The round that predicts.
+    stop_reason_
+        Why boosting ended.
+    scores_
+        Scores of all nodes at ``best_round_``, shape (N, K), or (N, 1) under the sigmoid loss.
+    graph_
+        The graph of the fit; None in a model loaded from a file.
+    seed_
+        The seed that was used, also when ``random_state`` was None.
+
+    Examples
+    --------
+    >>> from gbgnn import GBGNNClassifier, datasets
+    >>> data = datasets.load("karate")
+    >>> model = GBGNNClassifier(n_rounds=10, random_state=0)
+    >>> model = model.fit(data.train, data.y[data.train], graph=data.graph)
+    >>> bool(model.score(data.test, data.y[data.test]) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        aggregation: Any = "injection",
+        learner: Any = "mlp",
+        rule: Any = "gradient",
+        propagation: Any = "augmented",
+        n_rounds: int = 30,
+        learning_rate: float | None = None,
+        select: str = "auto",
+        class_weight: Any = None,
+        validation_fraction: float | None = None,
+        n_iter_no_change: int | None = None,
+        keep_learners: bool = True,
+        device: Any = "auto",
+        dtype: Any = "float32",
+        callbacks: Sequence[Callback] = (),
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.aggregation = aggregation
+        self.learner = learner
+        self.rule = rule
+        self.propagation = propagation
+        self.n_rounds = n_rounds
+        self.learning_rate = learning_rate
+        self.select = select
+        self.class_weight = class_weight
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.keep_learners = keep_learners
+        self.device = device
+        self.dtype = dtype
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        nodes: ArrayLike,
+        y: ArrayLike,
+        *,
+        graph: Graph,
+        validation: Labels | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Train on the labels of ``nodes``.
+
+        Parameters
+        ----------
+        nodes
+            Ids (row numbers) of the labelled nodes, without repeats.
+        y
+            Their classes, at least two.
+        graph
+            Edges and features of all nodes.
+        validation
+            (nodes, y) for choosing the round and stopping early; disjoint from ``nodes``.
+        sample_weight
+            Weight of each labelled node, not negative; uniform when None.
+        """
+        check_integer("GBGNNClassifier", "n_rounds", self.n_rounds, 1)
+        check_integer("GBGNNClassifier", "verbose", self.verbose, 0)
+        seed = self._root_seed()
+        problem, classes = build_problem(
+            nodes,
+            y,
+            graph,
+            validation=validation,
+            sample_weight=sample_weight,
+            class_weight=self.class_weight,
+            validation_fraction=self.validation_fraction,
+            propagation=as_part("propagation", self.propagation),
+            device=as_device(self.device),
+            dtype=as_dtype(self.dtype),
+            seed=seed,
+        )
+        aggregation, learner, rule = self._build_parts(problem.n_classes)
+        selection = RoundSelection(self.select)
+        selection.check(has_validation=problem.validation is not None)
+        known = self._known_rounds(graph)
+        publish = _Publish(self, selection, classes, graph, seed)
+        result = boost(
+            problem,
+            aggregation,
+            learner,
+            rule,
+            n_rounds=self.n_rounds,
+            seeds=Seeds(seed),
+            callbacks=[selection, publish, *self._callbacks()],
+            keep_learners=self.keep_learners,
+            known=known,
+            model=self,
+        )
+        if not len(result.ensemble):
+            raise WeakLearnerError(_first_round_message(result.stop, learner))
+        return self
+
+    def predict(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
+        """Return the class of each node; ``graph`` other than that of the fit for inductive use."""
+        scores = self._scores(nodes, graph)
+        labels: NDArray[Any] = self.classes_[self._loss().predict(scores).numpy()]
+        return labels
+
+    def predict_proba(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
+        """Return class probabilities, shape (n, K), columns in the order of ``classes_``."""
+        return self._proba(self._scores(nodes, graph), self.best_round_)
+
+    def decision_function(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
+        """Return the scores, shape (n, K); for two classes one number, positive for the second."""
+        scores = self._scores(nodes, graph).numpy()
+        if len(self.classes_) > 2:
+            return scores
+        return scores[:, -1] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+
+    def score(
+        self,
+        nodes: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        graph: Graph | None = None,
+    ) -> float:
+        """Return the accuracy on ``nodes``."""
+        return float(accuracy_score(y, self.predict(nodes, graph=graph), sample_weight=sample_weight))
+
+    def staged_predict(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Iterator[NDArray[Any]]:
+        """Yield the classes after each round, of the model stopped there."""
+        for _, scores in self._staged_scores(nodes, graph):
+            yield self.classes_[self._loss().predict(scores).numpy()]
+
+    def staged_predict_proba(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Iterator[NDArray[Any]]:
+        """Yield the class probabilities after each round."""
+        for t, scores in self._staged_scores(nodes, graph):
+            yield self._proba(scores, t)
+
+    def staged_score(
+        self,
+        nodes: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        graph: Graph | None = None,
+    ) -> Iterator[float]:
+        """Yield the accuracy after each round."""
+        for labels in self.staged_predict(nodes, graph=graph):
+            yield float(accuracy_score(y, labels, sample_weight=sample_weight))
+
+    def fit_predict(self, nodes: ArrayLike, y: ArrayLike, *, graph: Graph, **fit_params: Any) -> NDArray[Any]:
+        """Fit, and return the classes of *all* nodes of the graph, in row order."""
+        self.fit(nodes, y, graph=graph, **fit_params)
+        return self.predict(np.arange(graph.n_nodes))
+
+    def save(self, path: str | os.PathLike[str], *, learners: bool = True) -> None:
+        """Write the fitted model to one file, atomically and without pickle; :func:`gbgnn.load` reads it.
+
+        Parameters
+        ----------
+        path
+            The file, by custom ``*.gbgnn``.
+        learners
+            Whether to write the fitted learners; without them the file still predicts the nodes of the
+            graph it was fitted on.
+        """
+        from gbgnn.persistence import save
+
+        save(self, path, learners=learners)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, ``part__setting`` included; a part given by name becomes an object first."""
+        for family in FAMILIES:
+            nested = any(name.startswith(f"{family}__") for name in params)
+            current = params.get(family, getattr(self, family))
+            if nested and isinstance(current, str):
+                params[family] = as_part(family, current)
+        super().set_params(**params)
+        return self
+
+    def _root_seed(self) -> int:
+        if self._continues():
+            seed: int = self.seed_
+            return seed
+        if isinstance(self.random_state, (int, np.integer)) and self.random_state >= 0:
+            return int(self.random_state)
+        try:
+            return int(check_random_state(self.random_state).randint(2**31 - 1))
+        except ValueError as error:
+            raise ParameterError(
+                "GBGNNClassifier.random_state must be None, an integer >= 0 or a RandomState; got "
+                f"{self.random_state!r}."
+            ) from error
+
+    def _continues(self) -> bool:
+        return self.warm_start and hasattr(self, "ensemble_")
+
+    def _known_rounds(self, graph: Graph) -> Ensemble:
+        if not self._continues():
+            return Ensemble()
+        known: Ensemble = self.ensemble_
+        if self.n_rounds < len(known):
+            raise ParameterError(
+                f"warm_start has {len(known)} trained rounds already; n_rounds must be at least that, "
+                f"got {self.n_rounds}."
+            )
+        check_graph(graph, self.n_features_in_)
+        return known
+
+    def _build_parts(self, n_classes: int) -> tuple[Any, Any, BoostingRule]:
+        aggregation = as_part("aggregation", self.aggregation)
+        learner = as_part("learner", self.learner)
+        rule = self._rule()
+        aggregation.check()
+        learner.check()
+        rule.check(n_classes)
+        return aggregation, learner, rule
+
+    def _rule(self) -> BoostingRule:
+        rule: BoostingRule = as_part("rule", self.rule)
+        if self.learning_rate is None:
+            return rule
+        changed: BoostingRule = clone(rule).set_params(learning_rate=self.learning_rate)
+        return changed
+
+    def _callbacks(self) -> list[Callback]:
+        extra: list[Callback] = list(self.callbacks)
+        if self.n_iter_no_change is not None:
+            extra.append(EarlyStopping(self.n_iter_no_change))
+        if self.verbose:
+            extra.append(LogProgress(self.verbose))
+        return extra
+
+    def _loss(self) -> Loss:
+        return self._rule().loss_for(len(self.classes_))
+
+    def _proba(self, scores: torch.Tensor, t: int) -> NDArray[Any]:
+        total_eta = sum(self.etas_[:t])
+        proba: NDArray[Any] = self._rule().proba(scores, total_eta, len(self.classes_)).numpy()
+        return proba
+
+    def _scores(self, nodes: ArrayLike, graph: Graph | None) -> torch.Tensor:
+        """Return the scores of ``nodes`` at the chosen round."""
+        check_is_fitted(self, "scores_")
+        if graph is None:
+            rows = as_nodes(nodes, unique=False)
+            check_range(rows, len(self.scores_))
+            return torch.from_numpy(self.scores_[rows])
+        *_, (_, scores) = self._staged_scores(nodes, graph, self.ensemble_[: self.best_round_])
+        return scores
+
+    def _staged_scores(
+        self, nodes: ArrayLike, graph: Graph | None, ensemble: Ensemble | None = None
+    ) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yield (t, scores of ``nodes``) of the model stopped at each round, applied anew."""
+        check_is_fitted(self, "scores_")
+        graph = self.graph_ if graph is None else graph
+        if graph is None:
+            raise ParameterError(
+                "this model was loaded from a file, which does not hold its graph; pass graph=."
+            )
+        check_graph(graph, self.n_features_in_)
+        rows = as_nodes(nodes, unique=False)
+        check_range(rows, graph.n_nodes)
+        inputs = NodeInputs.from_graph(
+            graph,
+            as_part("propagation", self.propagation),
+            as_device(self.device),
+            as_dtype(self.dtype),
+        )
+        ensemble = self.ensemble_ if ensemble is None else ensemble
+        for t, scores in apply(ensemble, inputs, self._rule(), len(self.classes_)):
+            yield t, scores[torch.as_tensor(rows, device=scores.device)].cpu()
+
+
+class _Publish(Callback):
+    """Sets the fitted attributes after every round, so that an interrupted fit keeps its work."""
+
+    def __init__(
+        self,
+        model: GBGNNClassifier,
+        selection: RoundSelection,
+        classes: NDArray[Any],
+        graph: Graph,
+        seed: int,
+    ) -> None:
+        self.model, self.selection = model, selection
+        self.classes, self.graph, self.seed = classes, graph, seed
+
+    def on_round(self, report: RoundReport) -> None:
+        model, selection = self.model, self.selection
+        model.classes_, model.graph_, model.seed_ = self.classes, self.graph, self.seed
+        model.n_features_in_ = self.graph.n_features
+        model.ensemble_, model.history_ = report.ensemble, report.history
+        model.etas_ = np.array(report.ensemble.etas)
+        model.best_round_ = selection.best_round
+        model.scores_ = selection.best_scores_on_cpu()
+        model.stop_reason_ = StopReason.INTERRUPTED
+
+    def on_end(self, result: Boosted) -> None:
+        self.model.stop_reason_ = result.stop
+
+
+def _first_round_message(stop: StopReason, learner: Learner) -> str:
+    return (
+        f"round 1: {stop.message}, so there is nothing to predict with ({learner!r}). Give the learner more "
+        "capacity or epochs, check the features, or try another rule."
+    )

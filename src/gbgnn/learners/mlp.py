@@ -1,0 +1,225 @@
+"""MLP: the paper's transformation, a small ReLU network trained on the labelled rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from gbgnn._checks import check_choice, check_integer, check_number
+from gbgnn._optimizers import OPTIMIZERS, build_optimizer
+from gbgnn._random import generator
+from gbgnn.errors import ParameterError
+from gbgnn.learners.base import Head, Learner, WeakTask
+
+
+class MLPHead(Head):
+    """A fitted network: linear layers with ReLU between them, on inputs divided by ``scale``."""
+
+    scale: torch.Tensor
+
+    def __init__(self, layers: list[nn.Linear], scale: torch.Tensor) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.register_buffer("scale", scale)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return the outputs of the rows ``X``; there is no dropout at prediction."""
+        first, *rest = cast(list[nn.Linear], list(self.layers))
+        # Scaling the weights of the first layer spares a scaled copy of X.
+        hidden = functional.linear(X, first.weight / self.scale, first.bias)
+        for layer in rest:
+            hidden = layer(hidden.relu_())
+        return hidden
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return weights, biases and scale."""
+        return dict(self.state_dict())
+
+    @classmethod
+    def from_state(cls, state: dict[str, torch.Tensor]) -> MLPHead:
+        """Build the network again; the shapes of the weights say how deep and wide it is."""
+        n_layers = sum(name.endswith(".weight") for name in state)
+        shapes = [state[f"layers.{i}.weight"].shape for i in range(n_layers)]
+        layers = [nn.Linear(n_in, n_out, dtype=state["scale"].dtype) for n_out, n_in in shapes]
+        head = cls(layers, state["scale"])
+        head.load_state_dict(state)
+        return head.requires_grad_(False)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MLP(Learner):
+    r"""Multi-layer perceptron :math:`b(x) = \mathrm{relu}(\cdots \mathrm{relu}(x W_1) \cdots) W_{L+1}`.
+
+    Weighted cross entropy for classes, weighted squared error for numbers. PyTorch's default
+    initialisation; all randomness comes from the round's seed.
+
+    Parameters
+    ----------
+    hidden_layers
+        The paper's L, 0 to 4. 0 is a linear model.
+    units
+        Width of each hidden layer.
+    dropout
+        Share of hidden units silenced at each step, in [0, 1); never at prediction.
+    optimizer, learning_rate, momentum, weight_decay
+        ``"sgd"``, ``"adam"`` or ``"rmsprop"`` with its step, its momentum (Adam has none) and its L2 penalty.
+    epochs
+        Passes over the labelled rows. Few epochs make the weak learners that boosting likes.
+    batch_size
+        Labelled rows per step (the paper's B), drawn without replacement; None takes all at once.
+    patience
+        Stop when the loss of the validation nodes has not fallen for this many epochs and go back to
+        the best; None trains all ``epochs``.
+    scale_inputs
+        Divide the inputs by the root mean square norm of the labelled rows. Then the settings above
+        mean the same whatever the unit of the features, and however far depth has shrunk them.
+
+    Examples
+    --------
+    >>> X = torch.tensor([[-1.0], [1.0]])
+    >>> task = WeakTask(torch.tensor([0, 1]), torch.tensor([0, 1]), torch.tensor([0.5, 0.5]), 2)
+    >>> MLP(epochs=30).fit(X, task, seed=0).evaluate(X).argmax(dim=1)
+    tensor([0, 1])
+    """
+
+    hidden_layers: int = 1
+    units: int = 64
+    dropout: float = 0.5
+    optimizer: str = "adam"
+    learning_rate: float = 0.01
+    momentum: float = 0.0
+    weight_decay: float = 5e-3
+    epochs: int = 50
+    batch_size: int | None = None
+    patience: int | None = None
+    scale_inputs: bool = True
+
+    def check(self) -> None:
+        """Raise when a setting is out of range."""
+        check_integer("MLP", "hidden_layers", self.hidden_layers, 0, 4)
+        check_integer("MLP", "units", self.units, 1)
+        check_number("MLP", "dropout", self.dropout, 0, 1, open_high=True)
+        check_choice("MLP", "optimizer", self.optimizer, OPTIMIZERS)
+        check_number("MLP", "learning_rate", self.learning_rate, 0, open_low=True)
+        check_number("MLP", "momentum", self.momentum, 0, 1, open_high=True)
+        check_number("MLP", "weight_decay", self.weight_decay, 0)
+        check_integer("MLP", "epochs", self.epochs, 0)
+        check_integer("MLP", "batch_size", self.batch_size, 1, optional=True)
+        check_integer("MLP", "patience", self.patience, 1, optional=True)
+
+    def fit(self, X: torch.Tensor, task: WeakTask, seed: int) -> Head:
+        """Train one network on the labelled rows."""
+        rows = X[task.rows]
+        scale = _root_mean_square_norm(rows) if self.scale_inputs else rows.new_tensor(1.0)
+        rows = rows / scale
+        random = generator(seed, X.device)
+        layers = self._initial_layers(X.shape[1], task.n_outputs, random, like=rows)
+        weights = [p for layer in layers for p in layer.parameters()]
+        optimizer = build_optimizer(
+            self.optimizer,
+            weights,
+            self.learning_rate,
+            weight_decay=self.weight_decay,
+            momentum=self.momentum,
+        )
+        importance = task.weights.to(rows.dtype)
+        best = None if self.patience is None else _BestWeights(weights, self.patience, task)
+        for _ in range(self.epochs):
+            for batch in self._batches(len(rows), random):
+                optimizer.zero_grad()
+                output = self._forward(layers, rows[batch], random)
+                losses = _losses(output, task.targets[batch])
+                (losses * importance[batch]).sum().mul(len(rows) / len(losses)).backward()
+                optimizer.step()
+            if best is not None and best.is_time_to_stop(self._validation_loss(layers, X, scale, task)):
+                break
+        if best is not None:
+            best.restore()
+        return MLPHead(layers, scale).requires_grad_(False)
+
+    def _initial_layers(
+        self, n_features: int, n_outputs: int, random: torch.Generator, like: torch.Tensor
+    ) -> list[nn.Linear]:
+        """Draw torch's default initialisation from our own generator, not from the global one."""
+        widths = [n_features, *[self.units] * self.hidden_layers, n_outputs]
+        layers = []
+        for n_in, n_out in pairwise(widths):
+            layer = nn.utils.skip_init(nn.Linear, n_in, n_out, device=like.device, dtype=like.dtype)
+            bound = 1 / math.sqrt(n_in)
+            with torch.no_grad():
+                layer.weight.uniform_(-bound, bound, generator=random)
+                layer.bias.uniform_(-bound, bound, generator=random)
+            layers.append(layer)
+        return layers
+
+    def _forward(self, layers: list[nn.Linear], X: torch.Tensor, random: torch.Generator) -> torch.Tensor:
+        """Return the outputs while training, with dropout."""
+        first, *rest = layers
+        hidden: torch.Tensor = first(X)
+        for layer in rest:
+            hidden = hidden.relu()
+            if self.dropout:
+                keep = torch.empty_like(hidden).bernoulli_(1 - self.dropout, generator=random)
+                hidden = hidden * keep / (1 - self.dropout)
+            hidden = layer(hidden)
+        return hidden
+
+    def _batches(self, n_rows: int, random: torch.Generator) -> Iterator[torch.Tensor | slice]:
+        if self.batch_size is None or self.batch_size >= n_rows:
+            yield slice(None)
+            return
+        order = torch.randperm(n_rows, generator=random, device=random.device)
+        yield from order.split(self.batch_size)
+
+    def _validation_loss(
+        self, layers: list[nn.Linear], X: torch.Tensor, scale: torch.Tensor, task: WeakTask
+    ) -> float:
+        assert task.val_rows is not None
+        assert task.val_targets is not None
+        output = MLPHead(layers, scale).evaluate(X[task.val_rows])
+        return float(_losses(output, task.val_targets).mean())
+
+
+class _BestWeights:
+    """The weights at the lowest validation loss so far."""
+
+    def __init__(self, weights: list[nn.Parameter], patience: int, task: WeakTask) -> None:
+        if task.val_rows is None:
+            raise ParameterError(
+                "MLP.patience stops on validation nodes, but there are none; pass validation= or "
+                "validation_fraction, or set patience=None."
+            )
+        self.weights, self.patience = weights, patience
+        self.loss, self.n_since = math.inf, 0
+        self.copies: list[torch.Tensor] = []
+
+    def is_time_to_stop(self, loss: float) -> bool:
+        if loss < self.loss:
+            self.loss, self.n_since = loss, 0
+            self.copies = [w.detach().clone() for w in self.weights]
+        else:
+            self.n_since += 1
+        return self.n_since >= self.patience
+
+    def restore(self) -> None:
+        with torch.no_grad():
+            for weight, copy in zip(self.weights, self.copies, strict=False):
+                weight.copy_(copy)
+
+
+def _losses(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    if targets.is_floating_point():
+        return (output - targets.to(output.dtype)).square().sum(dim=1)
+    return functional.cross_entropy(output, targets, reduction="none")
+
+
+def _root_mean_square_norm(rows: torch.Tensor) -> torch.Tensor:
+    norm = rows.square().sum(dim=1).mean().sqrt()
+    return torch.where(norm > 0, norm, torch.ones_like(norm))

@@ -1,0 +1,67 @@
+"""Propagator: the one door through which representations are multiplied by P."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+
+class Propagator:
+    """Multiplies node representations by P on one device, never forming an N x N array.
+
+    Parameters
+    ----------
+    matrix
+        P, as a recipe of :mod:`gbgnn.propagation.recipes` builds it.
+    device, dtype
+        Where the products are computed, and in which precision.
+
+    Examples
+    --------
+    >>> P = Propagator(sp.csr_array([[0.5, 0.5], [0.5, 0.5]]))
+    >>> P(torch.tensor([[2.0], [4.0]]))
+    tensor([[3.],
+            [3.]])
+    """
+
+    def __init__(
+        self,
+        matrix: sp.csr_array,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        P = sp.csr_array(matrix)
+        P.sort_indices()
+        # 64-bit indices: with 32-bit ones torch's CPU product is ten times slower
+        # (benchmarks/results/kernels.md).
+        parts = (P.indptr.astype(np.int64), P.indices.astype(np.int64), P.data)
+        row_starts, columns, values = (torch.tensor(part) for part in parts)
+        with warnings.catch_warnings():
+            # torch calls its CSR layout a beta, once per process.
+            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
+            self._matrix = torch.sparse_csr_tensor(
+                row_starts,
+                columns,
+                values.to(dtype),
+                size=P.shape,
+                device=device,
+                check_invariants=False,  # SciPy keeps them
+            )
+
+    def __call__(self, X: torch.Tensor) -> torch.Tensor:
+        """Return P @ X."""
+        return self._matrix @ X
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of rows and columns of P."""
+        return int(self._matrix.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that P occupies."""
+        parts = (self._matrix.crow_indices(), self._matrix.col_indices(), self._matrix.values())
+        return sum(part.nbytes for part in parts)

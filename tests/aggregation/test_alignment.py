@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gbgnn.aggregation import AlignmentProblem, KernelTargetAlignment
+from gbgnn.errors import ParameterError
+from gbgnn.propagation import AugmentedAdjacency
+from gbgnn.testing import check_aggregation, problem_of, two_blocks
+
+
+def dense_alignment(P: torch.Tensor, X: torch.Tensor, w: torch.Tensor, train: object, y: object) -> torch.Tensor:
+    """The definition, through dense powers and N x N products, for autograd."""
+    Z = w[0] * X
+    for k, coefficient in enumerate(w[1:]):
+        Z = Z + coefficient * torch.linalg.matrix_power(P, 2**k) @ X
+    K = Z[train] @ Z[train].T
+    one_hot = torch.nn.functional.one_hot(y[train]).double()
+    target = one_hot @ one_hot.T
+    return (K * target).sum() / (K.norm() * target.norm())
+
+
+def random_problem(seed: int, n_features: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, object]:
+    graph, labels = two_blocks(24, n_classes=3, seed=seed, n_features=n_features)
+    train = np.random.default_rng(seed).choice(24, size=9, replace=False)
+    problem = problem_of(graph, labels, train)
+    P = torch.tensor(AugmentedAdjacency().build(graph.adjacency).toarray())
+    return P, problem.inputs.features, torch.tensor(train), torch.tensor(labels), problem
+
+
+def closed_form(P: torch.Tensor, X: torch.Tensor, train: torch.Tensor, y: torch.Tensor) -> AlignmentProblem:
+    powers = [X, *(torch.linalg.matrix_power(P, 2**k) @ X for k in range(4))]
+    return AlignmentProblem(torch.stack([Z[train] for Z in powers]), y[train], 3)
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10_000),
+    n_features=st.sampled_from([3, 30]),  # fewer, and more, columns than labelled rows
+    weights=st.lists(st.floats(-3, 3), min_size=5, max_size=5).filter(lambda w: max(map(abs, w)) > 0.1),
+)
+def test_closed_form_equals_autograd_on_dense_matrices(seed: int, n_features: int, weights: list[float]) -> None:
+    P, X, train, y, _ = random_problem(seed, n_features)
+    w = torch.tensor(weights, dtype=torch.float64, requires_grad=True)
+    expected = dense_alignment(P, X, w, train, y)
+    expected.backward()
+    value, gradient = closed_form(P, X, train, y).value_and_gradient(w.detach().numpy())
+    assert value == pytest.approx(float(expected), abs=1e-9)
+    np.testing.assert_allclose(gradient, w.grad.numpy(), atol=1e-7)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop"])
+def test_trajectory_equals_autograd_on_dense_matrices(optimizer: str) -> None:
+    P, X, train, y, problem = random_problem(3, 30)
+    w = torch.ones(5, dtype=torch.float64, requires_grad=True)
+    steps = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}
+    stepper = steps[optimizer]([w], lr=0.05)
+    for epochs in range(1, 16):
+        stepper.zero_grad()
+        (-dense_alignment(P, X, w, train, y)).backward()
+        stepper.step()
+        part = KernelTargetAlignment(optimizer=optimizer, learning_rate=0.05, epochs=epochs, rescale=False)
+        np.testing.assert_allclose(part.fit(X, problem, seed=0).coefficients, w.detach().numpy(), rtol=1e-8)
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10_000))
+def test_exact_solver_beats_every_gradient_run_and_random_search(seed: int) -> None:
+    P, X, train, y, problem = random_problem(seed, 8)
+    hop = KernelTargetAlignment(solver="exact").fit(X, problem, seed=0)
+    alignment = closed_form(P, X, train, y)
+    tries = np.random.default_rng(seed).normal(size=(200, 5))
+    best = max(alignment.value(w) for w in [*tries, np.ones(5)])
+    assert hop.alignment >= best - 1e-7
+    ascended = KernelTargetAlignment(epochs=50).fit(X, problem, seed=0)
+    assert hop.alignment >= ascended.alignment - 1e-7
+    assert alignment.value(np.array(hop.coefficients)) == pytest.approx(hop.alignment, abs=1e-9)
+
+
+def test_gradient_steps_raise_the_alignment() -> None:
+    _, X, _, _, problem = random_problem(1, 8)
+    values = [KernelTargetAlignment(epochs=n).fit(X, problem, seed=0).alignment for n in (0, 5, 50)]
+    assert values[0] < values[1] < values[2] <= 1
+
+
+def test_rescaling_keeps_the_norm_of_the_labelled_rows_over_a_hundred_rounds() -> None:
+    _, X, train, _, problem = random_problem(2, 8)
+    norm = X[train].norm()
+    part = KernelTargetAlignment(epochs=5)
+    for _ in range(100):
+        X = part.fit(X, problem, seed=0)(X, problem.inputs)
+    assert X[train].norm() == pytest.approx(norm)
+    raw = KernelTargetAlignment(epochs=0, rescale=False).fit(X, problem, seed=0)
+    assert raw.coefficients == (1.0,) * 5
+
+
+def test_zero_representation_has_alignment_zero() -> None:
+    _, X, _, _, problem = random_problem(2, 8)
+    hop = KernelTargetAlignment().fit(torch.zeros_like(X), problem, seed=0)
+    assert hop.alignment == 0
+    assert np.isfinite(hop.coefficients).all()
+
+
+@pytest.mark.parametrize("part", [KernelTargetAlignment(), KernelTargetAlignment(degree=1, solver="exact")])
+def test_aggregation_keeps_its_contract(part: KernelTargetAlignment) -> None:
+    check_aggregation(part)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"degree": -1}, "degree must be an integer from 0 to 10; got -1"),
+        ({"solver": "exat"}, "solver must be one of gradient, exact; got 'exat'. Did you mean 'exact'?"),
+        ({"optimizer": "adagrad"}, "optimizer must be one of adam, rmsprop, sgd; got 'adagrad'."),
+        ({"learning_rate": 0}, r"learning_rate must be in \(0, inf\); got 0"),
+        ({"epochs": 1.5}, "epochs must be an integer >= 0; got 1.5"),
+    ],
+)
+def test_settings_are_checked(settings_: dict[str, object], message: str) -> None:
+    with pytest.raises(ParameterError, match=f"KernelTargetAlignment.{message}"):
+        KernelTargetAlignment(**settings_).check()

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gbgnn.aggregation import Adjacency, Identity, InputInjection, Lazy
+from gbgnn.errors import ParameterError
+from gbgnn.problem import NodeInputs
+from gbgnn.propagation import RandomWalk
+from gbgnn.testing import check_aggregation, path4
+
+
+@pytest.mark.parametrize(
+    "aggregation",
+    [Adjacency(), Identity(), Lazy(mixing=0.3), InputInjection(mixing=0.6)],
+    ids=lambda part: type(part).__name__,
+)
+def test_aggregation_keeps_its_contract(aggregation: object) -> None:
+    check_aggregation(aggregation)
+
+
+# On the path 0 - 1 - 2 - 3 with features 1, 2, 4, 8 and P the random walk: P X = 2, 2.5, 5, 4.
+@pytest.mark.parametrize(
+    ("aggregation", "expected"),
+    [
+        (Adjacency(), [2, 2.5, 5, 4]),
+        (Identity(), [1, 2, 4, 8]),
+        (Lazy(mixing=0.5), [1.5, 2.25, 4.5, 6]),
+        (InputInjection(mixing=0.5), [1.5, 2.25, 4.5, 6]),
+    ],
+    ids=["adjacency", "identity", "lazy", "injection"],
+)
+def test_first_hop_by_hand(aggregation: object, expected: list[float]) -> None:
+    inputs = NodeInputs.from_graph(path4(), RandomWalk())
+    mixed = aggregation.fit(inputs.features, None, seed=0)(inputs.features, inputs)
+    assert mixed[:, 0].tolist() == expected
+
+
+def test_lazy_and_injection_part_ways_at_the_second_hop() -> None:
+    inputs = NodeInputs.from_graph(path4(), RandomWalk())
+    X = torch.tensor([[0.0], [0.0], [0.0], [4.0]])
+    lazy = Lazy(mixing=0.5).fit(X, None, seed=0)(X, inputs)
+    injected = InputInjection(mixing=0.5).fit(X, None, seed=0)(X, inputs)
+    assert lazy[:, 0].tolist() == [0, 0, 1, 2]
+    assert injected[:, 0].tolist() == [0.5, 1, 3, 4]
+
+
+@pytest.mark.parametrize("part", [Lazy(mixing=1.4), InputInjection(mixing=-0.1), Lazy(mixing=float("nan"))])
+def test_mixing_is_checked(part: object) -> None:
+    with pytest.raises(ParameterError, match=rf"{type(part).__name__}.mixing must be in \[0, 1\]; got"):
+        part.check()

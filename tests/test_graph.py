@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from gbgnn.errors import GraphError
+from gbgnn.graph import Graph, NodeSplit, as_nodes
+
+TRIANGLE = np.ones((3, 3)) - np.eye(3)
+FEATURES = np.arange(6.0).reshape(3, 2)
+
+
+@pytest.mark.parametrize(
+    "adjacency",
+    [
+        TRIANGLE,
+        TRIANGLE.tolist(),
+        TRIANGLE.astype(bool),
+        sp.csr_matrix(TRIANGLE),
+        sp.coo_array(TRIANGLE),
+        torch.tensor(TRIANGLE),
+        torch.tensor(TRIANGLE).to_sparse(),
+    ],
+    ids=["numpy", "lists", "bool", "csr_matrix", "coo_array", "torch", "torch_sparse"],
+)
+def test_graph_takes_any_kind_of_matrix(adjacency: object) -> None:
+    graph = Graph(adjacency, torch.tensor(FEATURES))
+    np.testing.assert_array_equal(graph.adjacency.toarray(), TRIANGLE)
+    np.testing.assert_array_equal(graph.features, FEATURES)
+    assert (graph.n_nodes, graph.n_edges, graph.n_features) == (3, 3, 2)
+    assert not graph.is_directed
+    assert not graph.is_weighted
+    assert graph.repairs == ()
+
+
+def test_graph_does_not_share_memory_and_cannot_be_changed() -> None:
+    features = FEATURES.copy()
+    graph = Graph(TRIANGLE, features)
+    features[:] = 99
+    assert graph.features.max() == 5
+    with pytest.raises(ValueError, match="read-only"):
+        graph.features[0, 0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        graph.adjacency.data[0] = 1
+
+
+def test_graph_reports_what_it_repaired() -> None:
+    doubled = sp.coo_array(([1.0, 1.0, 0.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
+    graph = Graph(doubled, [[1.0], [2.0]])
+    assert graph.repairs == ("summed 1 repeated adjacency entries", "dropped 1 explicit zero weights")
+    assert graph.adjacency[0, 1] == 2
+    assert graph.is_weighted
+    assert graph.is_directed
+
+
+def test_graph_counts_loops_isolated_nodes_and_directed_edges() -> None:
+    adjacency = np.zeros((4, 4))
+    adjacency[0, 0] = adjacency[0, 1] = adjacency[1, 2] = 1
+    graph = Graph(adjacency, np.ones((4, 1)))
+    assert (graph.n_self_loops, graph.n_isolated, graph.n_edges) == (1, 1, 2)
+    assert repr(graph) == "Graph(n_nodes=4, n_edges=2, n_features=1, directed)"
+
+
+def test_sparse_features_stay_sparse() -> None:
+    graph = Graph(TRIANGLE, sp.csr_array(FEATURES))
+    assert sp.issparse(graph.features)
+    normal = graph.with_row_normalized_features()
+    assert sp.issparse(normal.features)
+    np.testing.assert_allclose(normal.features.toarray().sum(axis=1), 1)
+
+
+def test_graph_looks_like_no_table_to_scikit_learn() -> None:
+    graph = Graph(TRIANGLE, FEATURES)
+    assert not hasattr(graph, "__len__")
+    assert not hasattr(graph, "shape")
+
+
+def test_node_ids_are_kept() -> None:
+    graph = Graph(TRIANGLE, FEATURES, node_ids=["a", "b", "c"])
+    assert graph.node_ids.tolist() == ["a", "b", "c"]
+    assert Graph(TRIANGLE, FEATURES).node_ids.tolist() == [0, 1, 2]
+
+
+def test_split_from_masks() -> None:
+    split = NodeSplit.from_masks([True, False, False], val=[False, True, False])
+    assert (split.train.tolist(), split.val.tolist(), split.test.tolist()) == ([0], [1], [])
+    split.check(3)
+    with pytest.raises(GraphError, match="val holds node id 1, but the graph has 1 nodes"):
+        split.check(1)
+
+
+def test_nodes_may_be_a_column_or_whole_floats() -> None:
+    assert as_nodes([[3], [1]]).tolist() == [3, 1]
+    assert as_nodes(np.array([2.0, 0.0])).tolist() == [2, 0]
+    assert as_nodes([]).tolist() == []
+    assert as_nodes([1, 1], unique=False).tolist() == [1, 1]

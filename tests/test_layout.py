@@ -1,0 +1,60 @@
+"""The repository's own rules: every module has tests, and imports point one way."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gbgnn
+
+SOURCE = Path(gbgnn.__file__).parent
+TESTS = Path(__file__).parent
+MODULES = sorted(p.relative_to(SOURCE) for p in SOURCE.rglob("*.py") if p.stem not in ("__init__", "_version"))
+
+# Each layer may import itself and those before it.
+LAYERS = [
+    ["errors", "_version"],
+    ["_random", "_checks", "_devices", "_files", "_optimizers"],
+    ["graph"],
+    ["propagation"],
+    ["problem", "losses"],
+    ["aggregation", "learners", "theory"],
+    ["boosting"],
+    ["fitting", "registry"],
+    ["datasets"],
+    ["persistence", "estimators"],
+    ["testing"],
+    ["cli", "__main__"],
+]
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_every_module_has_a_test_module(module: Path) -> None:
+    name = f"test_{module.stem.strip('_')}.py"
+    assert (TESTS / module.parent / name).exists(), f"tests/{module.parent / name} is missing"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_imports_point_one_way(module: Path) -> None:
+    layer = RANK[module.parts[0].removesuffix(".py")]
+    for node in ast.walk(ast.parse((SOURCE / module).read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gbgnn."):
+            assert RANK[node.module.split(".")[1]] <= layer, f"{module} imports {node.module}"
+
+
+def test_import_needs_the_four_core_packages_only() -> None:
+    optional = "typer rich pooch safetensors pyarrow networkx torch_geometric optuna".split()
+    code = f"import sys, gbgnn; print([m for m in {optional!r} if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_importable() -> None:
+    assert sorted(gbgnn.__all__, key=str.lower) == sorted(set(gbgnn.__all__), key=str.lower)
+    for name in gbgnn.__all__:
+        assert getattr(gbgnn, name) is not None
