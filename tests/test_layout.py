@@ -13,7 +13,9 @@ import gbgnn
 
 SOURCE = Path(gbgnn.__file__).parent
 TESTS = Path(__file__).parent
-MODULES = sorted(p.relative_to(SOURCE) for p in SOURCE.rglob("*.py") if p.stem not in ("__init__", "_version"))
+MODULES = sorted(
+    p.relative_to(SOURCE) for p in SOURCE.rglob("*.py") if p.stem not in ("__init__", "_version")
+)
 
 # Each layer may import itself and those before it.
 LAYERS = [

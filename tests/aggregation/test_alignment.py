@@ -12,7 +12,9 @@ from gbgnn.propagation import AugmentedAdjacency
 from gbgnn.testing import check_aggregation, problem_of, two_blocks
 
 
-def dense_alignment(P: torch.Tensor, X: torch.Tensor, w: torch.Tensor, train: object, y: object) -> torch.Tensor:
+def dense_alignment(
+    P: torch.Tensor, X: torch.Tensor, w: torch.Tensor, train: object, y: object
+) -> torch.Tensor:
     """The definition, through dense powers and N x N products, for autograd."""
     Z = w[0] * X
     for k, coefficient in enumerate(w[1:]):
@@ -23,7 +25,9 @@ def dense_alignment(P: torch.Tensor, X: torch.Tensor, w: torch.Tensor, train: ob
     return (K * target).sum() / (K.norm() * target.norm())
 
 
-def random_problem(seed: int, n_features: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, object]:
+def random_problem(
+    seed: int, n_features: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, object]:
     graph, labels = two_blocks(24, n_classes=3, seed=seed, n_features=n_features)
     train = np.random.default_rng(seed).choice(24, size=9, replace=False)
     problem = problem_of(graph, labels, train)
@@ -42,13 +46,15 @@ def closed_form(P: torch.Tensor, X: torch.Tensor, train: torch.Tensor, y: torch.
     n_features=st.sampled_from([3, 30]),  # fewer, and more, columns than labelled rows
     weights=st.lists(st.floats(-3, 3), min_size=5, max_size=5).filter(lambda w: max(map(abs, w)) > 0.1),
 )
-def test_closed_form_equals_autograd_on_dense_matrices(seed: int, n_features: int, weights: list[float]) -> None:
+def test_closed_form_equals_autograd_on_dense_matrices(
+    seed: int, n_features: int, weights: list[float]
+) -> None:
     P, X, train, y, _ = random_problem(seed, n_features)
     w = torch.tensor(weights, dtype=torch.float64, requires_grad=True)
     expected = dense_alignment(P, X, w, train, y)
     expected.backward()
     value, gradient = closed_form(P, X, train, y).value_and_gradient(w.detach().numpy())
-    assert value == pytest.approx(float(expected), abs=1e-9)
+    assert value == pytest.approx(expected.item(), abs=1e-9)
     np.testing.assert_allclose(gradient, w.grad.numpy(), atol=1e-7)
 
 

@@ -74,9 +74,7 @@ def test_isolated_node_keeps_itself_only_under_augmentation() -> None:
 
 def test_given_matrix_is_taken_as_it_is() -> None:
     matrix = np.array([[0.0, -1.0], [2.0, 0.0]])
-    np.testing.assert_array_equal(
-        GivenMatrix(matrix=matrix).build(sp.csr_array((2, 2))).toarray(), matrix
-    )
+    np.testing.assert_array_equal(GivenMatrix(matrix=matrix).build(sp.csr_array((2, 2))).toarray(), matrix)
 
 
 def test_errors_say_what_would_work() -> None:

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from gbgnn.boosting.diagnostics import (
+    direction_quality,
+    guaranteed_decrease,
+    measure,
+    negative_gradient,
+    peak_memory,
+)
+from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy
+from gbgnn.problem import LabelledNodes, Problem
+from gbgnn.testing import problem_of, two_blocks
+
+
+def weighted_problem(n_classes: int, weights: np.ndarray | None = None) -> Problem:
+    graph, y = two_blocks(12, n_classes=n_classes)
+    problem = problem_of(graph, y, np.arange(8), np.arange(8, 12))
+    train = LabelledNodes.build(np.arange(8), y[:8], weights)
+    return Problem(problem.inputs, train, n_classes, problem.validation)
+
+
+@pytest.mark.parametrize(("n_classes", "loss"), [(2, SigmoidCrossEntropy()), (3, SoftmaxCrossEntropy())])
+def test_gradient_equals_autograd(n_classes: int, loss: object) -> None:
+    problem = weighted_problem(n_classes)
+    shape = (12, loss.n_outputs(n_classes))
+    scores = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    scores.requires_grad_()
+    loss.values(scores[problem.train.rows], problem.train.targets).mean().backward()
+    expected = -scores.grad[problem.train.rows]
+    torch.testing.assert_close(negative_gradient(scores.detach(), problem, loss), expected)
+    measured = measure(scores.detach(), problem, loss)["gradient_norm"]
+    assert measured == pytest.approx(float(expected.norm()))
+
+
+def test_weighted_inner_products_are_those_of_the_weighted_loss() -> None:
+    """d/d eta of the weighted loss along f, at 0, is -M <Z, g>."""
+    problem = weighted_problem(3, np.arange(1.0, 9.0))
+    loss = SoftmaxCrossEntropy()
+    random = torch.Generator().manual_seed(0)
+    scores, f = torch.randn(2, 12, 3, generator=random, dtype=torch.float64)
+    train, step = problem.train, 1e-6
+    ends = [
+        loss.mean((scores + sign * step * f)[train.rows], train.targets, train.weights) for sign in (1, -1)
+    ]
+    quality = direction_quality(f, scores, problem, loss)
+    assert -(ends[0] - ends[1]) / (2 * step) == pytest.approx(train.size * quality.inner, rel=1e-5)
+
+
+def test_guarantee_of_a_step_too_long_is_negative() -> None:
+    problem, loss = weighted_problem(3), SoftmaxCrossEntropy()
+    scores = torch.zeros(12, 3, dtype=torch.float64)
+    direction = torch.nn.functional.one_hot(torch.arange(12) % 3).double()
+    quality = direction_quality(direction, scores, problem, loss)
+    best = 1 / (loss.smoothness * quality.alpha)
+    assert guaranteed_decrease(quality, best, problem, loss) > 0
+    assert guaranteed_decrease(quality, 2 * best, problem, loss) == pytest.approx(0, abs=1e-12)
+    assert guaranteed_decrease(quality, 3 * best, problem, loss) < 0
+
+
+def test_accuracies_and_losses_are_of_their_own_nodes() -> None:
+    problem, loss = weighted_problem(3), SoftmaxCrossEntropy()
+    scores = torch.zeros(12, 3, dtype=torch.float64)
+    scores[torch.arange(8), torch.arange(8) % 3] = 50.0  # right on the train nodes only
+    scores[torch.arange(8, 12), (torch.arange(8, 12) + 1) % 3] = 50.0
+    measured = measure(scores, problem, loss)
+    assert measured["train_accuracy"] == 1
+    assert measured["val_accuracy"] == 0
+    assert measured["train_loss"] < 1e-9
+    assert measured["val_loss"] == pytest.approx(50)
+
+
+def test_peak_memory_is_a_number_of_bytes() -> None:
+    assert peak_memory(torch.device("cpu")) > 10 * 2**20
+
+
+def test_peak_memory_is_unknown_where_the_system_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "resource", None)
+    assert peak_memory(torch.device("cpu")) is None
