@@ -131,9 +131,9 @@ def first_accepted(
 ) -> tuple[Head, Vote]:
     """Return the first head that the rule accepts with its vote, or the last with the rule's verdict."""
     for attempt, head in enumerate(heads, start=1):
-        direction = rule.direction(head.evaluate(X), problem.n_classes)
-        vote = rule.vote(direction, task, scores, problem)
-        if not direction.isfinite().all():
+        output = head.evaluate(X)
+        vote = rule.vote(rule.direction(output, problem.n_classes), task, scores, problem)
+        if not output.isfinite().all():
             vote = replace(vote, refusal=StopReason.DIVERGED)
         vote = replace(vote, attempts=attempt)
         if vote.refusal is None:

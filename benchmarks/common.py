@@ -1,0 +1,70 @@
+"""What every benchmark shares: the machine's name, and a place for results."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+import torch
+
+import gbgnn
+
+RESULTS = Path(__file__).parent / "results"
+PLANETOID = ("cora", "citeseer", "pubmed")
+
+
+def machine() -> dict[str, Any]:
+    """Describe the machine and the versions that produced a result."""
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {
+        "date": date.today().isoformat(),
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count(),
+        "torch_threads": torch.get_num_threads(),
+        "gpu": device,
+        "python": platform.python_version(),
+        "gbgnn": gbgnn.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+
+
+def publish(name: str, title: str, lines: Sequence[str], data: Any) -> None:
+    """Write ``results/NAME.md`` for people and ``results/NAME.json`` for programs, and print the former."""
+    about = machine()
+    command = " ".join(["python", "benchmarks/" + Path(sys.argv[0]).name, *sys.argv[1:]])
+    where = f"{about['cpu']}, {about['cores']} cores, {about['torch_threads']} torch threads"
+    where += f", {about['gpu']}" if about["gpu"] else ""
+    versions = ", ".join(f"{key} {about[key]}" for key in ("python", "gbgnn", "torch", "scikit-learn"))
+    head = [f"# {title}", "", f"`{command}`, {about['date']}; {where}; {versions}.", ""]
+    text = "\n".join([*head, *lines, ""])
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.md").write_text(text)
+    (RESULTS / f"{name}.json").write_text(json.dumps({"machine": about, "command": command, "data": data}, indent=1) + "\n")
+    print(text)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """Return a Markdown table."""
+    cells = [[str(cell) for cell in row] for row in [header, ["---"] * len(header), *rows]]
+    return ["| " + " | ".join(row) + " |" for row in cells]
+
+
+def _cpu_name() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
