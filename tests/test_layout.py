@@ -50,7 +50,7 @@ def test_imports_point_one_way(module: Path) -> None:
 
 
 def test_import_needs_the_four_core_packages_only() -> None:
-    optional = "typer rich pooch safetensors pyarrow networkx torch_geometric optuna".split()
+    optional = ["typer", "rich", "pooch", "safetensors", "pyarrow", "networkx", "torch_geometric", "optuna"]
     code = f"import sys, gbgnn; print([m for m in {optional!r} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -80,7 +80,7 @@ def encode_classes(y: ArrayLike, n_nodes: int) -> tuple[NDArray[Any], NDArray[np
     classes, targets = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise GraphError(
-            f"y has one class only ({classes[0]!r}); a classifier needs at least two to tell apart."
+            f"y has one class only ({classes.tolist()[0]!r}); a classifier needs at least two to tell apart."
         )
     return classes, targets
 
@@ -100,7 +100,7 @@ def given_validation(
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):
         raise GraphError(
-            f"validation has class {unknown[0]!r}, which no training node has "
+            f"validation has class {unknown.tolist()[0]!r}, which no training node has "
             f"(known: {', '.join(map(str, classes[:10]))})."
         )
     return rows, np.searchsorted(classes, labels)
@@ -162,6 +162,6 @@ def _as_labels(y: ArrayLike, n_nodes: int, name: str) -> NDArray[Any]:
         labels = np.array(labels.tolist())  # strings in an object array become a string array
     if n_nodes and type_of_target(labels) not in ("binary", "multiclass"):
         raise GraphError(
-            f"{name} must be classes; got continuous numbers such as {labels[0]!r}. Bin them first."
+            f"{name} must be classes; got continuous numbers such as {labels.tolist()[0]!r}. Bin them first."
         )
     return labels

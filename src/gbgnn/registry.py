@@ -112,5 +112,5 @@ def as_part(family: str, value: Any) -> Any:
     got = f"the class {value.__name__}" if isinstance(value, type) else repr(value)
     hint = f" Write {value.__name__}()." if isinstance(value, type) else ""
     raise ParameterError(
-        f"{family} must be a name ({names}) or a {_BASES[family].__name__} object; got {got}.{hint}"
+        f"{family} must be a name ({names}) or an object of {_BASES[family].__name__}; got {got}.{hint}"
     )

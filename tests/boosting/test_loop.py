@@ -16,7 +16,7 @@ PROBLEM = problem_of(GRAPH, Y, np.arange(15), np.arange(15, 25))
 
 
 def run(n_rounds: int, **options: object) -> object:
-    parts = (KernelTargetAlignment(epochs=3), MLP(epochs=3, units=8), Samme())
+    parts = (KernelTargetAlignment(epochs=3), MLP(epochs=15, units=8), Samme())
     return boost(PROBLEM, *parts, n_rounds=n_rounds, seeds=Seeds(0), **options)
 
 
@@ -56,7 +56,7 @@ def test_known_rounds_are_replayed_to_the_byte() -> None:
             return super().fit(X, task, seed)
 
     whole = run(6)
-    parts = (KernelTargetAlignment(epochs=3), Counting(epochs=3, units=8), Samme())
+    parts = (KernelTargetAlignment(epochs=3), Counting(epochs=15, units=8), Samme())
     again = boost(PROBLEM, *parts, n_rounds=6, seeds=Seeds(0), known=whole.ensemble[:4])
     assert len(calls) == 2
     assert torch.equal(again.scores, whole.scores)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import zipfile
 from dataclasses import replace
@@ -33,7 +34,7 @@ def pip(monkeypatch, fake):
     def _run(command, **_):
         commands.append(command)
         folder = command[command.index("-d") + 1]
-        (target := f"{folder}/{fake[0].name}") and open(target, "wb").write(fake[0].read_bytes())
+        shutil.copy(fake[0], folder)
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(subprocess, "run", _run)

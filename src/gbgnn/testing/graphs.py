@@ -31,10 +31,11 @@ def two_blocks(
     (12, [0, 1, 2, 0])
     """
     random = np.random.default_rng(seed)
+    # Drawn first, so that graphs of several sizes share their class centres.
+    centres = random.normal(size=(n_classes, n_features))
     y = np.arange(n_nodes) % n_classes
     chance = np.where(y[:, None] == y, 0.4, 0.05)
     upper = np.triu(random.random((n_nodes, n_nodes)) < chance, 1)
-    centres = random.normal(size=(n_classes, n_features))
     features = centres[y] + random.normal(size=(n_nodes, n_features))
     return Graph((upper | upper.T).astype(float), features), y
 

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gbgnn
+
+COMMANDS = ["fit", "predict", "evaluate", "inspect", "convert", "datasets", "datasets info"]
+
+
+def test_version(run) -> None:
+    assert run("--version").stdout == f"gbgnn {gbgnn.__version__}\n"
+
+
+def test_help_lists_every_command(run) -> None:
+    text = run("--help").stdout
+    assert all(command.split()[0] in text for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches_by_examples(run, command: str) -> None:
+    text = run(*command.split(), "--help").stdout
+    assert "Examples" in text
+    assert 2 <= text.count("$ gbgnn ") <= 5
+
+
+def test_unknown_command_and_option_are_usage_errors(run) -> None:
+    assert "fitt" in run("fitt", code=2).stderr
+    assert "--unit" in run("fit", "--unit", "3", code=2).stderr
+
+
+def test_help_imports_nothing_heavy() -> None:
+    # A bare package stands in for gbgnn itself, whose __init__ is the library's affair.
+    code = f"""
+import sys, types
+package = types.ModuleType("gbgnn")
+package.__path__ = [{str(Path(gbgnn.__file__).parent)!r}]
+sys.modules["gbgnn"] = package
+from gbgnn.cli import main
+sys.argv = ["gbgnn", "fit", "--help"]
+try:
+    main()
+finally:
+    print([m for m in ("torch", "numpy", "sklearn") if m in sys.modules])
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_without_typer_one_line_says_what_to_install() -> None:
+    code = (
+        "import importlib.util as u; real = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'typer' else real(name, *rest)\n"
+        "from gbgnn.cli import main; main()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr == 'the gbgnn command needs typer and rich: pip install "gbgnn[cli]"\n'
+
+
+def test_module_is_the_command_and_a_closed_pipe_is_no_traceback() -> None:
+    script = f"{sys.executable} -m gbgnn datasets --json | head -c 1"
+    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout == "{"
+    assert result.stderr == ""

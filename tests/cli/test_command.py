@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import typer
+
+from gbgnn.cli import screen
+from gbgnn.cli.command import UsageError, epilog, guarded, help_of
+from gbgnn.errors import GBGNNWarning, ParameterError
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was written to stderr."""
+    told: list[str] = []
+    monkeypatch.setattr(screen, "note", lambda message, style=None: told.append(message))
+    return told
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (ParameterError("units must be 1; got [0]."), 1, "error: units must be 1; got [0]."),
+        (UsageError("--a does not go with --b."), 2, "error: --a does not go with --b."),
+        (FileNotFoundError(2, "No such file", "x.toml"), 1, "error: x.toml: No such file."),
+        (OSError("disk is full"), 1, "error: disk is full"),
+        (KeyboardInterrupt(), 130, "interrupted."),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_expected_failures_are_one_line_and_a_code(error, code: int, line: str, lines: list[str]) -> None:
+    def command() -> None:
+        raise error
+
+    with pytest.raises(typer.Exit) as caught:
+        guarded(command)()
+    assert caught.value.exit_code == code
+    assert lines == [line]
+
+
+def test_a_broken_pipe_says_nothing(lines: list[str]) -> None:
+    def command() -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(typer.Exit) as caught:
+        guarded(command)()
+    assert caught.value.exit_code == 141
+    assert lines == []
+
+
+def test_bugs_keep_their_traceback() -> None:
+    def command() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        guarded(command)()
+
+
+@pytest.mark.filterwarnings("always")
+def test_warnings_of_the_library_are_one_line(lines: list[str]) -> None:
+    def command() -> None:
+        warnings.warn("this round adds nothing.", GBGNNWarning, stacklevel=2)
+
+    guarded(command)()
+    assert lines == ["warning: this round adds nothing."]
+
+
+@pytest.mark.filterwarnings("always")
+def test_other_warnings_stay_as_they_are(lines: list[str]) -> None:
+    def command() -> None:
+        warnings.warn("old", DeprecationWarning, stacklevel=2)
+
+    with pytest.warns(DeprecationWarning, match="old"):
+        guarded(command)()
+    assert lines == []
+
+
+def test_help_unfolds_paragraphs_and_examples_follow() -> None:
+    def command() -> None:
+        """Say one thing.
+
+        Then say another
+        in two lines.
+        """
+
+    assert help_of(command) == "Say one thing.\n\nThen say another in two lines."
+    assert "$ gbgnn fit" in epilog((("gbgnn fit", "train"),))

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gbgnn
+from gbgnn import datasets
+
+
+def _rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_all_nodes_with_names_and_probabilities(run, fitted: Path) -> None:
+    rows = _rows(run("predict", fitted).stdout)
+    assert list(rows[0]) == ["node", "label", "proba_Mr. Hi", "proba_Officer"]
+    model = gbgnn.load(fitted / "model.gbgnn")
+    proba = np.array([[r["proba_Mr. Hi"], r["proba_Officer"]] for r in rows], dtype=np.float32)
+    assert np.array_equal(proba, model.predict_proba(range(34)))
+    names = np.array(["Mr. Hi", "Officer"])[model.predict(range(34))]
+    assert [r["label"] for r in rows] == names.tolist()
+
+
+def test_nodes_by_ids_or_file_in_the_order_asked(run, fitted: Path) -> None:
+    rows = _rows(run("predict", fitted, "--nodes", "33, 0,33").stdout)
+    assert [r["node"] for r in rows] == ["33", "0", "33"]
+    Path("ids.txt").write_text("5\n\n7\n")
+    assert [r["node"] for r in _rows(run("predict", fitted, "--nodes", "ids.txt").stdout)] == ["5", "7"]
+
+
+def test_unknown_nodes_are_named(run, fitted: Path) -> None:
+    message = run("predict", fitted, "--nodes", "3,99", code=1).stderr
+    assert "1 nodes that the graph does not have (first: '99'; its ids look like 0 and 33)" in message
+
+
+def test_a_bare_model_counts_from_zero(run, fitted: Path) -> None:
+    rows = _rows(run("predict", fitted / "model.gbgnn").stdout)
+    assert [r["node"] for r in rows] == [str(i) for i in range(34)]
+    assert list(rows[0]) == ["node", "label", "proba_0", "proba_1"]
+
+
+def test_own_ids_come_back(run, tables: Path) -> None:
+    run("fit", tables, *run.quick, "-q", "--out", "r")
+    rows = _rows(run("predict", "r").stdout)
+    assert [r["node"] for r in rows] == ["ann", "bob", "cat", "dan", "eve"]
+    assert set(rows[0]) == {"node", "label", "proba_blue", "proba_red"}
+
+
+def test_another_graph_is_predicted_by_applying_the_rounds(run) -> None:
+    run("fit", *run.tiny, *run.quick, "-q", "--out", "r")
+    words = ("predict", "r", "--dataset", "csbm", "--data-option", "n_nodes=80", "--out", "o.csv")
+    assert "80 nodes written to o.csv" in run(*words).stderr
+    data = datasets.csbm(n_nodes=80, per_class=6)
+    expected = gbgnn.load("r/model.gbgnn").predict(range(80), graph=data.graph)
+    assert [r["label"] for r in _rows(Path("o.csv").read_text())] == list(map(str, expected))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--dataset", "csbm"], "graph has 16 features per node, but the model was fitted with 34."),
+        (["--out", "x.txt"], "--out must end in .csv or .parquet"),
+        (["--dataset", "nowhere"], "no data set or path is named 'nowhere'"),
+    ],
+)
+def test_mistakes_are_one_line(run, fitted: Path, words: list[str], message: str) -> None:
+    result = run("predict", fitted, *words, code=1)
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_no_such_run(run) -> None:
+    assert "there is no run or model nowhere." in run("predict", "nowhere", code=1).stderr
+    Path("x.gbgnn").write_text("not a model")
+    assert "x.gbgnn is damaged, truncated or no model file" in run("predict", "x.gbgnn", code=1).stderr

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from gbgnn.cli import screen
+
+
+def test_json_is_standard_whatever_comes() -> None:
+    value = {"a": np.float32(0.5), "b": np.arange(2), "c": math.inf, 1: (None, True), "d": "é"}
+    assert json.loads(screen.to_json(value)) == {
+        "a": 0.5,
+        "b": [0, 1],
+        "c": None,
+        "1": [None, True],
+        "d": "é",
+    }
+
+
+def test_messages_go_to_stderr_results_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    screen.error("no [bold] here")
+    screen.warn("w")
+    screen.out("r")
+    told = capsys.readouterr()
+    assert told.err == "error: no [bold] here\nwarning: w\n"
+    assert told.out == "r\n"
+
+
+def test_long_lines_are_not_folded(capsys: pytest.CaptureFixture[str]) -> None:
+    screen.error("x" * 500)
+    assert capsys.readouterr().err == f"error: {'x' * 500}\n"
+
+
+def test_tables_print_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    screen.console().print(screen.table(("name", "n"), [("[red]", "1")], left=("name",)))
+    assert "[red]" in capsys.readouterr().out
+
+
+def test_sparkline_keeps_to_its_width() -> None:
+    assert len(screen.sparkline([float(i) for i in range(1000)], width=40)) == 40
+    assert screen.sparkline([1.0, 1.0]) == "▁▁"
+    assert screen.sparkline([None, math.nan]) == ""

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import gbgnn
+from gbgnn import Callback, datasets
+from gbgnn.cli import training
+from gbgnn.cli.source import Source
+from gbgnn.learners import MLP
+
+
+class _StopAt(Callback):
+    """Fails in a round, as a full disk or an impatient person would."""
+
+    def __init__(self, t: int, error: BaseException) -> None:
+        self.t, self.error = t, error
+
+    def on_round(self, report) -> None:
+        if report.t == self.t:
+            raise self.error
+
+
+def _break_at(monkeypatch: pytest.MonkeyPatch, t: int, error: BaseException) -> None:
+    usual = training._checkpoints
+    monkeypatch.setattr(training, "_checkpoints", lambda job: [*usual(job), _StopAt(t, error)])
+
+
+def _proba(folder: str, n_nodes: int) -> bytes:
+    return gbgnn.load(f"{folder}/model.gbgnn").predict_proba(range(n_nodes)).tobytes()
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes(run) -> None:
+    rounds = ("--rounds", "40", "--epochs", "20", "--seed", "0", "--aggregation", "kta")
+    command = [
+        sys.executable,
+        "-m",
+        "gbgnn",
+        "fit",
+        *run.tiny,
+        *rounds,
+        "--out",
+        "r",
+        "--checkpoint-every",
+        "3",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not Path("r.partial/checkpoint.gbgnn").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not Path("r").exists()
+    known = len(gbgnn.load("r.partial/checkpoint.gbgnn").ensemble_)
+    assert known < 40
+    assert "unfinished run; go on with --resume r" in run("fit", *run.tiny, "--out", "r", code=1).stderr
+    result = run("fit", "--resume", "r")
+    assert f"going on from round {known} of 40" in result.stderr
+    assert {p.name for p in Path("r").iterdir()} == {
+        "config.toml",
+        "history.jsonl",
+        "metrics.json",
+        "model.gbgnn",
+    }
+    run("fit", *run.tiny, *rounds, "-q", "--out", "whole")
+    assert _proba("r", 60) == _proba("whole", 60)
+    assert "r is finished" in run("fit", "--resume", "r", code=1).stderr
+
+
+def test_ctrl_c_keeps_the_rounds_that_are_done(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        _break_at(patch, 3, KeyboardInterrupt())
+        told = run("fit", *run.tiny, *run.quick, "--out", "r", code=130).stderr
+    assert "interrupted after round 3; go on with: gbgnn fit --resume r" in told
+    assert "3 rounds" in run("inspect", "r.partial").stdout
+    run("fit", "--resume", "r.partial", "-q")
+    run("fit", *run.tiny, *run.quick, "-q", "--out", "whole")
+    assert _proba("r", 60) == _proba("whole", 60)
+
+
+def test_ctrl_c_while_rounds_are_replayed_keeps_the_checkpoint(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        _break_at(patch, 3, KeyboardInterrupt())
+        run("fit", *run.tiny, *run.quick, "-q", "--out", "r", code=130)
+    before = Path("r.partial/checkpoint.gbgnn").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(MLP, "fit", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        told = run("fit", "--resume", "r", "-q", code=130).stderr
+    assert "interrupted after round 3" in told
+    assert Path("r.partial/checkpoint.gbgnn").read_bytes() == before
+
+
+def test_ctrl_c_keeps_nothing_where_nothing_can_be_kept(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    _break_at(monkeypatch, 2, KeyboardInterrupt())
+    told = run("fit", *run.tiny, *run.quick, "--no-keep-learners", "--out", "r", code=130).stderr
+    assert "interrupted; nothing was kept." in told
+    tree = ("--learner", "sklearn", "--estimator", "sklearn.tree.DecisionTreeClassifier", "--rule", "samme_r")
+    told = run("fit", *run.tiny, "--rounds", "3", *tree, "--out", "r", code=130).stderr
+    assert "interrupted; nothing was kept." in told
+    assert list(Path().iterdir()) == []
+
+
+def test_an_error_leaves_no_folder(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    _break_at(monkeypatch, 2, OSError(28, "No space left on device", "model.gbgnn"))
+    told = run("fit", *run.tiny, *run.quick, "--out", "r", code=1).stderr
+    assert "error: model.gbgnn: No space left on device." in told
+    assert list(Path().iterdir()) == []
+
+
+def test_changed_data_is_not_gone_on_with(run, tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        _break_at(patch, 2, KeyboardInterrupt())
+        run("fit", tables, *run.quick, "-q", "--out", "r", code=130)
+    nodes = tables / "nodes.csv"
+    nodes.write_text(nodes.read_text().replace("0.9", "0.8"))
+    assert "people changed since r was started" in run("fit", "--resume", "r", code=1).stderr
+
+
+def test_test_labels_are_read_after_training(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = datasets.load("karate")
+    seen: list[str] = []
+
+    class Labels:
+        """Labels that remember when those of test nodes are asked for."""
+
+        dtype = data.y.dtype
+
+        def __getitem__(self, nodes):
+            if set(map(int, nodes)) & set(data.test.tolist()):
+                seen.append("test")
+            return data.y[nodes]
+
+    class Spy:
+        def __getattr__(self, name: str):
+            return Labels() if name == "y" else getattr(data, name)
+
+    usual = training.GBGNNClassifier.fit
+
+    def fit(self, *args, **kwargs):
+        assert seen == []
+        return usual(self, *args, **kwargs)
+
+    monkeypatch.setattr(Source, "load", lambda self: Spy())
+    monkeypatch.setattr(training.GBGNNClassifier, "fit", fit)
+    run("fit", "karate", *run.quick, "--out", "r")
+    assert seen == ["test"]
+
+
+def test_checkpoint_rhythm_is_taken_over(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        _break_at(patch, 1, KeyboardInterrupt())
+        run("fit", *run.tiny, *run.quick, "-q", "--checkpoint-every", "2", "--out", "r", code=130)
+    job = training.resumed_job(Path("r"), data_dir=None, checkpoint_every=None)
+    assert (job.known, job.checkpoint_every) == (1, 2)
+    assert os.listdir() == ["r.partial"]

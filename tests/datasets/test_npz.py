@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gbgnn.datasets import read_npz
+from gbgnn.errors import DataError, ParameterError
+
+PLAIN = {
+    "indptr": [0, 1, 2, 2],
+    "indices": [1, 2],
+    "feat": [[1.0, 3.0], [0.0, 2.0], [5.0, 5.0]],
+    "y": [0, 1, 1],
+    "train_mask": [True, True, False],
+    "test_mask": [False, False, True],
+}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def _saved(without=(), **arrays):
+        path = tmp_path / "toy.npz"
+        given = {key: value for key, value in arrays.items() if key not in without}
+        np.savez(path, **{key: np.asarray(value) for key, value in given.items()})
+        return path
+
+    return _saved
+
+
+def _benchmark():
+    adjacency = sp.csr_array(np.array([[0, 2.0, 0], [2.0, 0, 0], [0, 0, 0]]))
+    attributes = sp.csr_array(np.eye(3, 4))
+    arrays = {"labels": [0, 1, 1], "node_names": ["a", "b", "c"], "class_names": [b"one", b"two"]}
+    for prefix, matrix in (("adj", adjacency), ("attr", attributes)):
+        parts = {part: getattr(matrix, part) for part in ("data", "indices", "indptr", "shape")}
+        arrays |= {f"{prefix}_{part}": value for part, value in parts.items()}
+    return arrays
+
+
+def test_plain_parts_are_mirrored_into_an_undirected_graph(saved):
+    data = read_npz(saved(**PLAIN))
+    assert data.name == "toy"
+    assert data.graph.adjacency.toarray().tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    assert (data.train.tolist(), data.val.tolist(), data.test.tolist()) == ([0, 1], [], [2])
+
+
+def test_directed_rows_hear_their_columns(saved):
+    matrix = read_npz(saved(**PLAIN), directed=True).graph.adjacency
+    assert matrix.toarray().tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+
+
+def test_weights_are_kept(saved):
+    assert read_npz(saved(**PLAIN, data=[0.5, 2.0])).graph.adjacency[0, 1] == 0.5
+
+
+def test_sparse_features_stay_sparse_and_can_be_normalized(saved):
+    parts = {"feat_data": [4.0], "feat_indices": [1], "feat_indptr": [0, 1, 1, 1], "feat_shape": [3, 2]}
+    data = read_npz(saved(["feat"], **PLAIN, **parts), normalize_features=True)
+    assert isinstance(data.graph.features, sp.csr_array)
+    assert data.graph.features.toarray().tolist() == [[0, 1], [0, 0], [0, 0]]
+
+
+def test_one_of_several_masks_is_picked(saved):
+    masks = {"train_mask": np.eye(3, dtype=bool), "test_mask": np.eye(3, k=1, dtype=bool)}
+    path = saved(**{**PLAIN, **masks})
+    assert read_npz(path).split_name == "public"
+    assert read_npz(path, split=1).train.tolist() == [1]
+    assert read_npz(path, split=1).test.tolist() == [0]
+    with pytest.raises(ParameterError, match="from 0 to 2; got 3"):
+        read_npz(path, split=3)
+
+
+def test_benchmark_files_are_read(saved):
+    data = read_npz(saved(**_benchmark()), split="stratified")
+    assert data.graph.adjacency[0, 1] == 2
+    assert data.graph.n_features == 4
+    assert data.graph.node_ids.tolist() == ["a", "b", "c"]
+    assert data.class_names == ("one", "two")
+
+
+def test_dense_benchmark_matrices_are_read(saved):
+    arrays = {"adj_matrix": np.eye(2)[::-1], "attr_matrix": np.eye(2), "labels": [0, 1]}
+    assert read_npz(saved(**arrays), split="auto").graph.n_edges == 1
+
+
+def test_notes_that_would_need_unpickling_are_left_unread(saved):
+    path = saved(**_benchmark(), metadata=np.array({"a": 1}, dtype=object))
+    assert read_npz(path, split="auto").graph.n_nodes == 3
+
+
+def test_a_bare_matrix_needs_features_and_labels(tmp_path):
+    sp.save_npz(tmp_path / "bare.npz", sp.csr_array(np.eye(2)[::-1]))
+    with pytest.raises(DataError, match="adjacency matrix but no features; give features="):
+        read_npz(tmp_path / "bare.npz")
+    with pytest.raises(DataError, match="but no y; give y="):
+        read_npz(tmp_path / "bare.npz", features=np.eye(2))
+    data = read_npz(tmp_path / "bare.npz", features=np.eye(2), y=["a", "b"], split="auto")
+    assert data.y.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("without", "changes", "message"),
+    [
+        ((), {"y": np.array([0, 1, None], dtype=object)}, "'y' cannot be read without unpickling"),
+        (("indptr", "indices"), {}, "holds feat, test_mask, train_mask, y; expected indptr and indices"),
+        ((), {"indices": [1, 9]}, r"CSR parts \* do not fit together"),
+        ((), {"indptr": [[0, 1, 2, 2]]}, "must be flat arrays"),
+        (("feat",), {"feat_indptr": [0, 0, 0, 0]}, "lacks the array 'feat_indices'"),
+        (("train_mask",), {}, "comes without a split"),
+        ((), {"train_mask": [True]}, r"train_mask has shape \(1,\); expected \(3,\) or \(3, k\)"),
+        (
+            (),
+            {"train_mask": np.eye(3, 2, dtype=bool), "test_mask": np.eye(3, dtype=bool)},
+            r"different numbers of splits: \[2, 3\]",
+        ),
+        ((), {"y": [0, 1]}, "y has 2 labels but the graph has 3 nodes"),
+    ],
+)
+def test_what_is_wrong_is_named(without, changes, message, saved):
+    with pytest.raises(DataError, match=message):
+        read_npz(saved(without, **{**PLAIN, **changes}))
+
+
+def test_damaged_files_are_data_errors(saved, tmp_path):
+    path = saved(**PLAIN)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=r"not an \.npz archive, or only the first part"):
+        read_npz(path)
+    # Damage inside the archive: the checksum of the first member no longer fits.
+    path.write_bytes(content.replace(b"descr", b"dxscr", 1))
+    with pytest.raises(DataError, match=r"toy\.npz"):
+        read_npz(path)
+    with pytest.raises(DataError, match=r"no\.npz is not a file"):
+        read_npz(tmp_path / "no.npz")
+
+
+@pytest.mark.dataset
+def test_real_graphs_are_read(graphs_folder):
+    computers = read_npz(graphs_folder / "amazon_computers.npz")
+    assert (computers.graph.n_nodes, computers.graph.n_edges) == (13752, 245861)
+    assert (computers.graph.n_features, computers.n_classes) == (767, 10)
+    assert isinstance(computers.graph.features, sp.csr_array)
+    chameleon = [read_npz(graphs_folder / "chameleon_filtered.npz", split=k) for k in (0, 9)]
+    assert chameleon[0].graph.n_nodes == 890
+    assert chameleon[1].split_name == "public 9 of 10"
+    assert not np.array_equal(chameleon[0].train, chameleon[1].train)

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from gbgnn.datasets import read_tables
+from gbgnn.errors import DataError, GraphError, ParameterError
+from gbgnn.graph import NodeSplit
+
+NODES = "id,label,age,height,split\nann,x,30,1.7,train\nbob,y,40,1.8,train\ncat,,50,1.6,\ndan,x,60,1.9,test\n"
+EDGES = "source,target,weight\nann,bob,2\nbob,ann,3\nbob,cat,1\ndan,dan,9\n"
+
+
+@pytest.fixture
+def tables(write):
+    def _tables(edges=EDGES, nodes=NODES, **options):
+        return read_tables(write("toy/edges.csv", edges), write("toy/nodes.csv", nodes), **options)
+
+    return _tables
+
+
+def test_ids_features_labels_and_split_are_read(tables):
+    data = tables()
+    assert data.name == "toy"
+    assert data.graph.node_ids.tolist() == ["ann", "bob", "cat", "dan"]
+    assert data.graph.features[0].tolist() == pytest.approx([30, 1.7])
+    assert data.y.tolist() == ["x", "y", "", "x"]
+    assert (data.train.tolist(), data.val.tolist(), data.test.tolist()) == ([0, 1], [], [3])
+    assert data.graph.repairs == ("dropped 1 self loops", "merged 1 repeated edges")
+    assert data.graph.n_edges == 2
+
+
+def test_the_result_is_the_same_without_pyarrow(tables, monkeypatch):
+    first = tables(weight="weight")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    second = tables(weight="weight")
+    assert np.array_equal(first.graph.adjacency.toarray(), second.graph.adjacency.toarray())
+    assert np.array_equal(first.graph.features, second.graph.features)
+    assert first.y.tolist() == second.y.tolist()
+
+
+def test_weights_are_summed_over_repeats(tables):
+    data = tables(weight="weight")
+    assert data.graph.adjacency[0, 1] == 5
+    assert data.graph.repairs[1] == "merged 1 repeated edges, weights summed"
+
+
+def test_directed_edges_let_the_target_hear_the_source(tables):
+    graph = tables(directed=True).graph
+    assert graph.adjacency[2, 1] == 1
+    assert graph.adjacency[1, 2] == 0
+
+
+def test_columns_can_be_chosen_by_name_and_position(tables):
+    nodes = NODES.replace("id,label,age", "name,kind,age")
+    edges = EDGES.replace("source,target", "from,to")
+    data = tables(edges, nodes, source=0, target=1, id="name", label="kind", features=["height"])
+    assert data.graph.n_features == 1
+
+
+def test_integer_ids_and_labels_stay_integers(tables):
+    data = tables("source,target\n7,3\n", "id,label,f\n7,1,0.1\n3,0,0.2\n", split=NodeSplit([0, 1]))
+    assert data.graph.node_ids.tolist() == [7, 3]
+    assert data.y.tolist() == [1, 0]
+
+
+def test_labels_written_as_floats_with_gaps_are_classes(tables):
+    nodes = "id,label,f\n1,1.0,0.1\n2,,0.2\n3,0.0,0.3\n"
+    assert tables("source,target\n1,2\n", nodes, split=NodeSplit([0])).y.tolist() == [1, -1, 0]
+
+
+def test_labels_that_only_look_like_numbers_stay_text(tables):
+    nodes = "id,label,f\n1,01,0.1\n2,NA,0.2\n3,1e0,0.3\n"
+    assert tables("source,target\n1,2\n", nodes, split=NodeSplit([0])).y.tolist() == ["01", "", "1e0"]
+
+
+def test_parquet_tables_give_the_same_graph(tables, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    nodes = {"id": ["ann", "bob", "cat", "dan"], "label": ["x", "y", None, "x"], "age": [30, 40, 50, 60]}
+    nodes |= {"height": [1.7, 1.8, 1.6, 1.9], "split": ["train", "train", None, "test"]}
+    parquet.write_table(pa.table(nodes), tmp_path / "nodes.parquet")
+    edges = {"source": ["ann", "bob", "bob", "dan"], "target": ["bob", "ann", "cat", "dan"]}
+    parquet.write_table(pa.table(edges), tmp_path / "edges.parquet")
+    data, known = read_tables(tmp_path / "edges.parquet", tmp_path / "nodes.parquet"), tables()
+    assert np.array_equal(data.graph.features, known.graph.features)
+    assert (data.graph.adjacency != known.graph.adjacency).nnz == 0
+    assert data.y.tolist() == known.y.tolist()
+    assert data.train.tolist() == known.train.tolist()
+
+
+def test_features_can_be_normalized(tables):
+    rows = tables(normalize_features=True).graph.features.sum(axis=1)
+    assert rows == pytest.approx(np.ones(4))
+
+
+def test_an_edge_table_without_rows_is_a_graph_without_edges(tables):
+    assert tables("source,target\n").graph.n_edges == 0
+
+
+def test_a_split_can_be_drawn_or_stand_in_any_column(tables):
+    bare = NODES.replace("split", "part")
+    assert tables(nodes=bare, split="part", features=["age"]).test.tolist() == [3]
+    drawn = tables(nodes=bare, split="stratified", seed=3, features=["age"])
+    assert drawn.split_name == "stratified, seed 3"
+    assert tables(nodes=bare, split="auto", features=["age"]).split_name == "stratified, seed 0"
+    with pytest.raises(DataError, match=r"nodes\.csv comes without a split"):
+        tables(nodes=bare, features=["age"])
+    with pytest.raises(ParameterError, match=r"split must be .* got 'prt'"):
+        tables(nodes=bare, split="prt", features=["age"])
+
+
+@pytest.mark.parametrize(
+    ("edges", "nodes", "options", "message"),
+    [
+        ("source,target\nann,zoe\n", NODES, {}, r"edges\.csv, column 'target': data row 1 names node 'zoe'"),
+        (EDGES, NODES + "ann,x,1,1,\n", {}, r"nodes\.csv: id 'ann' stands in data rows 1 and 5"),
+        (EDGES, NODES.replace("30", ""), {}, r"nodes\.csv: column 'age' has 1 missing .*data row 1"),
+        (EDGES, NODES.replace("40", "old"), {}, r"column 'age' is not numeric \(data row 2: 'old'\)"),
+        (EDGES, NODES, {"label": "lable"}, r"no column 'lable' for the labels. Did you mean 'label'\?"),
+        (EDGES, NODES, {"features": ["agee"]}, r"no column 'agee' for the features. Did you mean 'age'\?"),
+        (EDGES, NODES, {"weight": "w"}, r"edges\.csv has no column 'w' for the weights"),
+        (EDGES.replace("3", "?"), NODES, {"weight": "weight"}, "column 'weight' is not numeric"),
+        ("", NODES, {}, r"edges\.csv is empty"),
+        (EDGES, "id,label,age,split\n", {}, r"nodes\.csv has a header but no rows"),
+        (EDGES + "ann\n", NODES, {}, r"edges\.csv, line 6: 1 cells, but the header names 3"),
+        (EDGES, NODES.replace("test", "dev"), {}, r"column 'split': data row 4 says 'dev'"),
+        (EDGES, NODES, {"features": []}, "no feature column"),
+        (EDGES, NODES.replace("dan,x", "dan,"), {}, r"test holds 1 nodes without a label \(first: node 3\)"),
+        (EDGES, NODES.replace(",x,", ",0.5,").replace(",y,", ",1.5,"), {}, r"column 'label' holds 0\.5"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(edges, nodes, options, message, tables):
+    with pytest.raises(DataError, match=message):
+        tables(edges, nodes, **options)
+
+
+def test_a_given_split_must_fit_the_graph(tables):
+    with pytest.raises(GraphError, match="train holds node id 8"):
+        tables(split=NodeSplit([8]), features=["age"])

@@ -1,0 +1,232 @@
+"""Every malformed input gets one clear sentence: what it is, what came, what would work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.tree import DecisionTreeClassifier
+
+from gbgnn import (
+    MLP,
+    Adjacency,
+    FunctionalGradient,
+    GBGNNClassifier,
+    Graph,
+    InputInjection,
+    NodeSplit,
+    Samme,
+)
+from gbgnn.errors import GBGNNError
+from gbgnn.testing import two_blocks
+
+GRAPH, Y = two_blocks(20, n_classes=2)
+A, X = GRAPH.adjacency, np.asarray(GRAPH.features)
+NODES = np.arange(10)
+NAN = float("nan")
+
+
+def fit(
+    nodes: Any = NODES,
+    y: Any = Y[:10],
+    graph: Any = GRAPH,
+    settings: dict[str, Any] | None = None,
+    **call: Any,
+) -> None:
+    small = {"n_rounds": 2, "learner": MLP(epochs=2, units=4), "random_state": 0}
+    GBGNNClassifier(**{**small, **(settings or {})}).fit(nodes, y, graph=graph, **call)
+
+
+def setting(**values: Any) -> Callable[[], None]:
+    return lambda: fit(settings=values)
+
+
+def with_nan(matrix: Any) -> Any:
+    broken = np.array(matrix if isinstance(matrix, np.ndarray) else matrix.toarray(), float)
+    broken[2, 1] = NAN
+    return broken
+
+
+def model() -> GBGNNClassifier:
+    return GBGNNClassifier(n_rounds=1, learner=MLP(epochs=2, units=4)).fit(NODES, Y[:10], graph=GRAPH)
+
+
+CASES: dict[str, tuple[Callable[[], Any], str]] = {
+    # Graphs
+    "adjacency not square": (lambda: Graph(np.ones((2, 3)), X), r"square matrix; got shape \(2, 3\)"),
+    "adjacency is a vector": (lambda: Graph(np.ones(3), X), r"square matrix; got shape \(3,\)"),
+    "adjacency empty": (
+        lambda: Graph(np.empty((0, 0)), np.empty((0, 1))),
+        "0 x 0; a graph needs at least one node",
+    ),
+    "adjacency of text": (lambda: Graph("edges.csv", X), "adjacency must be numbers; got str"),
+    "adjacency ragged": (lambda: Graph([[0, 1], [1]], X), "adjacency is not a matrix"),
+    "adjacency NaN": (lambda: Graph(with_nan(A), X), r"1 NaN or infinite weights \(first: edge 2 -> 1\)"),
+    "adjacency infinite": (
+        lambda: Graph(sp.csr_array([[0, np.inf], [1, 0]]), X[:2]),
+        "every weight must be finite",
+    ),
+    "adjacency complex": (lambda: Graph(1j * A, X), "adjacency must be real; got complex"),
+    "features too few rows": (lambda: Graph(A, X[:5]), "features has 5 rows but adjacency is 20 x 20"),
+    "features a vector": (lambda: Graph(A, X[:, 0]), r"a matrix with one row per node; got shape \(20,\)"),
+    "features without columns": (lambda: Graph(A, X[:, :0]), "features has no columns"),
+    "features NaN": (lambda: Graph(A, with_nan(X)), r"1 NaN or infinite values \(first: node 2, column 1\)"),
+    "features NaN, sparse": (lambda: Graph(A, sp.csr_array(with_nan(X))), r"\(first: node 2, column 1\)"),
+    "features of text": (lambda: Graph(A, [["a"]] * 20), "features must be numbers; got list of dtype <U1"),
+    "features complex": (lambda: Graph(A, 1j * X), "features must be real"),
+    "node_ids too few": (
+        lambda: Graph(A, X, node_ids=[1, 2]),
+        r"node_ids has shape \(2,\) but the graph has 20",
+    ),
+    "node_ids repeated": (lambda: Graph(A, X, node_ids=[1] * 20), "node_ids holds repeated ids"),
+    "negative weights": (lambda: fit(graph=Graph(-A, X)), 'negative weights.*propagation="given"'),
+    # Splits
+    "split without train": (lambda: NodeSplit([], val=[1]), "train is empty"),
+    "split overlaps": (
+        lambda: NodeSplit([1, 2, 3], val=[3, 2]),
+        r"val shares 2 nodes with train \(first: 2, 3\)",
+    ),
+    "split repeats": (lambda: NodeSplit([1, 1]), r"1 repeated node ids \(first: 1\)"),
+    "split beyond the graph": (
+        lambda: NodeSplit([25]).check(20),
+        "train holds node id 25, but the graph has 20 nodes",
+    ),
+    # Nodes and labels
+    "graph of another kind": (lambda: fit(graph=A), "graph must be a gbgnn.Graph; got csr_array"),
+    "no nodes": (lambda: fit([], []), "nodes is empty; training needs labelled nodes"),
+    "node beyond the graph": (
+        lambda: fit([0, 20], [0, 1]),
+        r"node id 20, but the graph has 20 nodes \(0 to 19\)",
+    ),
+    "negative node": (lambda: fit([0, -1], [0, 1]), "node id -1"),
+    "node repeated": (lambda: fit([0, 1, 1], [0, 1, 1]), "1 repeated node ids"),
+    "node fractional": (lambda: fit([0, 1.5], [0, 1]), "whole numbers .* got 1.5"),
+    "node NaN": (lambda: fit([0, NAN], [0, 1]), "whole numbers .* got nan"),
+    "node of text": (lambda: fit(["a", "b"], [0, 1]), "nodes must be integers .* got dtype <U1"),
+    "node mask": (
+        lambda: fit(np.ones(20, bool), Y),
+        r"boolean mask; node ids are needed: np.flatnonzero\(nodes\)",
+    ),
+    "nodes as a table": (
+        lambda: fit(np.ones((4, 2), int), Y[:4]),
+        r"shape \(n,\) or \(n, 1\); got shape \(4, 2\)",
+    ),
+    "too few labels": (lambda: fit(NODES, Y[:9]), "y has 9 labels for 10 nodes"),
+    "one class": (lambda: fit([0, 2], [1, 1]), "y has one class only"),
+    "labels as a table": (
+        lambda: fit([0, 1], np.eye(2)),
+        r"one class per node, shape \(n,\); got shape \(2, 2\)",
+    ),
+    "labels continuous": (
+        lambda: fit([0, 1], [0.25, 0.5]),
+        "must be classes; got continuous numbers such as .*0.25",
+    ),
+    "labels missing": (lambda: fit([0, 1, 2], [0, NAN, 1]), r"1 missing labels \(first: position 1\)"),
+    "labels None": (lambda: fit([0, 1], ["a", None]), r"1 missing labels \(first: position 1\)"),
+    # Validation and weights
+    "validation overlaps": (
+        lambda: fit(validation=([9, 10], Y[9:11])),
+        r"shares 1 nodes with the training nodes",
+    ),
+    "validation empty": (lambda: fit(validation=([], [])), "validation is empty"),
+    "validation no pair": (
+        lambda: fit(validation=np.arange(10, 12)),
+        r"must be a pair \(nodes, y\); got ndarray",
+    ),
+    "validation new class": (
+        lambda: fit(validation=([10, 11], [0, 7])),
+        "validation has class 7, which no training node has",
+    ),
+    "validation too few labels": (
+        lambda: fit(validation=([10, 11], [0])),
+        "the y of validation has 1 labels for 2 nodes",
+    ),
+    "validation beyond": (lambda: fit(validation=([30], [0])), "validation holds node id 30"),
+    "validation twice": (
+        lambda: fit(validation=([10], [0]), settings={"validation_fraction": 0.1}),
+        "either validation= or validation_fraction, not both",
+    ),
+    "validation_fraction too large": (
+        setting(validation_fraction=1.0),
+        r"validation_fraction must be in \(0, 1\)",
+    ),
+    "validation_fraction too small": (setting(validation_fraction=0.01), "cannot be split by class"),
+    "weights too few": (
+        lambda: fit(sample_weight=[1.0]),
+        r"sample_weight has shape \(1,\), but there are 10",
+    ),
+    "weights negative": (lambda: fit(sample_weight=-np.ones(10)), "must be finite, not negative"),
+    "weights zero": (lambda: fit(sample_weight=np.zeros(10)), "not all zero"),
+    "weights NaN": (lambda: fit(sample_weight=np.full(10, NAN)), "must be finite"),
+    "class_weight unknown": (setting(class_weight="fair"), "class_weight='fair' does not fit"),
+    # Settings
+    "n_rounds zero": (setting(n_rounds=0), "GBGNNClassifier.n_rounds must be an integer >= 1; got 0"),
+    "n_rounds fractional": (setting(n_rounds=2.5), "n_rounds must be an integer >= 1; got 2.5"),
+    "aggregation misspelt": (
+        setting(aggregation="adjency"),
+        "unknown aggregation 'adjency'. Did you mean 'adjacency'",
+    ),
+    "aggregation a class": (setting(aggregation=Adjacency), r"got the class Adjacency. Write Adjacency\(\)"),
+    "aggregation a number": (
+        setting(aggregation=3),
+        r"aggregation must be a name \(.*\) or an object of Aggregation; got 3",
+    ),
+    "learner misspelt": (setting(learner="mpl"), "unknown learner 'mpl'. Did you mean 'mlp'"),
+    "learner a class": (setting(learner=DecisionTreeClassifier), r"Write DecisionTreeClassifier\(\)"),
+    "learner of the wrong kind": (
+        setting(learner=DecisionTreeClassifier()),
+        "is a classifier, but .* asks for regression",
+    ),
+    "rule misspelt": (setting(rule="same"), "unknown rule 'same'. Did you mean 'samme'"),
+    "propagation misspelt": (setting(propagation="augmentd"), "Did you mean 'augmented'"),
+    "propagation of another size": (setting(propagation=np.eye(3)), "is 3 x 3, but the graph has 20 nodes"),
+    "mixing out of range": (setting(aggregation=InputInjection(mixing=1.4)), r"must be in \[0, 1\]; got 1.4"),
+    "error_floor out of range": (setting(rule=Samme(error_floor=0.9)), r"must be in \(0, 0.5\); got 0.9"),
+    "learning_rate out of range": (
+        setting(learning_rate=-1.0),
+        r"FunctionalGradient.learning_rate must be in \(0, 2\)",
+    ),
+    "loss for three classes": (
+        lambda: fit(np.arange(6), [0, 1, 2] * 2, settings={"rule": FunctionalGradient(loss="sigmoid")}),
+        "is for two classes; got 3",
+    ),
+    "select misspelt": (setting(select="best"), "GBGNNClassifier.select must be one of auto, last"),
+    "select needs validation": (setting(select="validation"), "needs validation nodes"),
+    "early stopping needs validation": (
+        setting(n_iter_no_change=3),
+        "stops on validation nodes, but there are none",
+    ),
+    "device unknown": (setting(device="gpu0"), 'device must be "auto", "cpu" or "cuda"; got \'gpu0\''),
+    "dtype unknown": (setting(dtype="float16"), "dtype must be one of float32, float64; got 'float16'"),
+    "seed negative": (setting(random_state=-5), "random_state must be None, an integer >= 0 .* got -5"),
+    "verbose negative": (setting(verbose=-1), "verbose must be an integer >= 0; got -1"),
+    # Prediction
+    "predict beyond the graph": (lambda: model().predict([99]), "node id 99, but the graph has 20 nodes"),
+    "predict other features": (
+        lambda: model().predict([0], graph=Graph(A, X[:, :2])),
+        "graph has 2 features per node, but the model was fitted with 5",
+    ),
+    "predict on no graph": (lambda: model().predict([0], graph=A), "graph must be a gbgnn.Graph"),
+    "history column": (lambda: model().history_["los"], "no column 'los'"),
+    "middle of an ensemble": (lambda: model().ensemble_[1:], "only a prefix of an ensemble is a model"),
+}
+
+
+@pytest.mark.parametrize(("act", "message"), CASES.values(), ids=CASES)
+def test_malformed_input_gets_its_message(act: Callable[[], Any], message: str) -> None:
+    with pytest.raises(GBGNNError, match=message) as caught:
+        act()
+    assert isinstance(caught.value, (ValueError, RuntimeError, ImportError))
+    assert len(str(caught.value)) < 400
+
+
+def test_the_table_is_long_enough() -> None:
+    assert len(CASES) >= 40
+
+
+def test_settings_object_of_the_wrong_name_is_scikit_learns_error() -> None:
+    with pytest.raises(ValueError, match="Invalid parameter 'mixng'"):
+        GBGNNClassifier(aggregation=InputInjection()).set_params(aggregation__mixng=0.3)
