@@ -51,7 +51,7 @@ def with_nan(matrix: Any) -> Any:
 
 
 def model() -> GBGNNClassifier:
-    return GBGNNClassifier(n_rounds=1, learner=MLP(epochs=2, units=4)).fit(NODES, Y[:10], graph=GRAPH)
+    return GBGNNClassifier(n_rounds=1, learner=MLP(epochs=30), random_state=0).fit(NODES, Y[:10], graph=GRAPH)
 
 
 CASES: dict[str, tuple[Callable[[], Any], str]] = {

@@ -37,7 +37,9 @@ def random_graph(seed: int, n_classes: int, n_nodes: int = 30) -> tuple[Graph, n
     A = A if seed % 3 == 0 else A + A.T
     y = np.arange(n_nodes) % n_classes
     features = random.normal(size=(n_nodes, 4)) + y[:, None]
-    return Graph(A, features), y, random.permutation(n_nodes)[:14]
+    one_of_each = np.arange(n_classes)
+    others = n_classes + random.permutation(n_nodes - n_classes)[: 14 - n_classes]
+    return Graph(A, features), y, np.concatenate([one_of_each, others])
 
 
 def fit(

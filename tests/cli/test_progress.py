@@ -12,8 +12,9 @@ from gbgnn.cli.progress import watching
 
 def _fit(callbacks, n_rounds: int = 25) -> None:
     data = datasets.load("karate")
-    model = GBGNNClassifier(n_rounds=n_rounds, learner="mlp", callbacks=callbacks, random_state=0)
-    model.set_params(learner__epochs=1, learner__units=2, rule__on_failure="stop")
+    # SAMME.R never refuses a learner, however weak.
+    model = GBGNNClassifier(n_rounds=n_rounds, rule="samme_r", callbacks=callbacks, random_state=0)
+    model.set_params(learner__epochs=1, learner__units=2)
     model.fit(data.train, data.y[data.train], graph=data.graph)
 
 

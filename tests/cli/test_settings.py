@@ -43,7 +43,7 @@ def test_every_part_comes_back_from_its_record(family: str) -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({"n_round": 3}, r"x.toml: unknown key 'n_round'. Did you mean 'n_rounds'\? Known: n_rounds"),
+        ({"n_round": 3}, r"x.toml: unknown key 'n_round'. Did you mean 'n_rounds'\? Known: .*aggregation"),
         ({"warm_start": True}, "unknown key 'warm_start'"),
         ({"learner": {"unit": 3}}, r"x.toml: learner.unit is unknown.*Did you mean 'units'\?"),
         ({"aggregation": {"name": "adjacency", "mixing": 1}}, "belongs to aggregation injection or lazy"),

@@ -48,6 +48,7 @@ class AlignmentProblem:
         sums = Z.new_zeros(len(Z), n_classes, Z.shape[2]).index_add_(1, targets, Z)
         self.numerator = (torch.einsum("kyc,lyc->kl", sums, sums) / label_norm).cpu().numpy()
         self.denominator = _quartic(Z).cpu().numpy()
+        self.overlaps = torch.einsum("kic,lic->kl", Z, Z).cpu().numpy()
 
     def value(self, w: NDArray[np.float64]) -> float:
         """Return the alignment of the weights ``w``; 0 when they cancel every row."""
@@ -154,17 +155,25 @@ def _quartic(Z: torch.Tensor) -> torch.Tensor:
     return flat.reshape(n_terms, n_terms, n_terms, n_terms).permute(0, 2, 1, 3)
 
 
-def _solve_exactly(alignment: AlignmentProblem) -> NDArray[np.float64]:
-    """Maximise the alignment from the paper's start and from every single term; keep the best."""
-    n_terms = len(alignment.numerator)
+def _solve_exactly(alignment: AlignmentProblem, n_samples: int = 2000) -> NDArray[np.float64]:
+    """Maximise the alignment: it has several hills, so climb from the best of many places.
 
-    def descend(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, gradient = alignment.value_and_gradient(w)
-        return -value, -gradient
+    Powers of P are nearly parallel, which makes the hills narrow ridges in w; in coordinates u that
+    make the terms orthonormal they are round.
+    """
+    values, vectors = np.linalg.eigh(alignment.overlaps)
+    kept = values > 1e-12 * max(values.max(), np.finfo(float).tiny)
+    to_w = vectors[:, kept] / np.sqrt(values[kept])
 
-    starts = [np.ones(n_terms), *np.eye(n_terms)]
-    ends = [minimize(descend, start, jac=True, options={"gtol": 1e-10}).x for start in starts]
-    return max(ends, key=alignment.value)
+    def descend(u: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        value, gradient = alignment.value_and_gradient(to_w @ u)
+        return -value, -(to_w.T @ gradient)
+
+    samples = np.random.default_rng(0).normal(size=(n_samples, kept.sum()))
+    ranked = sorted(samples, key=lambda u: descend(u)[0])
+    starts = [np.linalg.pinv(to_w) @ np.ones(len(to_w)), *ranked[:8]]
+    ends = [to_w @ minimize(descend, start, jac=True).x for start in starts]
+    return max([*ends, np.ones(len(to_w))], key=alignment.value)
 
 
 def _ratio(wanted: float, got: float) -> float:

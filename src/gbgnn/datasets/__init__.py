@@ -1,0 +1,43 @@
+"""Graphs with labels: known data sets by name, your own from files, and ways to split them."""
+
+from gbgnn.datasets.catalog import CATALOG, Entry, names
+from gbgnn.datasets.convert import from_networkx, from_pyg
+from gbgnn.datasets.dataset import Dataset
+from gbgnn.datasets.embedded import digits, karate
+from gbgnn.datasets.folders import read_folder
+from gbgnn.datasets.graphland import read_graphland
+from gbgnn.datasets.loading import load
+from gbgnn.datasets.locate import Sighting, cache_folder, search_places, where
+from gbgnn.datasets.npz import read_npz
+from gbgnn.datasets.planetoid import read_planetoid
+from gbgnn.datasets.splits import kfold_splits, random_split, stratified_split
+from gbgnn.datasets.store import load_dataset, save_dataset
+from gbgnn.datasets.synthetic import csbm
+from gbgnn.datasets.tables import read_tables
+
+__all__ = [
+    "CATALOG",
+    "Dataset",
+    "Entry",
+    "Sighting",
+    "cache_folder",
+    "csbm",
+    "digits",
+    "from_networkx",
+    "from_pyg",
+    "karate",
+    "kfold_splits",
+    "load",
+    "load_dataset",
+    "names",
+    "random_split",
+    "read_folder",
+    "read_graphland",
+    "read_npz",
+    "read_planetoid",
+    "read_tables",
+    "save_dataset",
+    "search_places",
+    "stratified_split",
+    "where",
+]

@@ -14,6 +14,11 @@ from gbgnn.errors import DataError, ParameterError, suggest
 from gbgnn.graph import NodeSplit
 
 N_FOLDS = 5
+_PART_OF_WORD = {
+    **{word: word for word in ("train", "val", "test")},
+    **dict.fromkeys(("valid", "validation"), "val"),
+    **dict.fromkeys(("", "none", "nan"), ""),
+}
 SIZES = {"random": ("per_class", "n_val", "n_test"), "stratified": ("train", "val", "test")}
 
 
@@ -129,7 +134,7 @@ def kfold_splits(
     Examples
     --------
     >>> kfold_splits([0, 1] * 50, n_splits=4)[0]
-    NodeSplit(train=68, val=8, test=24)
+    NodeSplit(train=67, val=8, test=25)
     """
     check_integer("kfold_splits", "n_splits", n_splits, 2)
     check_number("kfold_splits", "val", val, 0, 1, open_high=True)
@@ -167,10 +172,13 @@ def choose_split(
 
     ``own`` holds the splits that came with the data. None and ``"public"`` take the first of them, a
     number picks one of several, ``"random"`` and ``"stratified"`` draw a new one with ``sizes``, and
-    where the data has no choice of splits a number is one of five folds.
+    where the data has no choice of splits a number is one of five folds. ``"auto"`` is the first of
+    ``own``, or stratified where there is none.
     """
     if isinstance(split, NodeSplit):
         return split, "given"
+    if split == "auto":
+        split = None if own else "stratified"
     if split is None or split == "public":
         if not own:
             raise DataError(
@@ -183,7 +191,7 @@ def choose_split(
     if split == "stratified":
         return stratified_split(y, seed=seed, **sizes), f"stratified, seed {seed}"
     if isinstance(split, str):
-        known = ("public", "random", "stratified")
+        known = ("auto", "public", "random", "stratified")
         raise ParameterError(
             f"split must be {', '.join(known)}, a fold number or a NodeSplit; "
             f"got {split!r}.{suggest(split, known)}"
@@ -193,6 +201,27 @@ def choose_split(
     if len(own) > 1:
         return own[split], f"public {split} of {len(own)}"
     return kfold_splits(y, seed=seed)[split], f"fold {split} of {N_FOLDS}, seed {seed}"
+
+
+def named_split(words: NDArray[Any], where: str) -> NodeSplit:
+    """Return the split that a column of words gives; empty cells are in no part.
+
+    Examples
+    --------
+    >>> named_split(np.array(["train", "val", "test", ""]), "nodes.csv")
+    NodeSplit(train=1, val=1, test=1)
+    """
+    parts = np.array([_PART_OF_WORD.get(str(word).strip().lower(), "?") for word in words])
+    unknown = np.flatnonzero(parts == "?")
+    if len(unknown):
+        raise DataError(
+            f"{where}: data row {unknown[0] + 1} says {str(words[unknown[0]])!r}; "
+            "use train, val, test, or leave it empty."
+        )
+    ids = {part: np.flatnonzero(parts == part) for part in ("train", "val", "test")}
+    if not len(ids["train"]):
+        raise DataError(f"{where} marks no node as train.")
+    return NodeSplit(**ids)
 
 
 def _shuffled_by_class(

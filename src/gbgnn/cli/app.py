@@ -1,0 +1,62 @@
+"""The tree of commands. Nothing here may import torch, or ``gbgnn --help`` would take seconds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gbgnn._version import __version__
+from gbgnn.cli import convert, datasets, evaluate, fit, inspect, predict
+from gbgnn.cli.command import epilog, guarded, help_of, register
+
+EXAMPLES = (
+    ("gbgnn fit", "train on the embedded digits"),
+    ("gbgnn fit cora --aggregation kta --rounds 40 --out runs/cora", "choose data and parts"),
+    ("gbgnn predict runs/cora --out labels.csv", "write a label for every node"),
+    ("gbgnn inspect runs/cora", "look at every round"),
+)
+
+app = typer.Typer(
+    name="gbgnn",
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # what still raises is a bug, and its report wants the plain traceback
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gbgnn {__version__}")
+        raise typer.Exit
+
+
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Gradient boosting for graphs: deep graph neural networks, trained round by round.
+
+    Results go to stdout, messages to stderr. The exit code is 0 when all is well, 1 for an error that the
+    message explains, 2 for a wrong option and 130 after Ctrl-C.
+    """
+
+
+app.callback(help=help_of(root), epilog=epilog(EXAMPLES))(root)
+register(app, fit.fit, examples=fit.EXAMPLES)
+register(app, predict.predict, examples=predict.EXAMPLES)
+register(app, evaluate.evaluate, examples=evaluate.EXAMPLES)
+register(app, inspect.inspect, examples=inspect.EXAMPLES)
+register(app, convert.convert, examples=convert.EXAMPLES)
+
+datasets_app = typer.Typer(rich_markup_mode="rich")
+datasets_app.callback(
+    invoke_without_command=True,
+    help=help_of(datasets.list_datasets),
+    epilog=epilog(datasets.EXAMPLES),
+)(guarded(datasets.list_datasets))
+register(datasets_app, datasets.info, examples=datasets.INFO_EXAMPLES)
+app.add_typer(datasets_app, name="datasets")

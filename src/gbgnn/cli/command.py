@@ -1,0 +1,95 @@
+"""What all commands share: examples under the help, errors in one line, exit codes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ParamSpec
+
+import typer
+
+from gbgnn.cli import screen
+from gbgnn.errors import GBGNNError, GBGNNWarning
+
+P = ParamSpec("P")
+Examples = tuple[tuple[str, str], ...]
+
+ERROR, USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+
+
+class UsageError(GBGNNError):
+    """Options that do not go together."""
+
+
+def register(
+    app: typer.Typer, function: Callable[..., None], *, examples: Examples, name: str | None = None
+) -> None:
+    """Add a command, its docstring as help and its examples below."""
+    app.command(name=name, help=help_of(function), epilog=epilog(examples))(guarded(function))
+
+
+def help_of(function: Callable[..., None]) -> str:
+    """Return the docstring with its paragraphs unfolded, so that the terminal decides where lines end."""
+    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def epilog(examples: Examples) -> str:
+    """Return the foot of a help page from pairs of a command line and what it does."""
+    blocks = [f"[bold]$ {line}[/bold]\n    [dim]{meaning}[/dim]" for line, meaning in examples]
+    return "\n\n".join(["Examples", *blocks])
+
+
+def guarded(function: Callable[P, None]) -> Callable[P, None]:
+    """Return the command with every expected failure turned into one line and an exit code."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            with _warnings_in_one_line():
+                function(*args, **kwargs)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _forget_stdout()
+            raise typer.Exit(BROKEN_PIPE) from None
+        except KeyboardInterrupt:
+            screen.note("interrupted.")
+            raise typer.Exit(INTERRUPTED) from None
+        except GBGNNError as error:
+            screen.error(str(error))
+            raise typer.Exit(USAGE if isinstance(error, UsageError) else ERROR) from None
+        except OSError as error:
+            screen.error(f"{error.filename}: {error.strerror}." if error.filename else str(error))
+            raise typer.Exit(ERROR) from None
+
+    return run
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Show the library's own warnings as one line each; all others stay as they are."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: object) -> None:
+            if issubclass(category, GBGNNWarning):
+                screen.warn(str(message))
+            else:
+                usual(message, category, *rest)  # type: ignore[arg-type]
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+
+
+def _forget_stdout() -> None:
+    """Point stdout at nothing, so that the flush at exit has nowhere to fail."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):  # a stdout that is no file, as in tests
+        pass

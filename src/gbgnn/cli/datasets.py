@@ -1,0 +1,137 @@
+"""``gbgnn datasets``: what there is to train on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gbgnn.cli import screen
+from gbgnn.cli.options import AsJson, DataDir
+
+if TYPE_CHECKING:
+    from gbgnn.datasets import Dataset
+
+EXAMPLES = (
+    ("gbgnn datasets", "all known names"),
+    ("gbgnn datasets info cora", "one of them in detail"),
+    ("gbgnn datasets --json", "for a program to read"),
+)
+INFO_EXAMPLES = (
+    ("gbgnn datasets info digits", "counts, split, licence"),
+    ("gbgnn datasets info pubmed --data-dir downloads/", "where its files are looked for"),
+    ("gbgnn datasets info my_graph/", "how a folder of your own is read, and what was repaired"),
+)
+
+
+def list_datasets(context: typer.Context, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """List the data sets known by name; any folder of tables can be used too."""
+    if context.invoked_subcommand is not None:
+        return
+    from gbgnn import datasets
+
+    entries = [describe_entry(name, data_dir) for name in datasets.names()]
+    if as_json:
+        screen.emit_json({"datasets": entries})
+        return
+    rows = [
+        (
+            entry["name"],
+            *(screen.number(entry[key], ",") for key in ("nodes", "edges", "features", "classes")),
+            "yes" if entry["available"] else "to download",
+            entry["description"],
+        )
+        for entry in entries
+    ]
+    columns = ("name", "nodes", "edges", "features", "classes", "here?", "what it is")
+    screen.console().print(screen.table(columns, rows, left=("name", "here?", "what it is")))
+
+
+def info(
+    name: Annotated[str, typer.Argument(help="A known name, or a path.", show_default=False)],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one data set: counts, split, licence, repairs, and where its files were looked for.
+
+    Nothing is downloaded.
+    """
+    from gbgnn import datasets
+    from gbgnn.errors import DatasetNotFoundError
+
+    is_known = name in datasets.names()
+    facts = describe_entry(name, data_dir) if is_known else {}
+    try:
+        facts |= describe_dataset(datasets.load(name, data_dir=data_dir, download=False))
+    except DatasetNotFoundError:
+        if not is_known:
+            raise
+    if as_json:
+        screen.emit_json(facts)
+    else:
+        _show(facts)
+
+
+def describe_entry(name: str, data_dir: Any) -> dict[str, Any]:
+    """Return what the catalogue says of a known name, and where it stands on this machine."""
+    from gbgnn import datasets
+    from gbgnn.datasets.catalog import CATALOG
+
+    entry = CATALOG[name]
+    sightings = datasets.where(name, data_dir)
+    return {
+        "name": name,
+        "description": entry.description,
+        "nodes": entry.n_nodes,
+        "edges": entry.n_edges,
+        "features": entry.n_features,
+        "classes": entry.n_classes,
+        "available": entry.is_built_in or any(s.found is not None for s in sightings),
+        "source": entry.source,
+        "licence": entry.licence,
+        "looked": [str(s) for s in sightings],
+    }
+
+
+def describe_dataset(data: Dataset) -> dict[str, Any]:
+    """Return what is true of a loaded data set."""
+    graph = data.graph
+    return {
+        "name": data.name,
+        "nodes": graph.n_nodes,
+        "edges": graph.n_edges,
+        "features": graph.n_features,
+        "classes": data.n_classes,
+        "class_names": list(data.class_names or ()),
+        "directed": graph.is_directed,
+        "weighted": graph.is_weighted,
+        "isolated": graph.n_isolated,
+        "split": data.split_name,
+        "train": len(data.train),
+        "val": len(data.val),
+        "test": len(data.test),
+        "source": data.source,
+        "licence": data.licence,
+        "repairs": list(graph.repairs),
+    }
+
+
+def _show(facts: dict[str, Any]) -> None:
+    """Print facts in two columns, a list as a line for each item."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    for key, value in facts.items():
+        lines = value if isinstance(value, list) else [value]
+        text = "\n".join(_words(line) for line in lines if line not in (None, ""))
+        if text:
+            grid.add_row(key.replace("_", " "), screen.escape(text))
+    screen.console().print(grid)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,136 @@
+"""Writing to the terminal: results to stdout, messages to stderr, numbers in one style."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_PIPED_WIDTH = 160
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a rich console; where there is no terminal, lines may be long, because nobody folds them."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    folds = stream.isatty() or "COLUMNS" in os.environ
+    return Console(stderr=stderr, width=None if folds else _PIPED_WIDTH, highlight=False)
+
+
+def note(message: str, style: str | None = None) -> None:
+    """Write a message to stderr."""
+    console(stderr=True).print(message, style=style, markup=False, soft_wrap=True)
+
+
+def warn(message: str) -> None:
+    """Write a warning to stderr."""
+    note(f"warning: {message}", "yellow")
+
+
+def error(message: str) -> None:
+    """Write an error to stderr."""
+    note(f"error: {message}", "red")
+
+
+def out(message: str = "") -> None:
+    """Write a line of a result to stdout."""
+    console().print(message, markup=False, soft_wrap=True)
+
+
+def emit_json(value: Any) -> None:
+    """Write one JSON value to stdout."""
+    sys.stdout.write(to_json(value, indent=2) + "\n")
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Return standard JSON: NumPy scalars as numbers, what is not finite as null.
+
+    Examples
+    --------
+    >>> to_json({"loss": float("nan"), "rounds": (1, 2)})
+    '{"loss": null, "rounds": [1, 2]}'
+    """
+    return json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if hasattr(value, "tolist"):  # NumPy arrays and scalars
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Sequence[str] = ()) -> Table:
+    """Return a table whose columns are right-aligned unless named in ``left``."""
+    from rich import box
+    from rich.table import Table
+
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for name in columns:
+        is_left = name in left
+        result.add_column(name, justify="left" if is_left else "right", no_wrap=not is_left)
+    for row in rows:
+        result.add_row(*map(escape, row))
+    return result
+
+
+def escape(cell: str) -> str:
+    """Return text that rich prints as it is."""
+    from rich.markup import escape as escaped
+
+    return escaped(cell)
+
+
+def number(value: float | None, form: str = ".4f") -> str:
+    """Return a number for a table, a dash when there is none.
+
+    Examples
+    --------
+    >>> number(0.123456), number(None), number(1797, ",")
+    ('0.1235', '-', '1,797')
+    """
+    return "-" if value is None else format(value, form)
+
+
+def counted(n: int, noun: str, plural: str | None = None) -> str:
+    """Return a count with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "class", "classes"), counted(1797, "node")
+    ('1 class', '1,797 nodes')
+    """
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def sparkline(values: Sequence[float | None], width: int = 60) -> str:
+    """Return a line of blocks, the lowest value the lowest block; at most ``width`` of them.
+
+    Examples
+    --------
+    >>> sparkline([0.0, 1.0, 0.5])
+    '▁█▅'
+    """
+    numbers = [v for v in values if v is not None and math.isfinite(v)]
+    if not numbers:
+        return ""
+    step = max(1.0, len(numbers) / width)
+    shown = [numbers[int(i * step)] for i in range(int(len(numbers) / step))]
+    low, high = min(shown), max(shown)
+    span = high - low or 1.0
+    top = len(_BLOCKS) - 1
+    return "".join(_BLOCKS[math.floor((v - low) / span * top + 0.5)] for v in shown)

@@ -1,0 +1,224 @@
+"""CSV and Parquet files as named columns, with errors that say where."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbgnn.errors import DataError, MissingDependencyError, suggest
+
+CSV_SUFFIXES = (".csv", ".tsv", ".txt")
+PARQUET_SUFFIXES = (".parquet", ".pq")
+MISSING = ("", "NA", "NaN", "nan", "null")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|Inf|nan|NaN)")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file read into columns: integers, floats (NaN where missing) or text (``""`` where missing)."""
+
+    path: Path
+    columns: dict[str, NDArray[Any]]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of data rows."""
+        return len(next(iter(self.columns.values())))
+
+    def name_of(self, key: str | int, role: str) -> str:
+        """Return the name of the column with this name or position."""
+        names = list(self.columns)
+        if isinstance(key, int) and 0 <= key < len(names):
+            return names[key]
+        if isinstance(key, str) and key in self.columns:
+            return key
+        hint = suggest(key, names) if isinstance(key, str) else ""
+        raise DataError(
+            f"{self.path} has no column {key!r} for the {role}.{hint} Columns: {', '.join(names)}."
+        )
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        """Return a numeric column without gaps, or say which cell is wrong."""
+        values = self.columns[name]
+        if values.dtype.kind not in "iufb":
+            bad = next((i for i, v in enumerate(values) if v != "" and not _NUMBER.fullmatch(v)), 0)
+            raise DataError(
+                f"{self.path}: column {name!r} is not numeric (data row {bad + 1}: {str(values[bad])!r}); "
+                "encode it as numbers or leave it out."
+            )
+        bad_rows = np.flatnonzero(~np.isfinite(values))
+        if len(bad_rows):
+            raise DataError(
+                f"{self.path}: column {name!r} has {len(bad_rows)} missing or infinite values (first: "
+                f"data row {bad_rows[0] + 1}); fill or drop them first."
+            )
+        return values
+
+
+def read_table(path: str | os.PathLike[str], text: Collection[str | int] = ()) -> Table:
+    r"""Read a CSV (comma or tab, with a header) or Parquet file.
+
+    ``text`` names CSV columns, by name or position, whose cells are names: they become integers only
+    if every cell is a plain integer, so ``007`` stays ``007``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "nodes.csv")
+    ...     _ = path.write_text("id,size\n007,1\n008,2\n")
+    ...     read_table(path, text=["id"]).columns["id"].tolist()
+    ['007', '008']
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path} is not a file.")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path} is empty.")
+    if path.suffix.lower() in PARQUET_SUFFIXES:
+        return Table(path, _read_parquet(path))
+    if path.suffix.lower() not in CSV_SUFFIXES:
+        known = ", ".join(CSV_SUFFIXES + PARQUET_SUFFIXES)
+        raise DataError(f"{path} has a suffix that is not known; use one of {known}.")
+    header, delimiter = _read_header(path)
+    plain = {header[key] if isinstance(key, int) else key for key in text if _is_there(key, header)}
+    columns = _read_csv_with_arrow(path, header, delimiter, plain)
+    if columns is None:
+        columns = _read_csv(path, header, delimiter, plain)
+    return Table(path, columns)
+
+
+def _is_there(key: str | int, header: list[str]) -> bool:
+    return key in header if isinstance(key, str) else 0 <= key < len(header)
+
+
+def _read_header(path: Path) -> tuple[list[str], str]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            first = file.readline()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: {error}.") from error
+    delimiter = "\t" if "\t" in first else ","
+    header = next(csv.reader([first], delimiter=delimiter), [])
+    if not header:
+        raise DataError(f"{path} has an empty first line; it must name the columns.")
+    repeated = {name for name in header if header.count(name) > 1}
+    if repeated:
+        raise DataError(f"{path} names column {min(repeated)!r} more than once.")
+    return header, delimiter
+
+
+def _read_csv(
+    path: Path, header: list[str], delimiter: str, plain: Collection[str]
+) -> dict[str, NDArray[Any]]:
+    """Read with the standard library: slower than Arrow, but it can say which line is wrong."""
+    rows = []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=delimiter)
+            next(reader)
+            for row in reader:
+                if row and len(row) != len(header):
+                    raise DataError(
+                        f"{path}, line {reader.line_num}: {len(row)} cells, but the header names "
+                        f"{len(header)} columns."
+                    )
+                if row:
+                    rows.append(row)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} is not readable UTF-8 text: {error}.") from error
+    cells = zip(*rows, strict=True) if rows else ((),) * len(header)
+    return {
+        name: as_plain(np.array(column, dtype=np.str_)) if name in plain else _infer(column)
+        for name, column in zip(header, cells, strict=True)
+    }
+
+
+def as_plain(cells: NDArray[np.str_]) -> NDArray[Any]:
+    """Return text cells as integers if every one is written the way Python writes an integer."""
+    try:
+        numbers = cells.astype(np.int64)
+    except (ValueError, OverflowError):
+        return cells
+    return numbers if np.array_equal(numbers.astype(cells.dtype), cells) else cells
+
+
+def _infer(cells: tuple[str, ...]) -> NDArray[Any]:
+    gaps = [cell in MISSING for cell in cells]
+    if not all(gap or _NUMBER.fullmatch(cell) for cell, gap in zip(cells, gaps, strict=True)):
+        return np.array(["" if gap else cell for cell, gap in zip(cells, gaps, strict=True)])
+    if not any(gaps) and all(cell.lstrip("+-").isdigit() for cell in cells):
+        try:
+            return np.array([int(cell) for cell in cells], dtype=np.int64)
+        except OverflowError:
+            pass
+    return np.array([np.nan if gap else float(cell) for cell, gap in zip(cells, gaps, strict=True)])
+
+
+def _read_csv_with_arrow(
+    path: Path, header: list[str], delimiter: str, plain: Collection[str]
+) -> dict[str, NDArray[Any]] | None:
+    """Read with Arrow if it is there and content; else None, and the slower reader finds out why."""
+    try:
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+    except ImportError:
+        return None
+    try:
+        table = arrow_csv.read_csv(
+            path,
+            parse_options=arrow_csv.ParseOptions(delimiter=delimiter),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(plain, pa.string()),
+                null_values=list(MISSING),
+                true_values=[],
+                false_values=[],
+            ),
+        )
+    except pa.ArrowException:
+        return None
+    if table.column_names != header or any(pa.types.is_binary(kind) for kind in table.schema.types):
+        return None
+    columns = {name: _from_arrow(table[name], plain=name in plain) for name in header}
+    for name in set(header) - set(plain):
+        if columns[name].dtype.kind == "U":
+            columns[name] = np.where(np.isin(columns[name], MISSING), "", columns[name])
+    return columns
+
+
+def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingDependencyError("reading Parquet", "pyarrow", "io") from error
+    try:
+        table = parquet.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} is not a readable Parquet file: {error}.") from error
+    for name, kind in zip(table.column_names, table.schema.types, strict=True):
+        if pa.types.is_nested(kind):
+            raise DataError(f"{path}: column {name!r} holds {kind}; columns must hold single values.")
+    return {name: _from_arrow(table[name]) for name in table.column_names}
+
+
+def _from_arrow(column: Any, *, plain: bool = False) -> NDArray[Any]:
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        cells = np.asarray(column.cast(pa.string()).fill_null("").to_numpy(), dtype=np.str_)
+        return as_plain(cells) if plain else cells
+    return np.asarray(column.to_numpy())

@@ -1,0 +1,207 @@
+"""Graphs of other libraries: PyG and NetworkX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gbgnn.datasets.dataset import Dataset
+from gbgnn.datasets.edges import build_adjacency
+from gbgnn.datasets.labels import as_labels
+from gbgnn.datasets.npz import splits_of_masks
+from gbgnn.datasets.splits import choose_split, named_split
+from gbgnn.errors import DataError, suggest
+from gbgnn.graph import Graph, NodeSplit
+
+
+def from_pyg(
+    data: Any,
+    *,
+    split: str | int | NodeSplit | None = None,
+    weight: str | None = None,
+    seed: int = 0,
+    name: str = "pyg",
+) -> Dataset:
+    """Take over a PyG ``Data`` object.
+
+    Column ``(j, i)`` of ``edge_index`` lets node i hear node j. Self loops are dropped and repeated edges
+    merged; ``graph.repairs`` says how many.
+
+    Parameters
+    ----------
+    data
+        Object with ``edge_index``, ``x``, ``y`` and maybe masks of shape (n,) or (n, k).
+    split
+        Number of one of several masks, ``"random"``, ``"stratified"``, a fold, or a NodeSplit; None takes
+        the object's own masks.
+    weight
+        Attribute with one weight per edge; None takes ``edge_weight`` if there is one.
+    seed
+        Seed of a drawn split.
+    name
+        Name of the data set.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from types import SimpleNamespace
+    >>> one_way = SimpleNamespace(
+    ...     edge_index=torch.tensor([[0], [1]]), x=torch.eye(2), y=torch.tensor([0, 1])
+    ... )
+    >>> from_pyg(one_way, split=NodeSplit([0, 1])).graph.adjacency.toarray()
+    array([[0., 0.],
+           [1., 0.]], dtype=float32)
+    """
+    edge_index = _needed(data, "edge_index", "edges")
+    x, y = _needed(data, "x", "features"), _needed(data, "y", "labels")
+    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
+        raise DataError(f"edge_index must have shape (2, n_edges); got {edge_index.shape}.")
+    n_nodes = len(x)
+    outside = edge_index[(edge_index < 0) | (edge_index >= n_nodes)]
+    if len(outside):
+        raise DataError(f"edge_index names node {outside[0]}, but x has {n_nodes} rows.")
+    weights = _pyg_weights(data, weight, edge_index.shape[1])
+    adjacency, repairs = build_adjacency(
+        edge_index[0], edge_index[1], n_nodes, weights=weights, directed=True
+    )
+    labels = as_labels(y, "y")
+    found = {part: _array(data, f"{part}_mask") for part in ("train", "val", "test")}
+    masks = {part: mask for part, mask in found.items() if mask is not None}
+    own = splits_of_masks(masks, n_nodes, name) if "train" in masks else []
+    chosen, how = choose_split(split, labels, own, name, seed=seed)
+    return Dataset(name, Graph(adjacency, x, repairs=repairs), labels, chosen, split_name=how)
+
+
+def from_networkx(
+    G: Any,
+    *,
+    features: str | Sequence[str] | None = None,
+    label: str = "label",
+    weight: str | None = "weight",
+    split: str | int | NodeSplit | None = None,
+    seed: int = 0,
+    name: str | None = None,
+) -> Dataset:
+    """Take over a NetworkX graph.
+
+    In a ``DiGraph`` an edge from u to v lets v hear u. Node names are kept as ``graph.node_ids``: integers
+    and strings as they are, anything else as its text.
+
+    Parameters
+    ----------
+    G
+        Any kind of NetworkX graph.
+    features
+        Node attribute or attributes, each a number or a list of numbers. None gives every node a
+        feature of its own (one-hot).
+    label
+        Node attribute with the class; nodes without it are unlabelled.
+    weight
+        Edge attribute with the weight; edges without it weigh 1.
+    split
+        A node attribute with the words train, val and test; or ``"random"``, ``"stratified"``, the number
+        of a fold, or a NodeSplit.
+    seed
+        Seed of a drawn split.
+    name
+        Name of the data set; the graph's own name when not given.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from_networkx(nx.karate_club_graph(), label="club", split="stratified", name="club")
+    Dataset('club', n_nodes=34, n_edges=78, n_features=34, n_classes=2, train=20, val=8, test=6)
+    """
+    if not hasattr(G, "nodes") or not hasattr(G, "is_directed"):
+        raise DataError(f"from_networkx needs a NetworkX graph; got {type(G).__name__}.")
+    nodes = list(G.nodes)
+    if not nodes:
+        raise DataError("the graph has no nodes.")
+    row = {node: position for position, node in enumerate(nodes)}
+    ends = np.array([(row[u], row[v]) for u, v in G.edges()], dtype=np.int64).reshape(-1, 2)
+    given = [] if weight is None else [value for *_, value in G.edges(data=weight)]
+    weights = None
+    if any(value is not None for value in given):
+        weights = np.array([1.0 if value is None else value for value in given])
+    adjacency, repairs = build_adjacency(
+        ends[:, 0], ends[:, 1], len(nodes), weights=weights, directed=G.is_directed()
+    )
+    known = {key for _, attributes in G.nodes(data=True) for key in attributes}
+    graph = Graph(adjacency, _nx_features(G, features, known), node_ids=_names(nodes), repairs=repairs)
+    _check_attribute(label, known, "labels")
+    y = as_labels(np.array(_attribute(G, label), dtype=object), f"attribute {label!r}")
+    title = name or getattr(G, "name", "") or "networkx"
+    if isinstance(split, str) and split in known:
+        words = ["" if word is None else word for word in _attribute(G, split)]
+        chosen, how = named_split(np.array(words), f"attribute {split!r}"), "public"
+    else:
+        chosen, how = choose_split(split, y, (), title, seed=seed)
+    return Dataset(title, graph, y, chosen, split_name=how)
+
+
+def _array(data: Any, key: str) -> NDArray[Any] | None:
+    value = getattr(data, key, None)
+    return None if value is None else np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+
+
+def _needed(data: Any, key: str, meaning: str) -> NDArray[Any]:
+    value = _array(data, key)
+    if value is None:
+        raise DataError(f"{type(data).__name__} has no {key}, so no {meaning}; set it first.")
+    return value
+
+
+def _pyg_weights(data: Any, weight: str | None, n_edges: int) -> NDArray[Any] | None:
+    values = _array(data, weight or "edge_weight")
+    if values is None:
+        if weight:
+            raise DataError(f"{type(data).__name__} has no {weight} to take edge weights from.")
+        return None
+    if values.shape not in ((n_edges,), (n_edges, 1)):
+        raise DataError(
+            f"{weight or 'edge_weight'} has shape {values.shape}; expected one weight for each of the "
+            f"{n_edges} edges."
+        )
+    return values.reshape(n_edges)
+
+
+def _attribute(G: Any, key: str) -> list[Any]:
+    return [attributes.get(key) for _, attributes in G.nodes(data=True)]
+
+
+def _check_attribute(key: str, known: Iterable[str], role: str) -> None:
+    if key not in known:
+        names = sorted(map(str, known))
+        raise DataError(
+            f"no node has an attribute {key!r} for the {role}.{suggest(key, names)} "
+            f"Attributes: {', '.join(names) or 'none'}."
+        )
+
+
+def _nx_features(G: Any, features: str | Sequence[str] | None, known: set[str]) -> Any:
+    if features is None:
+        return sp.eye_array(len(G), dtype=np.float32, format="csr")
+    blocks = []
+    for key in [features] if isinstance(features, str) else features:
+        _check_attribute(key, known, "features")
+        values = _attribute(G, key)
+        bare = [node for node, value in zip(G.nodes, values, strict=True) if value is None]
+        if bare:
+            raise DataError(f"{len(bare)} nodes lack the feature {key!r} (first: {bare[0]!r}).")
+        try:
+            block = np.array(values, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"feature {key!r} is not one number or list per node: {error}.") from error
+        blocks.append(block.reshape(len(values), -1))
+    return np.hstack(blocks)
+
+
+def _names(nodes: list[Any]) -> NDArray[Any]:
+    for kind in (int, str):
+        if all(type(node) is kind for node in nodes):
+            return np.array(nodes)
+    return np.array([str(node) for node in nodes])
