@@ -49,7 +49,10 @@ CHANGES = [
 
 def build(settings: dict[str, object], seed: int) -> GBGNNClassifier:
     aggregation = settings["aggregation"]
-    mlp = {k: settings[k] for k in ("hidden_layers", "units", "dropout", "weight_decay", "learning_rate", "epochs")}
+    mlp = {
+        k: settings[k]
+        for k in ("hidden_layers", "units", "dropout", "weight_decay", "learning_rate", "epochs")
+    }
     return GBGNNClassifier(
         aggregation=InputInjection(mixing=settings["mixing"]) if settings["mixing"] else aggregation,
         learner=MLP(**mlp),
@@ -88,7 +91,9 @@ def main() -> None:
         for row in results
     ]
     lines = [f"Base: {BASE}. Validation accuracy at the last round, mean over {len(seeds)} seeds.", ""]
-    publish("choose_defaults", "Choosing the defaults", [*lines, *table(["change", "mean", *sets], rows)], results)
+    publish(
+        "choose_defaults", "Choosing the defaults", [*lines, *table(["change", "mean", *sets], rows)], results
+    )
 
 
 if __name__ == "__main__":

@@ -51,7 +51,9 @@ def publish(name: str, title: str, lines: Sequence[str], data: Any) -> None:
     text = "\n".join([*head, *lines, ""])
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.md").write_text(text)
-    (RESULTS / f"{name}.json").write_text(json.dumps({"machine": about, "command": command, "data": data}, indent=1) + "\n")
+    (RESULTS / f"{name}.json").write_text(
+        json.dumps({"machine": about, "command": command, "data": data}, indent=1) + "\n"
+    )
     print(text)
 
 

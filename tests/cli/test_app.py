@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import gbgnn
+from gbgnn import cli
 
 COMMANDS = ["fit", "predict", "evaluate", "inspect", "convert", "datasets", "datasets info"]
 
@@ -50,15 +51,24 @@ finally:
     assert result.stdout.splitlines()[-1] == "[]"
 
 
-def test_without_typer_one_line_says_what_to_install() -> None:
-    code = (
-        "import importlib.util as u; real = u.find_spec\n"
-        "u.find_spec = lambda name, *rest: None if name == 'typer' else real(name, *rest)\n"
-        "from gbgnn.cli import main; main()"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert result.returncode == 1
-    assert result.stderr == 'the gbgnn command needs typer and rich: pip install "gbgnn[cli]"\n'
+def test_without_typer_one_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 1
+    assert capsys.readouterr().err == ('the gbgnn command needs typer and rich: pip install "gbgnn[cli]"\n')
+
+
+def test_main_reads_the_arguments_of_the_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["gbgnn", "--version"])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"gbgnn {gbgnn.__version__}\n"
 
 
 def test_module_is_the_command_and_a_closed_pipe_is_no_traceback() -> None:

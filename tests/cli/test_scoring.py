@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from gbgnn import GBGNNClassifier, datasets
+from gbgnn import MLP, GBGNNClassifier, datasets
 from gbgnn.cli.scoring import cross_entropy, measure, score_splits
 
 
 def test_scores_are_the_models_own() -> None:
     data = datasets.csbm(n_nodes=60, per_class=6)
-    model = GBGNNClassifier(n_rounds=2, random_state=0)
+    model = GBGNNClassifier(n_rounds=2, learner=MLP(epochs=3, units=4), random_state=0)
     model.fit(data.train, data.y[data.train], graph=data.graph)
     scores = score_splits(model, data)
     assert list(scores) == ["train", "val", "test"]
@@ -22,7 +22,7 @@ def test_scores_are_the_models_own() -> None:
 
 def test_an_empty_split_is_left_out() -> None:
     data = datasets.load("karate")
-    model = GBGNNClassifier(n_rounds=1, random_state=0)
+    model = GBGNNClassifier(n_rounds=1, learner=MLP(epochs=3, units=4), random_state=0)
     model.fit(data.train, data.y[data.train], graph=data.graph)
     assert list(score_splits(model, data)) == ["train", "test"]
 

@@ -35,8 +35,20 @@ def test_long_lines_are_not_folded(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_tables_print_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    screen.console().print(screen.table(("name", "n"), [("[red]", "1")], left=("name",)))
+    screen.show_table(("name", "n"), [("[red]", "1")], left=("name",))
     assert "[red]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("width", "there"), [(80, "a b c prose"), (50, "a c prose"), (40, "a prose")])
+def test_narrow_terminals_lose_the_columns_that_matter_least(
+    width: int, there: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    row = ("1" * 4, "2" * 10, "3" * 4, "some words " * 5)
+    screen.show_table(("a", "b", "c", "prose"), [row], prose="prose", drop=("b", "c"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == there.split()
+    assert max(map(len, lines)) <= width
 
 
 def test_sparkline_keeps_to_its_width() -> None:

@@ -44,7 +44,13 @@ def list_datasets(context: typer.Context, data_dir: DataDir = None, as_json: AsJ
         for entry in entries
     ]
     columns = ("name", "nodes", "edges", "features", "classes", "here?", "what it is")
-    screen.console().print(screen.table(columns, rows, left=("name", "here?", "what it is")))
+    screen.show_table(
+        columns,
+        rows,
+        left=("name", "here?", "what it is"),
+        prose="what it is",
+        drop=("features", "edges", "classes"),
+    )
 
 
 def info(

@@ -15,6 +15,7 @@ EXAMPLES = (
     ("gbgnn inspect runs/cora --json > cora.json", "everything, for a program to read"),
 )
 N_SHOWN = 20
+_LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
 
 Row = dict[str, Any]
 
@@ -111,7 +112,9 @@ def _show_rounds(history: list[Row], header: dict[str, Any], n_shown: int) -> No
     for row, i in zip(rows, shown, strict=True):
         row[0] = f"*{row[0]}" if i == header["best_round"] - 1 else row[0]
     heads = [k.replace("_accuracy", "_acc").replace("gradient_norm", "grad_norm") for k in forms]
-    screen.console().print(screen.table(heads, rows))
+    screen.show_table(
+        heads, rows, drop=("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
+    )
     _show_coefficients(header, shown)
     left_out = len(history) - len(shown)
     screen.out(f"* the round that predicts{f'; {left_out} rounds not shown (--rounds)' if left_out else ''}")
@@ -129,7 +132,7 @@ def _show_coefficients(header: dict[str, Any], shown: list[int]) -> None:
         for i in learned
     ]
     heads = ["round", *("I" if p == 0 else "P" if p == 1 else f"P^{p}" for p in powers), "alignment"]
-    screen.console().print(screen.table(heads, rows))
+    screen.show_table(heads, rows)
 
 
 def spread(n: int, n_shown: int, always: int) -> list[int]:

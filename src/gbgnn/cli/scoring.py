@@ -66,4 +66,4 @@ def show_scores(scores: Scores) -> None:
         for name, row in scores.items()
     ]
     columns = ("split", "nodes", "accuracy", "loss", "macro-F1")
-    screen.console().print(screen.table(columns, rows, left=("split",)))
+    screen.show_table(columns, rows, left=("split",))

@@ -6,14 +6,15 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 _PIPED_WIDTH = 160
+_PROSE_WIDTH = 30
+_GAP = 3
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -74,18 +75,58 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Sequence[str] = ()) -> Table:
-    """Return a table whose columns are right-aligned unless named in ``left``."""
+def show_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: Sequence[str] = (),
+    prose: str | None = None,
+    drop: Sequence[str] = (),
+) -> None:
+    """Print a table to stdout.
+
+    Parameters
+    ----------
+    columns, rows
+        Headings, and a cell for each in every row.
+    left
+        Columns to align left; numbers go right.
+    prose
+        The column whose cells may be folded.
+    drop
+        Columns to leave out on a narrow terminal, the first first.
+    """
     from rich import box
     from rich.table import Table
 
+    to = console()
+    kept = _fitting(columns, rows, to.width, prose, drop)
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for name in columns:
-        is_left = name in left
-        result.add_column(name, justify="left" if is_left else "right", no_wrap=not is_left)
+    for i in kept:
+        name = columns[i]
+        result.add_column(name, justify="left" if name in left else "right", no_wrap=name != prose)
     for row in rows:
-        result.add_row(*map(escape, row))
-    return result
+        result.add_row(*(escape(row[i]) for i in kept))
+    to.print(result)
+
+
+def _fitting(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    prose: str | None,
+    drop: Sequence[str],
+) -> list[int]:
+    """Return the positions of the columns that fit into ``width``."""
+    needs = {
+        name: _PROSE_WIDTH if name == prose else max(len(name), *(len(row[i]) for row in rows))
+        for i, name in enumerate(columns)
+    }
+    for name in drop:
+        if sum(needs.values()) + _GAP * len(needs) <= width:
+            break
+        needs.pop(name, None)
+    return [i for i, name in enumerate(columns) if name in needs]
 
 
 def escape(cell: str) -> str:
