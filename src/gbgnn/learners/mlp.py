@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import cast
 
 import torch
 from torch import nn
@@ -20,26 +19,22 @@ from gbgnn.learners.base import Head, Learner, WeakTask
 
 
 class MLPHead(Head):
-    """A fitted network: linear layers with ReLU between them, on inputs divided by ``scale``."""
+    """A fitted network: linear layers with ReLU between them."""
 
-    scale: torch.Tensor
-
-    def __init__(self, layers: list[nn.Linear], scale: torch.Tensor) -> None:
+    def __init__(self, layers: list[nn.Linear]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
-        self.register_buffer("scale", scale)
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Return the outputs of the rows ``X``; there is no dropout at prediction."""
-        first, *rest = cast(list[nn.Linear], list(self.layers))
-        # Scaling the weights of the first layer spares a scaled copy of X.
-        hidden = functional.linear(X, first.weight / self.scale, first.bias)
+        first, *rest = self.layers
+        hidden: torch.Tensor = first(X)
         for layer in rest:
             hidden = layer(hidden.relu_())
         return hidden
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Return weights, biases and scale."""
+        """Return weights and biases."""
         return dict(self.state_dict())
 
     @classmethod
@@ -47,8 +42,8 @@ class MLPHead(Head):
         """Build the network again; the shapes of the weights say how deep and wide it is."""
         n_layers = sum(name.endswith(".weight") for name in state)
         shapes = [state[f"layers.{i}.weight"].shape for i in range(n_layers)]
-        layers = [nn.Linear(n_in, n_out, dtype=state["scale"].dtype) for n_out, n_in in shapes]
-        head = cls(layers, state["scale"])
+        dtype = state["layers.0.weight"].dtype
+        head = cls([nn.Linear(n_in, n_out, dtype=dtype) for n_out, n_in in shapes])
         head.load_state_dict(state)
         return head.requires_grad_(False)
 
@@ -77,9 +72,11 @@ class MLP(Learner):
     patience
         Stop when the loss of the validation nodes has not fallen for this many epochs and go back to
         the best; None trains all ``epochs``.
-    scale_inputs
-        Divide the inputs by the root mean square norm of the labelled rows. Then the settings above
-        mean the same whatever the unit of the features, and however far depth has shrunk them.
+    standardize
+        Subtract the mean of the labelled rows, and divide by the root mean square of what is left. Then
+        the settings above mean the same whatever the unit of the features and however far depth has
+        shrunk them, and what all nodes have in common, which grows with depth, does not drown what
+        tells them apart.
 
     Examples
     --------
@@ -99,7 +96,7 @@ class MLP(Learner):
     epochs: int = 50
     batch_size: int | None = None
     patience: int | None = None
-    scale_inputs: bool = True
+    standardize: bool = True
 
     def check(self) -> None:
         """Raise when a setting is out of range."""
@@ -117,8 +114,8 @@ class MLP(Learner):
     def fit(self, X: torch.Tensor, task: WeakTask, seed: int) -> Head:
         """Train one network on the labelled rows."""
         rows = X[task.rows]
-        scale = _root_mean_square_norm(rows) if self.scale_inputs else rows.new_tensor(1.0)
-        rows = rows / scale
+        shift, scale = _centre_and_size(rows) if self.standardize else (rows.new_zeros(1), rows.new_ones(1))
+        rows = (rows - shift) / scale
         random = generator(seed, X.device)
         layers = self._initial_layers(X.shape[1], task.n_outputs, random, like=rows)
         weights = [p for layer in layers for p in layer.parameters()]
@@ -138,11 +135,11 @@ class MLP(Learner):
                 losses = _losses(output, task.targets[batch])
                 (losses * importance[batch]).sum().mul(len(rows) / len(losses)).backward()
                 optimizer.step()
-            if best is not None and best.is_time_to_stop(self._validation_loss(layers, X, scale, task)):
+            if best is not None and best.is_time_to_stop(layers, (X[task.val_rows] - shift) / scale):
                 break
         if best is not None:
             best.restore()
-        return MLPHead(layers, scale).requires_grad_(False)
+        return _on_raw_inputs(layers, shift, scale).requires_grad_(False)
 
     def _initial_layers(
         self, n_features: int, n_outputs: int, random: torch.Generator, like: torch.Tensor
@@ -179,14 +176,6 @@ class MLP(Learner):
         order = torch.randperm(n_rows, generator=random, device=random.device)
         yield from order.split(self.batch_size)
 
-    def _validation_loss(
-        self, layers: list[nn.Linear], X: torch.Tensor, scale: torch.Tensor, task: WeakTask
-    ) -> float:
-        assert task.val_rows is not None
-        assert task.val_targets is not None
-        output = MLPHead(layers, scale).evaluate(X[task.val_rows])
-        return float(_losses(output, task.val_targets).mean())
-
 
 class _BestWeights:
     """The weights at the lowest validation loss so far."""
@@ -197,11 +186,13 @@ class _BestWeights:
                 "MLP.patience stops on validation nodes, but there are none; pass validation= or "
                 "validation_fraction, or set patience=None."
             )
-        self.weights, self.patience = weights, patience
+        self.weights, self.patience, self.targets = weights, patience, task.val_targets
         self.loss, self.n_since = math.inf, 0
         self.copies: list[torch.Tensor] = []
 
-    def is_time_to_stop(self, loss: float) -> bool:
+    def is_time_to_stop(self, layers: list[nn.Linear], rows: torch.Tensor) -> bool:
+        assert self.targets is not None
+        loss = float(_losses(MLPHead(layers).evaluate(rows), self.targets).mean())
         if loss < self.loss:
             self.loss, self.n_since = loss, 0
             self.copies = [w.detach().clone() for w in self.weights]
@@ -221,6 +212,16 @@ def _losses(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return functional.cross_entropy(output, targets, reduction="none")
 
 
-def _root_mean_square_norm(rows: torch.Tensor) -> torch.Tensor:
-    norm = rows.square().sum(dim=1).mean().sqrt()
-    return torch.where(norm > 0, norm, torch.ones_like(norm))
+def _centre_and_size(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    centre = rows.mean(dim=0)
+    size = (rows - centre).square().sum(dim=1).mean().sqrt()
+    return centre, torch.where(size > 0, size, torch.ones_like(size))
+
+
+def _on_raw_inputs(layers: list[nn.Linear], shift: torch.Tensor, scale: torch.Tensor) -> MLPHead:
+    """Fold the standardisation into the first layer: (x - shift) / scale W + b is linear in x."""
+    first = layers[0]
+    with torch.no_grad():
+        first.weight.div_(scale)
+        first.bias.sub_(first.weight @ shift.expand(first.in_features))
+    return MLPHead(layers)
