@@ -16,7 +16,8 @@ import json, resource, sys
 from gbgnn import GBGNNClassifier, datasets
 data = datasets.load(sys.argv[1])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-model = GBGNNClassifier(n_rounds=int(sys.argv[2]), keep_learners=sys.argv[3] == "keep", random_state=0, device="cpu")
+n_rounds, keep = int(sys.argv[2]), sys.argv[3] == "keep"
+model = GBGNNClassifier(n_rounds=n_rounds, keep_learners=keep, random_state=0, device="cpu")
 model.fit(data.train, data.y[data.train], graph=data.graph)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps({"loaded": before / 1024, "peak": after / 1024, "nodes": data.graph.n_nodes}))

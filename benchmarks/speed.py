@@ -55,10 +55,10 @@ def main() -> None:
         *table(["what", "gbgnn, ms", "peer, ms", "peer / gbgnn", "asked for"], rows),
         "",
         f"Adj + SAMME after {len(adj['accuracy'])} rounds: test accuracy per round, gbgnn "
-        f"{_percent(adj['accuracy'])}, reference {_percent(adj['their_accuracy'])} (mean over {adj['seeds']} seeds).",
+        f"{_percent(adj['accuracy'])}, reference {_percent(adj['their_accuracy'])}; {adj['seeds']} seeds.",
         "",
-        "PyTorch Geometric's own Planetoid loader gives dense features, and its GCN example uses them; the second row "
-        "hands it the same features as a sparse tensor.",
+        "PyTorch Geometric's own Planetoid loader gives dense features, and its GCN example uses them; the row "
+        "after hands it the same features as a sparse tensor.",
     ]
     data_out = {"adj": adj, "kta": kta, "fit": fit, "import": imports}
     publish("speed", "Speed on Cora", lines, data_out)
@@ -218,7 +218,7 @@ def default_fit(data: Dataset, repeats: int = 5) -> dict[str, float]:
 
 
 def train_gcn(data: Dataset, *, sparse: bool) -> None:
-    """PyTorch Geometric's GCN with the settings of its authors: 16 units, dropout on input and hidden layer."""
+    """PyTorch Geometric's GCN with its authors' settings: 16 units, dropout on inputs and hidden units."""
     from torch_geometric.nn import GCNConv
 
     torch.manual_seed(0)

@@ -27,6 +27,7 @@ from gbgnn import (
     SammeR,
     datasets,
 )
+from gbgnn.errors import WeakLearnerError
 
 # Test accuracy at L = 0 to 4 as the paper prints it, per set.
 PAPER = {
@@ -111,13 +112,13 @@ def build(variant: str, settings: Settings, hidden_layers: int, seed: int) -> GB
 
 
 def run(variant: str, name: str, settings: Settings, hidden_layers: int, seed: int, judge: bool) -> float:
-    """Return validation accuracy at the best round, or (``judge``) test accuracy there; NaN if round 1 fails."""
+    """Return validation accuracy at the best round, or (``judge``) test accuracy; NaN if round 1 fails."""
     torch.set_num_threads(1)
     data = datasets.load(name)
     model = build(variant, settings, hidden_layers, seed)
     try:
         model.fit(data.train, data.y[data.train], graph=data.graph, validation=(data.val, data.y[data.val]))
-    except RuntimeError:
+    except WeakLearnerError:
         return float("nan")
     nodes = data.test if judge else data.val
     return 100 * model.score(nodes, data.y[nodes])
@@ -159,8 +160,9 @@ def main() -> None:
         entry = results.setdefault("/".join(cell), {"settings": winner[cell], "test": {}})
         entry["test"].setdefault(L, []).append(accuracy)
     lines = [
-        f"{args.trials} trials per variant and set, {args.finalists} finalists, all chosen on validation nodes; test "
-        "accuracy, mean ± standard deviation over 10 seeds at L = 1 and 3 seeds elsewhere; the paper's mean in brackets.",
+        f"{args.trials} trials per variant and set, {args.finalists} finalists, chosen on validation nodes. Test "
+        "accuracy, mean ± standard deviation over 10 seeds at L = 1, 3 seeds elsewhere; the paper's mean in "
+        "brackets.",
         "",
         *table(
             ["variant", "L", *PLANETOID], [_row(variant, L, results) for variant in PAPER for L in range(5)]

@@ -128,7 +128,7 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         learner: Any = "mlp",
         rule: Any = "gradient",
         propagation: Any = "augmented",
-        n_rounds: int = 30,
+        n_rounds: int = 20,
         learning_rate: float | None = None,
         select: str = "auto",
         class_weight: Any = None,

@@ -40,8 +40,8 @@ class Propagator:
         parts = (P.indptr.astype(np.int64), P.indices.astype(np.int64), P.data)
         row_starts, columns, values = (torch.tensor(part) for part in parts)
         with warnings.catch_warnings():
-            # torch calls its CSR layout a beta, once per process.
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
+            # Once per process torch calls its CSR layout a beta, and some versions its checks optional.
+            warnings.filterwarnings("ignore", "Sparse", UserWarning)
             self._matrix = torch.sparse_csr_tensor(
                 row_starts,
                 columns,
