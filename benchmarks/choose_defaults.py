@@ -1,9 +1,9 @@
 """How the default settings were chosen: by validation accuracy alone, one setting for all data sets.
 
 Every candidate is a change to one base setting. Test labels are not read anywhere in this file.
-Candidates are ranked by mean validation accuracy (last round, no choice of round); seeds move it by some
-0.2 points, so among those within 0.2 of the best the fastest wins. The defaults are the winner. Beside the three citation graphs and digits it looks at two more real graphs where
-their files are at hand (``graphs/`` beside the Planetoid files).
+Candidates are ranked by mean validation accuracy at the last round; the defaults are the winner. Beside
+the three citation graphs and digits it looks at two more real graphs where their files are at hand
+(``graphs/`` beside the Planetoid files).
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def main() -> None:
     lines = [
         f"Base: `{BASE}`.",
         "",
-        f"Validation accuracy at the last round, mean over {args.seeds} seeds. Seconds: one fit of each set, added "
-        "up, on one thread.",
+        f"Validation accuracy at the last round, mean over {args.seeds} seeds. Seconds: one fit of each set, "
+        "added up, on one thread.",
         "",
         *table(["change", "mean", *names, "seconds"], rows),
     ]

@@ -57,8 +57,8 @@ def main() -> None:
         f"Adj + SAMME after {len(adj['accuracy'])} rounds: test accuracy per round, gbgnn "
         f"{_percent(adj['accuracy'])}, reference {_percent(adj['their_accuracy'])}; {adj['seeds']} seeds.",
         "",
-        "PyTorch Geometric's own Planetoid loader gives dense features, and its GCN example uses them; the row "
-        "after hands it the same features as a sparse tensor.",
+        "PyTorch Geometric's own Planetoid loader gives dense features, and its GCN example uses them; the "
+        "row after hands it the same features as a sparse tensor.",
     ]
     data_out = {"adj": adj, "kta": kta, "fit": fit, "import": imports}
     publish("speed", "Speed on Cora", lines, data_out)

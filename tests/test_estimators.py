@@ -158,7 +158,7 @@ def test_class_weight_balanced_equals_the_same_sample_weights() -> None:
 @pytest.mark.parametrize("rule", ["gradient", "samme", "samme_r"])
 def test_node_of_weight_zero_does_not_matter(rule: str) -> None:
     """A full-batch learner without dropout gives the same model whatever the label of a weightless node."""
-    learner = MLP(epochs=5, units=8, dropout=0, scale_inputs=False)
+    learner = MLP(epochs=5, units=8, dropout=0, standardize=False)
     weights = np.ones(24)
     weights[3] = 0
     wrong = NAMES[TRAIN].copy()

@@ -51,11 +51,22 @@ def test_imports_point_one_way(module: Path) -> None:
 
 def test_import_needs_the_four_core_packages_only() -> None:
     optional = ["typer", "rich", "pooch", "safetensors", "pyarrow", "networkx", "torch_geometric", "optuna"]
-    blocked = f"import sys; sys.modules.update(dict.fromkeys({optional!r})); import gbgnn"
+    blocked = f"import sys; sys.modules.update(dict.fromkeys({optional!r})); from gbgnn import *"
     subprocess.run([sys.executable, "-c", blocked], check=True)
+
+
+def test_the_bare_import_is_free_of_torch() -> None:
+    code = "import sys, gbgnn; assert 'torch' not in sys.modules; gbgnn.Graph; assert 'torch' in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'gbgnn' has no attribute 'Grahp'"):
+        gbgnn.Grahp  # noqa: B018
 
 
 def test_every_public_name_is_importable() -> None:
     assert sorted(gbgnn.__all__, key=str.lower) == sorted(set(gbgnn.__all__), key=str.lower)
     for name in gbgnn.__all__:
         assert getattr(gbgnn, name) is not None
+    assert set(gbgnn.__all__) <= set(dir(gbgnn))

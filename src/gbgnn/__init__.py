@@ -1,34 +1,35 @@
 """Gradient boosting for graphs: deep multi-scale graph neural networks with guarantees."""
 
-from gbgnn import datasets
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from gbgnn._version import __version__
-from gbgnn.aggregation import (
-    Adjacency,
-    Identity,
-    InputInjection,
-    KernelTargetAlignment,
-    Lazy,
-)
-from gbgnn.boosting import (
-    Callback,
-    Checkpoint,
-    EarlyStopping,
-    FunctionalGradient,
-    Samme,
-    SammeR,
-    StopReason,
-)
-from gbgnn.estimators import GBGNNClassifier
-from gbgnn.graph import Graph, NodeSplit
-from gbgnn.learners import MLP, SklearnLearner
-from gbgnn.persistence import load
-from gbgnn.propagation import (
-    AugmentedAdjacency,
-    GivenMatrix,
-    NormalizedAdjacency,
-    NormalizedLaplacian,
-    RandomWalk,
-)
+
+if TYPE_CHECKING:
+    from gbgnn import datasets
+    from gbgnn.aggregation import Adjacency, Identity, InputInjection, KernelTargetAlignment, Lazy
+    from gbgnn.boosting import (
+        Callback,
+        Checkpoint,
+        EarlyStopping,
+        FunctionalGradient,
+        Samme,
+        SammeR,
+        StopReason,
+    )
+    from gbgnn.estimators import GBGNNClassifier
+    from gbgnn.graph import Graph, NodeSplit
+    from gbgnn.learners import MLP, SklearnLearner
+    from gbgnn.persistence import load
+    from gbgnn.propagation import (
+        AugmentedAdjacency,
+        GivenMatrix,
+        NormalizedAdjacency,
+        NormalizedLaplacian,
+        RandomWalk,
+    )
 
 __all__ = [
     "MLP",
@@ -57,3 +58,34 @@ __all__ = [
     "datasets",
     "load",
 ]
+
+_HOMES = {
+    "gbgnn.aggregation": ("Adjacency", "Identity", "InputInjection", "KernelTargetAlignment", "Lazy"),
+    "gbgnn.boosting": (
+        *("Callback", "Checkpoint", "EarlyStopping", "StopReason"),
+        *("FunctionalGradient", "Samme", "SammeR"),
+    ),
+    "gbgnn.estimators": ("GBGNNClassifier",),
+    "gbgnn.graph": ("Graph", "NodeSplit"),
+    "gbgnn.learners": ("MLP", "SklearnLearner"),
+    "gbgnn.persistence": ("load",),
+    "gbgnn.propagation": (
+        *("AugmentedAdjacency", "NormalizedAdjacency", "RandomWalk", "NormalizedLaplacian"),
+        "GivenMatrix",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: torch takes seconds, which ``gbgnn --help`` spares."""
+    if name == "datasets":
+        return import_module("gbgnn.datasets")
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(home), name)
+            return value
+    raise AttributeError(f"module 'gbgnn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -86,6 +86,17 @@ class _Kill(Callback):
         return None
 
 
+class _Watch(Callback):
+    """Sees that the file never goes back to fewer rounds."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_round(self, report: RoundReport) -> StopReason | None:
+        assert len(gbgnn.load(self.path).ensemble_) >= 6
+        return None
+
+
 def test_killed_run_goes_on_from_its_checkpoint_to_the_same_bytes(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.gbgnn"
     killed = model(callbacks=[Checkpoint(path, every=3), _Kill()])
@@ -95,7 +106,8 @@ def test_killed_run_goes_on_from_its_checkpoint_to_the_same_bytes(tmp_path: Path
     assert killed.stop_reason_ is StopReason.INTERRUPTED
     resumed = gbgnn.load(path)
     assert len(resumed.ensemble_) == 6
-    resumed.set_params(warm_start=True).fit(TRAIN, Y[TRAIN], graph=GRAPH, validation=VALIDATION)
+    resumed.set_params(warm_start=True, callbacks=[Checkpoint(path, every=3), _Watch(path)])
+    resumed.fit(TRAIN, Y[TRAIN], graph=GRAPH, validation=VALIDATION)
     whole = model().fit(TRAIN, Y[TRAIN], graph=GRAPH, validation=VALIDATION)
     assert resumed.scores_.tobytes() == whole.scores_.tobytes()
     assert resumed.best_round_ == whole.best_round_

@@ -62,7 +62,7 @@ def test_every_option_reaches_the_model(run) -> None:
             "5",
             "--patience",
             "2",
-            "--no-scale-inputs",
+            "--no-standardize",
         ),
         *("--rule", "gradient", "--loss", "softmax", "--target", "labels", "--min-cosine", "0.0"),
         *("--retries", "1", "--on-failure", "stop", "--select", "last", "--class-weight", "balanced"),
@@ -102,7 +102,7 @@ def test_every_option_reaches_the_model(run) -> None:
             "epochs": 2,
             "batch_size": 5,
             "patience": 2,
-            "scale_inputs": False,
+            "standardize": False,
         },
         "rule": {
             "name": "gradient",

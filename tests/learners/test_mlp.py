@@ -53,7 +53,7 @@ def test_full_batch_adam_equals_plain_torch() -> None:
     X, task = make_task()
     weights = torch.linspace(1, 2, 15, dtype=torch.float64)
     task = WeakTask(task.rows, task.targets, weights / weights.sum(), 3)
-    learner = MLP(hidden_layers=0, dropout=0, scale_inputs=False, weight_decay=0.1, epochs=20)
+    learner = MLP(hidden_layers=0, dropout=0, standardize=False, weight_decay=0.1, epochs=20)
     start = learner.set_params(epochs=0).fit(X, task, seed=0)
     net = torch.nn.Linear(5, 3, dtype=torch.float64)
     net.load_state_dict({"weight": start.layers[0].weight, "bias": start.layers[0].bias})
@@ -95,10 +95,12 @@ def test_dropout_acts_in_training_only() -> None:
     assert torch.equal(on.evaluate(X), on.evaluate(X))
 
 
-def test_scaled_inputs_make_the_unit_of_the_features_irrelevant() -> None:
+def test_standardized_inputs_make_unit_and_offset_of_the_features_irrelevant() -> None:
     X, task = make_task()
-    small, large = (MLP(epochs=20).fit(c * X, task, seed=0).evaluate(c * X) for c in (1e-6, 1e3))
-    torch.testing.assert_close(small, large, rtol=1e-6, atol=1e-8)
+    moved = [1e-6 * X, 1e3 * X, X + torch.arange(5)]
+    first, *others = (MLP(epochs=20).fit(Z, task, seed=0).evaluate(Z) for Z in moved)
+    for other in others:
+        torch.testing.assert_close(other, first, rtol=1e-6, atol=1e-8)
 
 
 def test_all_zero_features_do_not_divide_by_zero() -> None:

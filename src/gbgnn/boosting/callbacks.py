@@ -22,11 +22,15 @@ from gbgnn.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class StartReport:
-    """What is known before round 1. ``model`` is the estimator that is being fitted, if one is."""
+    """What is known before round 1.
+
+    ``model`` is the estimator that is being fitted, if one is; ``n_known`` rounds will only be replayed.
+    """
 
     problem: Problem
     n_rounds: int
     model: Any = None
+    n_known: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,10 +212,12 @@ class Checkpoint(Callback):
                 "Checkpoint saves an estimator; use it with GBGNNClassifier(callbacks=[...])."
             )
         self._model = start.model
+        # A warm start replays known rounds first; a file of fewer rounds must not replace a newer one.
+        self._n_known = start.n_known
 
     def on_round(self, report: RoundReport) -> StopReason | None:
         """Save when it is time."""
-        if report.t % self.every == 0:
+        if report.t % self.every == 0 and report.t > self._n_known:
             self._model.save(self.path)
         return None
 

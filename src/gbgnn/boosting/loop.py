@@ -67,7 +67,7 @@ def boost(
     scores = rule.initial_scores(problem.inputs, problem.n_classes)
     importance, loss = rule.initial_importance(problem), rule.loss_for(problem.n_classes)
     ensemble, history = Ensemble(), History()
-    announce_start(callbacks, StartReport(problem, n_rounds, model))
+    announce_start(callbacks, StartReport(problem, n_rounds, model, len(known)))
     stop = None
     while stop is None:
         t = len(ensemble) + 1

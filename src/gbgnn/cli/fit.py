@@ -121,8 +121,11 @@ def fit(
         int | None,
         _option(_LEARNER, "mlp: epochs without a better validation loss before it stops.", "--patience"),
     ] = None,
-    learner__scale_inputs: Annotated[
-        bool | None, _option(_LEARNER, "mlp: bring inputs to unit norm.", "--scale-inputs/--no-scale-inputs")
+    learner__standardize: Annotated[
+        bool | None,
+        _option(
+            _LEARNER, "mlp: centre inputs and bring them to unit size.", "--standardize/--no-standardize"
+        ),
     ] = None,
     learner__estimator: Annotated[
         str | None,

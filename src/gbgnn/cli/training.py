@@ -123,7 +123,7 @@ def show(result: dict[str, Any]) -> None:
 
 @dataclass(eq=False)
 class _NewRounds(Callback):
-    """Passes over replayed rounds: they are no news, and an old checkpoint must not replace a newer one."""
+    """Passes over replayed rounds: they are no news."""
 
     inner: Callback
     known: int
