@@ -186,9 +186,9 @@ def main() -> None:
         entry["test"].append(accuracy)
     rows = [_row(variant, L, results) for variant in PAPER for L in range(5)]
     lines = [
-        f"{args.trials} trials per variant, set and L, {args.finalists} finalists, chosen on validation nodes.",
-        "Test accuracy, mean ± standard deviation over 10 seeds at L = 1, 3 seeds elsewhere; in brackets the",
-        "paper's mean.",
+        f"{args.trials} trials per variant, set and L, {args.finalists} finalists, all on validation nodes.",
+        "Test accuracy, mean ± standard deviation over 10 seeds at L = 1, 3 seeds elsewhere; in brackets",
+        "the paper's mean.",
         "",
         *table(["variant", "L", *PLANETOID], rows),
     ]

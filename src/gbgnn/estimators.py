@@ -124,7 +124,7 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        aggregation: Any = "injection",
+        aggregation: Any = "adjacency",
         learner: Any = "mlp",
         rule: Any = "gradient",
         propagation: Any = "augmented",

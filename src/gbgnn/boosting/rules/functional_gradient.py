@@ -56,7 +56,7 @@ class FunctionalGradient(BoostingRule):
 
     loss: str = "auto"
     target: str = "gradient"
-    learning_rate: float = 0.1
+    learning_rate: float = 0.3
     min_cosine: float = 0.0
     retries: int = 3
     on_failure: str = "stop"
