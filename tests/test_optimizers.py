@@ -1,14 +1,42 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
-from gbgnn._optimizers import OPTIMIZERS, build_optimizer
+from gbgnn._optimizers import OPTIMIZERS, Stepper
+
+CLASSES = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop, "sgd": torch.optim.SGD}
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_settings_reach_torch(name: str) -> None:
-    weight = torch.nn.Parameter(torch.ones(2))
-    group = build_optimizer(name, [weight], 0.1, weight_decay=0.2, momentum=0.3).param_groups[0]
-    assert (group["lr"], group["weight_decay"]) == (0.1, 0.2)
-    assert group.get("momentum", 0.3) == 0.3
+@pytest.mark.parametrize("momentum", [0.0, 0.4])
+def test_steps_equal_those_of_torchs_classes(name: str, momentum: float) -> None:
+    random = torch.Generator().manual_seed(0)
+    start = [torch.randn(3, 2, generator=random), torch.randn(4, generator=random)]
+    ours = [p.clone() for p in start]
+    theirs = [torch.nn.Parameter(p.clone()) for p in start]
+    options = {"momentum": momentum} if name != "adam" else {}
+    optimizer = CLASSES[name](theirs, lr=0.05, weight_decay=0.1, **options)
+    stepper = Stepper(name, ours, 0.05, weight_decay=0.1, momentum=momentum)
+    for _ in range(5):
+        gradients = [torch.randn(p.shape, generator=random) for p in start]
+        for parameter, gradient in zip(theirs, gradients, strict=True):
+            parameter.grad = gradient.clone()
+        optimizer.step()
+        stepper.step(gradients)
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other.detach())
+
+
+def test_no_compiler_is_imported_for_a_fit() -> None:
+    code = """
+import sys
+from gbgnn import GBGNNClassifier, datasets
+data = datasets.load("karate")
+GBGNNClassifier(n_rounds=2, aggregation="kta").fit(data.train, data.y[data.train], graph=data.graph)
+assert "torch._dynamo" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,6 +8,7 @@ import torch
 
 from gbgnn.errors import ParameterError
 from gbgnn.learners import MLP, MLPHead, WeakTask
+from gbgnn.learners.mlp import _Batch
 from gbgnn.testing import check_learner, problem_of, two_blocks
 
 
@@ -48,23 +49,60 @@ def test_every_optimizer_lowers_the_loss(optimizer: str, regression: bool) -> No
         assert loss(after, task.targets) < 0.7 * loss(before, task.targets)
 
 
-def test_full_batch_adam_equals_plain_torch() -> None:
-    """One linear layer, weighted loss, weight decay: the same numbers as torch's own modules."""
-    X, task = make_task()
+@pytest.mark.parametrize("hidden_layers", range(5))
+@pytest.mark.parametrize("regression", [False, True])
+def test_full_batch_training_equals_plain_torch(hidden_layers: int, regression: bool) -> None:
+    """Weighted loss, weight decay, any depth: the same numbers as torch's modules, autograd and Adam."""
+    X, task = make_task(regression)
     weights = torch.linspace(1, 2, 15, dtype=torch.float64)
     task = WeakTask(task.rows, task.targets, weights / weights.sum(), 3)
-    learner = MLP(hidden_layers=0, dropout=0, standardize=False, weight_decay=0.1, epochs=20)
-    start = learner.set_params(epochs=0).fit(X, task, seed=0)
-    net = torch.nn.Linear(5, 3, dtype=torch.float64)
-    net.load_state_dict({"weight": start.layers[0].weight, "bias": start.layers[0].bias})
+    learner = MLP(hidden_layers=hidden_layers, dropout=0, standardize=False, weight_decay=0.1, units=7)
+    net = learner.set_params(epochs=0).fit(X, task, seed=0).requires_grad_(True)
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01, weight_decay=0.1)
     for _ in range(20):
         optimizer.zero_grad()
-        losses = torch.nn.functional.cross_entropy(net(X[task.rows]), task.targets, reduction="none")
+        if regression:
+            losses = (net(X[task.rows]) - task.targets).square().sum(dim=1)
+        else:
+            losses = torch.nn.functional.cross_entropy(net(X[task.rows]), task.targets, reduction="none")
         (losses * task.weights).sum().backward()
         optimizer.step()
     fitted = learner.set_params(epochs=20).fit(X, task, seed=0)
     torch.testing.assert_close(fitted.evaluate(X), net(X).detach(), rtol=1e-9, atol=1e-9)
+
+
+def test_gradients_with_dropout_equal_autograd() -> None:
+    X, task = make_task()
+    learner = MLP(hidden_layers=2, units=6, dropout=0.3)
+    random = torch.Generator().manual_seed(0)
+    layers = learner._initial_layers(5, 3, random, like=X)
+    state = random.get_state()
+    batch = _Batch.of_task(X[task.rows], task)
+    gradients = learner._gradients(layers, batch, random)
+    random.set_state(state)  # the same units are dropped again
+    parameters = [part.requires_grad_() for layer in layers for part in layer]
+    hidden = batch.rows
+    for weight, bias in layers[:-1]:
+        hidden = (hidden @ weight + bias).relu()
+        kept = torch.rand(hidden.shape, generator=random, dtype=torch.float64) >= 0.3
+        hidden = hidden * kept / 0.7
+    output = hidden @ layers[-1][0] + layers[-1][1]
+    losses = torch.nn.functional.cross_entropy(output, task.targets, reduction="none")
+    (losses * task.weights).sum().backward()
+    for mine, parameter in zip(gradients, parameters, strict=True):
+        torch.testing.assert_close(mine, parameter.grad)
+
+
+def test_minibatch_gradients_average_to_that_of_all_rows() -> None:
+    X, task = make_task()
+    learner = MLP(hidden_layers=1, units=6, dropout=0, batch_size=5)
+    random = torch.Generator().manual_seed(0)
+    layers = learner._initial_layers(5, 3, random, like=X)
+    whole = _Batch.of_task(X[task.rows], task)
+    parts = [learner._gradients(layers, batch, random) for batch in learner._batches(whole, random)]
+    assert len(parts) == 3
+    for expected, *some in zip(learner._gradients(layers, whole, random), *parts, strict=True):
+        torch.testing.assert_close(torch.stack(some).mean(dim=0), expected)
 
 
 def test_initialisation_is_torchs_default_distribution() -> None:

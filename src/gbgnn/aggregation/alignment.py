@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from gbgnn._checks import check_choice, check_integer, check_number
-from gbgnn._optimizers import OPTIMIZERS, build_optimizer
+from gbgnn._optimizers import OPTIMIZERS, Stepper
 from gbgnn.aggregation.base import Aggregation, Hop
 from gbgnn.aggregation.polynomial import PolynomialHop, powers_of
 from gbgnn.problem import Problem
@@ -133,13 +133,12 @@ class KernelTargetAlignment(Aggregation):
         return PolynomialHop(powers, tuple(weights.tolist()), alignment=reached)
 
     def _ascend(self, alignment: AlignmentProblem) -> NDArray[np.float64]:
-        weights = torch.nn.Parameter(torch.ones(self.degree + 2, dtype=torch.float64))
-        optimizer = build_optimizer(self.optimizer, [weights], self.learning_rate)
+        weights = torch.ones(self.degree + 2, dtype=torch.float64)
+        stepper = Stepper(self.optimizer, [weights], self.learning_rate)
         for _ in range(self.epochs):
-            _, gradient = alignment.value_and_gradient(weights.detach().numpy())
-            weights.grad = torch.from_numpy(-gradient)  # torch descends
-            optimizer.step()
-        return weights.detach().numpy()
+            _, gradient = alignment.value_and_gradient(weights.numpy())
+            stepper.step([torch.from_numpy(-gradient)])  # uphill
+        return weights.numpy()
 
 
 def _quartic(Z: torch.Tensor) -> torch.Tensor:

@@ -44,10 +44,17 @@ class PolynomialHop(Hop):
     alignment: float | None = None
 
     def __call__(self, X: torch.Tensor, inputs: NodeInputs) -> torch.Tensor:
-        """Return the next representation, holding two of them in memory beside ``X``."""
-        result = torch.zeros_like(X)
-        for coefficient, Z in zip(self.coefficients, powers_of(inputs.P, X, self.powers), strict=True):
-            result.add_(Z, alpha=coefficient)
+        """Return the next representation; a single product is scaled in place, not copied."""
+        result: torch.Tensor | None = None
+        terms = zip(self.powers, self.coefficients, powers_of(inputs.P, X, self.powers), strict=True)
+        for power, coefficient, Z in terms:
+            if result is not None:
+                result.add_(Z, alpha=coefficient)
+            elif power == self.powers[-1] > 0:  # a fresh product, and nobody needs it after this
+                result = Z if coefficient == 1 else Z.mul_(coefficient)
+            else:
+                result = Z * coefficient
+        assert result is not None
         return result.add_(inputs.features, alpha=self.injection) if self.injection else result
 
     def record(self) -> dict[str, Any]:
