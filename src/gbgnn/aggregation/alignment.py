@@ -40,15 +40,15 @@ class AlignmentProblem:
     """
 
     def __init__(self, terms: torch.Tensor, targets: torch.Tensor, n_classes: int) -> None:
-        Z = terms.double()
-        # The alignment does not change with the scale of Z; unit scale keeps 4th powers in range.
-        Z = Z / Z.square().sum(dim=(1, 2)).max().sqrt().clamp_min(torch.finfo(Z.dtype).tiny)
+        # The alignment does not change with the scale of Z; unit scale keeps 4th powers in range. The large
+        # products are formed in the precision of Z, the tiny tensors made of them in double precision.
+        Z = terms / terms.square().sum(dim=(1, 2)).max().sqrt().clamp_min(torch.finfo(terms.dtype).tiny)
         counts = torch.bincount(targets, minlength=n_classes).double()
         label_norm = counts.square().sum().sqrt()  # ||K_Y||_F for one-hot labels
-        sums = Z.new_zeros(len(Z), n_classes, Z.shape[2]).index_add_(1, targets, Z)
+        sums = Z.new_zeros(len(Z), n_classes, Z.shape[2]).index_add_(1, targets, Z).double()
         self.numerator = (torch.einsum("kyc,lyc->kl", sums, sums) / label_norm).cpu().numpy()
         self.denominator = _quartic(Z).cpu().numpy()
-        self.overlaps = torch.einsum("kic,lic->kl", Z, Z).cpu().numpy()
+        self.overlaps = torch.einsum("kic,lic->kl", Z, Z).double().cpu().numpy()
 
     def value(self, w: NDArray[np.float64]) -> float:
         """Return the alignment of the weights ``w``; 0 when they cancel every row."""
@@ -145,13 +145,20 @@ def _quartic(Z: torch.Tensor) -> torch.Tensor:
     """Return D_klmn = <Z_k Z_l^T, Z_m Z_n^T>, through M x M or C x C blocks, whichever is smaller."""
     n_terms, n_rows, n_columns = Z.shape
     if n_rows <= n_columns:
-        grams = torch.einsum("kic,ljc->klij", Z, Z).reshape(n_terms**2, -1)
-        flat = grams @ grams.T
-        return flat.reshape(n_terms, n_terms, n_terms, n_terms)
+        stacked = Z.reshape(n_terms * n_rows, n_columns)
+        grams = (stacked @ stacked.T).reshape(n_terms, n_rows, n_terms, n_rows).transpose(1, 2)
+        return _inner_products(grams)
     # <Z_k Z_l^T, Z_m Z_n^T> = tr(Z_l Z_k^T Z_m Z_n^T) = <Z_k^T Z_m, Z_l^T Z_n>
-    moments = torch.einsum("kic,mid->kmcd", Z, Z).reshape(n_terms**2, -1)
-    flat = moments @ moments.T
-    return flat.reshape(n_terms, n_terms, n_terms, n_terms).permute(0, 2, 1, 3)
+    stacked = Z.transpose(0, 1).reshape(n_rows, n_terms * n_columns)
+    moments = (stacked.T @ stacked).reshape(n_terms, n_columns, n_terms, n_columns).transpose(1, 2)
+    return _inner_products(moments).permute(0, 2, 1, 3)
+
+
+def _inner_products(blocks: torch.Tensor) -> torch.Tensor:
+    """Return <B_kl, B_mn> for an array of blocks, shape (n, n, rows, columns)."""
+    n_terms = len(blocks)
+    flat = blocks.reshape(n_terms**2, -1).double()
+    return (flat @ flat.T).reshape(n_terms, n_terms, n_terms, n_terms)
 
 
 def _solve_exactly(alignment: AlignmentProblem, n_samples: int = 2000) -> NDArray[np.float64]:

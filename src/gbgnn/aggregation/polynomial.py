@@ -78,10 +78,13 @@ class PolynomialHop(Hop):
 
 
 def powers_of(P: Propagator, X: torch.Tensor, powers: tuple[int, ...]) -> Iterator[torch.Tensor]:
-    """Yield P^p X for each p of ``powers`` (increasing), one product at a time."""
-    reached, Z = 0, X
+    """Yield P^p X for each p of ``powers`` (increasing), each valid until the next is asked for.
+
+    Two buffers take turns: fresh memory for every product would cost as much as the product.
+    """
+    reached, Z, spare = 0, X, None
     for power in powers:
         for _ in range(power - reached):
-            Z = P(Z)
+            Z, spare = P(Z, out=spare), None if Z is X else Z
         reached = power
         yield Z

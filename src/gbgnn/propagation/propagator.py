@@ -51,9 +51,9 @@ class Propagator:
                 check_invariants=False,  # SciPy keeps them
             )
 
-    def __call__(self, X: torch.Tensor) -> torch.Tensor:
-        """Return P @ X."""
-        return self._matrix @ X
+    def __call__(self, X: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+        """Return P @ X, written into ``out`` where given."""
+        return torch.mm(self._matrix, X, out=out)
 
     @property
     def n_nodes(self) -> int:
