@@ -8,7 +8,7 @@ import torch
 
 from gbgnn.errors import ParameterError
 from gbgnn.learners import MLP, MLPHead, WeakTask
-from gbgnn.learners.mlp import _Batch
+from gbgnn.learners.mlp import _Batch, _flat_layers, _initialize
 from gbgnn.testing import check_learner, problem_of, two_blocks
 
 
@@ -71,38 +71,47 @@ def test_full_batch_training_equals_plain_torch(hidden_layers: int, regression: 
     torch.testing.assert_close(fitted.evaluate(X), net(X).detach(), rtol=1e-9, atol=1e-9)
 
 
+def started(learner: MLP, widths: list[int]) -> tuple[list, torch.Tensor, list, torch.Generator]:
+    random = torch.Generator().manual_seed(0)
+    _, layers = _flat_layers(widths, like=torch.zeros(1, dtype=torch.float64))
+    _initialize(layers, random)
+    gradient, into = _flat_layers(widths, like=torch.zeros(1, dtype=torch.float64))
+    return layers, gradient, into, random
+
+
 def test_gradients_with_dropout_equal_autograd() -> None:
     X, task = make_task()
     learner = MLP(hidden_layers=2, units=6, dropout=0.3)
-    random = torch.Generator().manual_seed(0)
-    layers = learner._initial_layers(5, 3, random, like=X)
+    layers, _, gradients, random = started(learner, [5, 6, 6, 3])
     state = random.get_state()
     batch = _Batch.of_task(X[task.rows], task)
-    gradients = learner._gradients(layers, batch, random)
+    learner._backward(layers, batch, random, into=gradients)
     random.set_state(state)  # the same units are dropped again
-    parameters = [part.requires_grad_() for layer in layers for part in layer]
+    copies = [(w.clone().requires_grad_(), b.clone().requires_grad_()) for w, b in layers]
     hidden = batch.rows
-    for weight, bias in layers[:-1]:
+    for weight, bias in copies[:-1]:
         hidden = (hidden @ weight + bias).relu()
         kept = torch.rand(hidden.shape, generator=random, dtype=torch.float64) >= 0.3
         hidden = hidden * kept / 0.7
-    output = hidden @ layers[-1][0] + layers[-1][1]
+    output = hidden @ copies[-1][0] + copies[-1][1]
     losses = torch.nn.functional.cross_entropy(output, task.targets, reduction="none")
     (losses * task.weights).sum().backward()
-    for mine, parameter in zip(gradients, parameters, strict=True):
-        torch.testing.assert_close(mine, parameter.grad)
+    for (mine_w, mine_b), (weight, bias) in zip(gradients, copies, strict=True):
+        torch.testing.assert_close(mine_w, weight.grad)
+        torch.testing.assert_close(mine_b, bias.grad)
 
 
 def test_minibatch_gradients_average_to_that_of_all_rows() -> None:
     X, task = make_task()
     learner = MLP(hidden_layers=1, units=6, dropout=0, batch_size=5)
-    random = torch.Generator().manual_seed(0)
-    layers = learner._initial_layers(5, 3, random, like=X)
-    whole = _Batch.of_task(X[task.rows], task)
-    parts = [learner._gradients(layers, batch, random) for batch in learner._batches(whole, random)]
+    layers, gradient, into, random = started(learner, [5, 6, 3])
+    whole, parts = _Batch.of_task(X[task.rows], task), []
+    for batch in learner._batches(whole, random):
+        learner._backward(layers, batch, random, into=into)
+        parts.append(gradient.clone())
+    learner._backward(layers, whole, random, into=into)
     assert len(parts) == 3
-    for expected, *some in zip(learner._gradients(layers, whole, random), *parts, strict=True):
-        torch.testing.assert_close(torch.stack(some).mean(dim=0), expected)
+    torch.testing.assert_close(torch.stack(parts).mean(dim=0), gradient)
 
 
 def test_initialisation_is_torchs_default_distribution() -> None:

@@ -45,13 +45,8 @@ class MLPHead(Head):
         """Build the network again; the shapes of the weights say how deep and wide it is."""
         n_layers = sum(name.endswith(".weight") for name in state)
         shapes = [state[f"layers.{i}.weight"].shape for i in range(n_layers)]
-        first = state["layers.0.weight"]
-        layers = [
-            nn.utils.skip_init(nn.Linear, n_in, n_out, dtype=first.dtype, device=first.device)
-            for n_out, n_in in shapes
-        ]
-        head = cls(layers)
-        head.load_state_dict(state)
+        head = cls([nn.Linear(n_in, n_out, device="meta") for n_out, n_in in shapes])
+        head.load_state_dict(state, assign=True)
         return head.requires_grad_(False)
 
 
@@ -124,39 +119,33 @@ class MLP(Learner):
         shift, scale = _centre_and_size(rows) if self.standardize else (rows.new_zeros(1), rows.new_ones(1))
         whole = _Batch.of_task((rows - shift) / scale, task)
         random = generator(seed, X.device)
-        layers = self._initial_layers(X.shape[1], task.n_outputs, random, like=rows)
-        parameters = [part for layer in layers for part in layer]
+        # All weights in one vector, all gradients in another: an optimiser's step is one pass over them.
+        widths = [X.shape[1], *[self.units] * self.hidden_layers, task.n_outputs]
+        weights, layers = _flat_layers(widths, like=rows)
+        gradient, slopes = _flat_layers(widths, like=rows)
+        _initialize(layers, random)
         stepper = Stepper(
             self.optimizer,
-            parameters,
+            [weights],
             self.learning_rate,
             weight_decay=self.weight_decay,
             momentum=self.momentum,
         )
-        best = None if self.patience is None else _BestWeights(parameters, self.patience, task)
+        best = None if self.patience is None else _BestWeights(weights, self.patience, task)
         for _ in range(self.epochs):
             for batch in self._batches(whole, random):
-                stepper.step(self._gradients(layers, batch, random))
+                self._backward(layers, batch, random, into=slopes)
+                stepper.step([gradient])
             if best is not None and best.is_time_to_stop(layers, (X[task.val_rows] - shift) / scale):
                 break
         if best is not None:
             best.restore()
         return _head_on_raw_inputs(layers, shift, scale)
 
-    def _initial_layers(
-        self, n_features: int, n_outputs: int, random: torch.Generator, like: torch.Tensor
-    ) -> list[Layer]:
-        """Draw torch's default initialisation from our own generator, not from the global one."""
-        widths = [n_features, *[self.units] * self.hidden_layers, n_outputs]
-        layers = []
-        for n_in, n_out in pairwise(widths):
-            bound = 1 / math.sqrt(n_in)
-            weight = like.new_empty(n_in, n_out).uniform_(-bound, bound, generator=random)
-            layers.append((weight, like.new_empty(n_out).uniform_(-bound, bound, generator=random)))
-        return layers
-
-    def _gradients(self, layers: list[Layer], batch: _Batch, random: torch.Generator) -> list[torch.Tensor]:
-        """Return the loss's gradient in every weight and bias: forward with dropout, then the chain rule.
+    def _backward(
+        self, layers: list[Layer], batch: _Batch, random: torch.Generator, into: list[Layer]
+    ) -> None:
+        """Write the loss's gradient in every weight and bias: forward with dropout, then the chain rule.
 
         Written out because autograd's bookkeeping costs as much as the arithmetic of so small a network
         (benchmarks/results/speed.md); a test holds it to autograd.
@@ -170,13 +159,12 @@ class MLP(Learner):
                 hidden.mul_(draw.ge_(self.dropout)).mul_(rescale)
             inputs.append(hidden)
         error = batch.error(_apply(layers[-1:], inputs[-1]))
-        gradients = []
         for depth in range(len(layers) - 1, -1, -1):
             columns = inputs[depth].t() if depth else batch.columns
-            gradients += [error.sum(dim=0), columns @ error]
+            torch.mm(columns, error, out=into[depth][0])
+            torch.sum(error, dim=0, out=into[depth][1])
             if depth:  # the slope of a unit is its sign: 1 where it lives, 0 where it is off or dropped
                 error = (error @ layers[depth][0].t()).mul_(inputs[depth].sign()).mul_(rescale)
-        return gradients[::-1]
 
     def _batches(self, whole: _Batch, random: torch.Generator) -> Iterator[_Batch]:
         n_rows = len(whole.rows)
@@ -218,29 +206,43 @@ class _Batch:
 class _BestWeights:
     """The weights at the lowest validation loss so far."""
 
-    def __init__(self, parameters: list[torch.Tensor], patience: int, task: WeakTask) -> None:
+    def __init__(self, weights: torch.Tensor, patience: int, task: WeakTask) -> None:
         if task.val_rows is None:
             raise ParameterError(
                 "MLP.patience stops on validation nodes, but there are none; pass validation= or "
                 "validation_fraction, or set patience=None."
             )
-        self.parameters, self.patience, self.targets = parameters, patience, task.val_targets
-        self.loss, self.n_since = math.inf, 0
-        self.copies: list[torch.Tensor] = []
+        self.weights, self.patience, self.targets = weights, patience, task.val_targets
+        self.best, self.loss, self.n_since = weights.clone(), math.inf, 0
 
     def is_time_to_stop(self, layers: list[Layer], rows: torch.Tensor) -> bool:
         assert self.targets is not None
         loss = float(_losses(_apply(layers, rows), self.targets).mean())
         if loss < self.loss:
             self.loss, self.n_since = loss, 0
-            self.copies = [part.clone() for part in self.parameters]
+            self.best.copy_(self.weights)
         else:
             self.n_since += 1
         return self.n_since >= self.patience
 
     def restore(self) -> None:
-        for part, copy in zip(self.parameters, self.copies, strict=False):  # no copies after no epochs
-            part.copy_(copy)
+        self.weights.copy_(self.best)
+
+
+def _flat_layers(widths: list[int], like: torch.Tensor) -> tuple[torch.Tensor, list[Layer]]:
+    """Return one vector, and the weights and biases of layers as views of it."""
+    sizes = [size for n_in, n_out in pairwise(widths) for size in (n_in * n_out, n_out)]
+    flat = like.new_empty(sum(sizes))
+    parts = iter(flat.split(sizes))
+    return flat, [(next(parts).view(n_in, n_out), next(parts)) for n_in, n_out in pairwise(widths)]
+
+
+def _initialize(layers: list[Layer], random: torch.Generator) -> None:
+    """Draw torch's default initialisation from our own generator, not from the global one."""
+    for weight, bias in layers:
+        bound = 1 / math.sqrt(len(weight))
+        weight.uniform_(-bound, bound, generator=random)
+        bias.uniform_(-bound, bound, generator=random)
 
 
 def _apply(layers: list[Layer], X: torch.Tensor) -> torch.Tensor:
