@@ -59,6 +59,17 @@ def test_another_graph_is_predicted_by_applying_the_rounds(run) -> None:
     assert [r["label"] for r in _rows(Path("o.csv").read_text())] == list(map(str, expected))
 
 
+def test_nodes_without_any_label_are_predicted(run, tables: Path) -> None:
+    run("fit", tables, *run.quick, "-q", "--out", "r")
+    new = Path("new")
+    new.mkdir()
+    (new / "edges.csv").write_text("source,target\nzoe,yan\n")
+    (new / "nodes.csv").write_text("id,x,y\nzoe,1,0\nyan,0,1\n")
+    rows = _rows(run("predict", "r", "--graph", new).stdout)
+    assert [r["node"] for r in rows] == ["zoe", "yan"]
+    assert {r["label"] for r in rows} <= {"red", "blue"}
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

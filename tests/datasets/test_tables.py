@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from gbgnn import datasets
 from gbgnn.datasets import read_tables
 from gbgnn.errors import DataError, GraphError, ParameterError
 from gbgnn.graph import NodeSplit
@@ -141,3 +143,24 @@ def test_what_is_wrong_is_said_with_its_place(edges, nodes, options, message, ta
 def test_a_given_split_must_fit_the_graph(tables):
     with pytest.raises(GraphError, match="train holds node id 8"):
         tables(split=NodeSplit([8]), features=["age"])
+
+
+def test_graph_without_labels_can_be_read_for_prediction(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n")
+    (tmp_path / "nodes.csv").write_text("id,x,y\na,1,2\nb,3,4\nc,5,6\n")
+    graph = datasets.read_folder_graph(tmp_path)
+    assert graph.node_ids.tolist() == ["a", "b", "c"]
+    assert graph.features.tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+def test_label_and_split_columns_are_no_features_of_the_graph(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("source,target\na,b\n")
+    (tmp_path / "nodes.csv").write_text("id,label,split,x\na,,train,1\nb,,test,3\n")
+    assert datasets.read_folder_graph(tmp_path).features.tolist() == [[1], [3]]
+
+
+def test_graph_of_an_empty_table_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("source,target\n")
+    (tmp_path / "nodes.csv").write_text("id,x\n")
+    with pytest.raises(DataError, match="has a header but no rows"):
+        datasets.read_folder_graph(tmp_path)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from gbgnn import datasets
 from gbgnn.cli.screen import counted
 from gbgnn.datasets import Dataset
+from gbgnn.datasets.folders import is_plain_table_folder
 from gbgnn.errors import DataError, ParameterError, suggest
 from gbgnn.graph import Graph
 
@@ -137,8 +138,12 @@ def class_names_of(data: Dataset) -> dict[str, str]:
 
 
 def load_graph(source: Source) -> Graph:
-    """Return the graph of a source, whose labels and split do not matter."""
-    return source.load().graph
+    """Return the graph of a source, whose labels and split do not matter and need not be there."""
+    folder = Path(source.dataset or "").expanduser()
+    if not is_plain_table_folder(folder):
+        return source.load().graph
+    graph = datasets.read_folder_graph(folder, **source.options)
+    return graph.with_row_normalized_features() if source.normalize else graph
 
 
 def own_node_ids(config: Mapping[str, Any], n_nodes: int, *, data_dir: str | None) -> NDArray[Any]:

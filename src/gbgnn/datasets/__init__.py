@@ -4,7 +4,7 @@ from gbgnn.datasets.catalog import CATALOG, Entry, names
 from gbgnn.datasets.convert import from_networkx, from_pyg
 from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.embedded import digits, karate
-from gbgnn.datasets.folders import read_folder
+from gbgnn.datasets.folders import read_folder, read_folder_graph
 from gbgnn.datasets.graphland import read_graphland
 from gbgnn.datasets.loading import load
 from gbgnn.datasets.locate import Sighting, cache_folder, search_places, where
@@ -13,7 +13,7 @@ from gbgnn.datasets.planetoid import read_planetoid
 from gbgnn.datasets.splits import kfold_splits, random_split, stratified_split
 from gbgnn.datasets.store import load_dataset, save_dataset
 from gbgnn.datasets.synthetic import csbm
-from gbgnn.datasets.tables import read_tables
+from gbgnn.datasets.tables import read_graph, read_tables
 
 __all__ = [
     "CATALOG",
@@ -32,6 +32,8 @@ __all__ = [
     "names",
     "random_split",
     "read_folder",
+    "read_folder_graph",
+    "read_graph",
     "read_graphland",
     "read_npz",
     "read_planetoid",

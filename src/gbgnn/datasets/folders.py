@@ -9,8 +9,9 @@ from typing import Any
 from gbgnn.datasets.columns import CSV_SUFFIXES, PARQUET_SUFFIXES
 from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.graphland import is_graphland, read_graphland
-from gbgnn.datasets.tables import read_tables
+from gbgnn.datasets.tables import read_graph, read_tables
 from gbgnn.errors import DataError
+from gbgnn.graph import Graph
 
 
 def read_folder(folder: str | os.PathLike[str], **options: Any) -> Dataset:
@@ -35,9 +36,19 @@ def read_folder(folder: str | os.PathLike[str], **options: Any) -> Dataset:
     return read_tables(_only(folder, "edges"), _only(folder, "nodes"), **options)
 
 
+def read_folder_graph(folder: str | os.PathLike[str], **options: Any) -> Graph:
+    """Read the graph of a folder with an ``edges`` and a ``nodes`` table, labelled or not."""
+    return read_graph(_only(Path(folder), "edges"), _only(Path(folder), "nodes"), **options)
+
+
 def is_table_folder(folder: Path) -> bool:
     """Whether a folder holds tables that :func:`read_folder` can read."""
-    return is_graphland(folder) or bool(_tables(folder, "edges") and _tables(folder, "nodes"))
+    return is_graphland(folder) or is_plain_table_folder(folder)
+
+
+def is_plain_table_folder(folder: Path) -> bool:
+    """Whether a folder holds an ``edges`` and a ``nodes`` table."""
+    return bool(_tables(folder, "edges") and _tables(folder, "nodes"))
 
 
 def _only(folder: Path, stem: str) -> Path:

@@ -90,15 +90,9 @@ def read_tables(
     split_name = split if split in node_table.columns else None
     if split in (None, "auto", "public") and "split" in node_table.columns:
         split_name = "split"
+    edge_columns = (source, target, weight)
     taken = (id_name, label_name, split_name)
-    if features is None:
-        feature_names = [column for column in node_table.columns if column not in taken]
-    else:
-        feature_names = [node_table.name_of(column, "features") for column in features]
-
-    index = NodeIndex(node_table.columns[id_name], str(node_table.path))
-    adjacency, repairs = _adjacency(edge_table, index, source, target, weight, directed)
-    graph = Graph(adjacency, _features(node_table, feature_names), node_ids=index.ids, repairs=repairs)
+    graph = _graph(edge_table, node_table, edge_columns, id_name, features, taken, directed)
     if normalize_features:
         graph = graph.with_row_normalized_features()
     y = as_labels(_label_cells(node_table.columns[label_name]), f"{node_table.path}, column {label_name!r}")
@@ -109,6 +103,61 @@ def read_tables(
         chosen, how = choose_split(split, y, (), str(node_table.path), seed=seed)
     title = name or node_table.path.absolute().parent.name
     return Dataset(title, graph, y, chosen, source=str(node_table.path.parent), split_name=how)
+
+
+def read_graph(
+    edges: str | os.PathLike[str],
+    nodes: str | os.PathLike[str],
+    *,
+    source: Column = "source",
+    target: Column = "target",
+    weight: Column | None = None,
+    id: Column = "id",
+    label: Column = "label",
+    features: Sequence[Column] | None = None,
+    split: Any = "split",
+    directed: bool = False,
+) -> Graph:
+    r"""Read the graph of two tables, whose nodes need no labels: for predicting them.
+
+    The parameters are those of :func:`read_tables`; the columns ``label`` and ``split`` may be missing, and
+    are no features where they are there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     edges, nodes = Path(folder, "edges.csv"), Path(folder, "nodes.csv")
+    ...     _ = edges.write_text("source,target\nann,bob\n")
+    ...     _ = nodes.write_text("id,age\nann,1\nbob,2\n")
+    ...     read_graph(edges, nodes)
+    Graph(n_nodes=2, n_edges=1, n_features=1)
+    """
+    node_table, edge_table = read_table(nodes, text=(id, label)), read_table(edges, text=(source, target))
+    if not node_table.n_rows:
+        raise DataError(f"{node_table.path} has a header but no rows.")
+    id_name = node_table.name_of(id, "node ids")
+    taken = (id_name, label, split, "split")
+    return _graph(edge_table, node_table, (source, target, weight), id_name, features, taken, directed)
+
+
+def _graph(
+    edge_table: Table,
+    node_table: Table,
+    edge_columns: tuple[Column, Column, Column | None],
+    id_name: str,
+    features: Sequence[Column] | None,
+    taken: tuple[Any, ...],
+    directed: bool,
+) -> Graph:
+    if features is None:
+        feature_names = [column for column in node_table.columns if column not in taken]
+    else:
+        feature_names = [node_table.name_of(column, "features") for column in features]
+    index = NodeIndex(node_table.columns[id_name], str(node_table.path))
+    adjacency, repairs = _adjacency(edge_table, index, *edge_columns, directed)
+    return Graph(adjacency, _features(node_table, feature_names), node_ids=index.ids, repairs=repairs)
 
 
 def _adjacency(

@@ -1,0 +1,12 @@
+"""Run every benchmark that a CPU can run in minutes, one after the other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPTS = ("accuracy", "speed", "memory", "kernels", "choose_defaults")
+
+for script in SCRIPTS:
+    subprocess.run([sys.executable, str(Path(__file__).with_name(f"{script}.py"))], check=True)
