@@ -33,7 +33,7 @@ def fitted(**settings: object) -> GBGNNClassifier:
 
 
 def test_classifies_with_the_users_own_labels() -> None:
-    m = fitted(n_rounds=20)
+    m = fitted(n_rounds=20, learner=MLP(epochs=30))
     assert m.classes_.tolist() == ["ant", "bee", "cat"]
     assert m.score(REST, NAMES[REST]) > 0.8
     proba = m.predict_proba(REST)

@@ -108,7 +108,6 @@ def test_every_option_reaches_the_model(run) -> None:
             "name": "gradient",
             "loss": "softmax",
             "target": "labels",
-            "learning_rate": 0.1,
             "min_cosine": 0.0,
             "retries": 1,
             "on_failure": "stop",

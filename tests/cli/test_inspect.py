@@ -26,7 +26,7 @@ def test_json_holds_everything(run, learned: Path) -> None:
     assert len(report["history"]) == len(report["etas"]) == len(report["hops"]) == 4
     assert report["etas"] == [row["eta"] for row in report["history"]]
     assert report["metrics"]["best_round"] == report["best_round"]
-    assert report["run"]["command"].startswith("gbgnn ")
+    assert report["run"]["command"].startswith("gbgnn")
 
 
 def test_fewer_rounds_on_demand(run, learned: Path) -> None:
