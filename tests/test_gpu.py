@@ -1,4 +1,4 @@
-"""The same call on a GPU. CI has none: benchmarks/gpu.py runs these comparisons, its results are committed."""
+"""The same call on a GPU. CI has none: benchmarks/gpu.py compares too, and its results are committed."""
 
 from __future__ import annotations
 
