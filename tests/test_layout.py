@@ -26,7 +26,7 @@ LAYERS = [
     ["problem", "losses"],
     ["aggregation", "learners", "theory"],
     ["boosting"],
-    ["fitting", "registry"],
+    ["fitting", "registry", "_publish"],
     ["datasets"],
     ["persistence", "estimators"],
     ["testing"],

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils import check_random_state
+
+from gbgnn.errors import ParameterError
 
 
 class _Stream(IntEnum):
@@ -44,3 +48,22 @@ class Seeds:
 def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
     """Build a torch generator; it lives on ``device`` because torch requires that of its users."""
     return torch.Generator(device=device).manual_seed(seed)
+
+
+def root_seed(random_state: Any) -> int:
+    """Return the seed that scikit-learn's ``random_state`` stands for: itself, or a draw.
+
+    Examples
+    --------
+    >>> root_seed(7)
+    7
+    """
+    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
+        return int(random_state)
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError as error:
+        raise ParameterError(
+            "GBGNNClassifier.random_state must be None, an integer >= 0 or a RandomState; got "
+            f"{random_state!r}."
+        ) from error

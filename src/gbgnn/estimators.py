@@ -11,20 +11,18 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gbgnn._checks import check_integer
 from gbgnn._devices import as_device, as_dtype
-from gbgnn._random import Seeds
+from gbgnn._publish import Publish
+from gbgnn._random import Seeds, root_seed
 from gbgnn.boosting import (
-    Boosted,
     BoostingRule,
     Callback,
     EarlyStopping,
     Ensemble,
     LogProgress,
-    RoundReport,
     RoundSelection,
     StopReason,
     apply,
@@ -204,7 +202,7 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         selection = RoundSelection(self.select)
         selection.check(has_validation=problem.validation is not None)
         known = self._known_rounds(graph)
-        publish = _Publish(self, selection, classes, graph, seed)
+        publish = Publish(self, selection, classes, graph, seed)
         result = boost(
             problem,
             aggregation,
@@ -305,15 +303,7 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         if self._continues():
             seed: int = self.seed_
             return seed
-        if isinstance(self.random_state, (int, np.integer)) and self.random_state >= 0:
-            return int(self.random_state)
-        try:
-            return int(check_random_state(self.random_state).randint(2**31 - 1))
-        except ValueError as error:
-            raise ParameterError(
-                "GBGNNClassifier.random_state must be None, an integer >= 0 or a RandomState; got "
-                f"{self.random_state!r}."
-            ) from error
+        return root_seed(self.random_state)
 
     def _continues(self) -> bool:
         return self.warm_start and hasattr(self, "ensemble_")
@@ -394,34 +384,6 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         ensemble = self.ensemble_ if ensemble is None else ensemble
         for t, scores in apply(ensemble, inputs, self._rule(), len(self.classes_)):
             yield t, scores[torch.as_tensor(rows, device=scores.device)].cpu()
-
-
-class _Publish(Callback):
-    """Sets the fitted attributes after every round, so that an interrupted fit keeps its work."""
-
-    def __init__(
-        self,
-        model: GBGNNClassifier,
-        selection: RoundSelection,
-        classes: NDArray[Any],
-        graph: Graph,
-        seed: int,
-    ) -> None:
-        self.model, self.selection = model, selection
-        self.classes, self.graph, self.seed = classes, graph, seed
-
-    def on_round(self, report: RoundReport) -> None:
-        model, selection = self.model, self.selection
-        model.classes_, model.graph_, model.seed_ = self.classes, self.graph, self.seed
-        model.n_features_in_ = self.graph.n_features
-        model.ensemble_, model.history_ = report.ensemble, report.history
-        model.etas_ = np.array(report.ensemble.etas)
-        model.best_round_ = selection.best_round
-        model.scores_ = selection.best_scores_on_cpu()
-        model.stop_reason_ = StopReason.INTERRUPTED
-
-    def on_end(self, result: Boosted) -> None:
-        self.model.stop_reason_ = result.stop
 
 
 def _first_round_message(stop: StopReason, learner: Learner) -> str:
