@@ -1,7 +1,8 @@
 """How the default settings were chosen: by validation accuracy alone, one setting for all data sets.
 
 Every candidate is a change to one base setting. Test labels are not read anywhere in this file.
-Candidates are ranked by mean validation accuracy at the last round; the defaults are the winner. Beside
+Candidates are ranked by mean validation accuracy at the last round. Two seeds move a mean by some 0.4
+points; rows within that of the best count as equal, and among equals the base is kept. Beside
 the three citation graphs, digits and a block model it looks at two more real graphs where their files
 are at hand (``graphs/`` beside the Planetoid files).
 """

@@ -35,9 +35,9 @@ class Propagator:
     ) -> None:
         P = sp.csr_array(matrix)
         P.sort_indices()
-        # 64-bit indices: with 32-bit ones torch's CPU product is ten times slower
-        # (benchmarks/results/kernels.md).
-        parts = (P.indptr.astype(np.int64), P.indices.astype(np.int64), P.data)
+        # 32-bit indices where they suffice: the product is as fast (benchmarks/results/kernels.md).
+        index = np.int32 if max(P.nnz, *P.shape) <= np.iinfo(np.int32).max else np.int64
+        parts = (P.indptr.astype(index), P.indices.astype(index), P.data)
         row_starts, columns, values = (torch.tensor(part) for part in parts)
         with warnings.catch_warnings():
             # Once per process torch calls its CSR layout a beta, and some versions its checks optional.
