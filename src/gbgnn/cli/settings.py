@@ -21,7 +21,7 @@ from gbgnn.registry import FAMILIES, as_part, part_class, part_name
 Settings = dict[str, Any]
 
 _DEFAULTS = GBGNNClassifier().get_params(deep=False)
-# Facts of a session, not of a model.
+# Facts of one fit, not of a model.
 _NOT_SETTINGS = ("callbacks", "warm_start", "verbose")
 # Words in a file, an object in the learner.
 _ESTIMATOR = ("estimator", "estimator_params")
