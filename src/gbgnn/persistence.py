@@ -127,23 +127,29 @@ def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNClassifier:
 
 def _pack_round(trained: Round, tensors: Tensors, learners: bool) -> dict[str, Any]:
     hop = {"name": part_name("hop", trained.hop), "record": trained.hop.record()}
+    _put(tensors, f"hop.{trained.t}.", trained.hop.state())
     head = None
     if learners and trained.head is not None:
-        state = trained.head.state()
         head = part_name("head", trained.head)
-        for name, value in state.items():
-            tensors[f"round.{trained.t}.{name}"] = value.detach().cpu().contiguous()
+        _put(tensors, f"round.{trained.t}.", trained.head.state())
     return {"eta": trained.eta, "hop": hop, "head": head}
 
 
 def _unpack_round(t: int, row: dict[str, Any], tensors: Tensors) -> Round:
-    hop = part_class("hop", row["hop"]["name"]).from_record(row["hop"]["record"])
+    packed = row["hop"]
+    hop = part_class("hop", packed["name"]).from_record(packed["record"], _take(tensors, f"hop.{t}."))
     head = None
     if row["head"] is not None:
-        prefix = f"round.{t}."
-        state = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        head = part_class("head", row["head"]).from_state(state)
+        head = part_class("head", row["head"]).from_state(_take(tensors, f"round.{t}."))
     return Round(t, hop, head, float(row["eta"]))
+
+
+def _put(tensors: Tensors, prefix: str, state: Tensors) -> None:
+    tensors |= {f"{prefix}{name}": value.detach().cpu().contiguous() for name, value in state.items()}
+
+
+def _take(tensors: Tensors, prefix: str) -> Tensors:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 
 def _pack_params(model: GBGNNClassifier, tensors: Tensors) -> dict[str, Any]:

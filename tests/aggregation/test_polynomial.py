@@ -22,4 +22,4 @@ def test_hop_equals_the_dense_polynomial() -> None:
 
 def test_record_round_trips() -> None:
     hop = PolynomialHop((0, 2), (0.1, 0.2), injection=0.3, alignment=0.9)
-    assert PolynomialHop.from_record(hop.record()) == hop
+    assert PolynomialHop.from_record(hop.record(), hop.state()) == hop

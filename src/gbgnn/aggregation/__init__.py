@@ -1,7 +1,7 @@
 """g: how node representations are mixed along the graph before each round."""
 
 from gbgnn.aggregation.alignment import AlignmentProblem, KernelTargetAlignment
-from gbgnn.aggregation.base import Aggregation, Hop
+from gbgnn.aggregation.base import Aggregation, Hop, HopSpace
 from gbgnn.aggregation.fixed import IDENTITY, Adjacency, Identity, InputInjection, Lazy
 from gbgnn.aggregation.polynomial import PolynomialHop
 
@@ -11,6 +11,7 @@ __all__ = [
     "Aggregation",
     "AlignmentProblem",
     "Hop",
+    "HopSpace",
     "Identity",
     "InputInjection",
     "KernelTargetAlignment",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,10 +27,36 @@ class Hop(ABC):
     def record(self) -> dict[str, Any]:
         """Return what was learned, as JSON-ready values: for the history and for the model file."""
 
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return what was learned and is too large for :meth:`record`, for the model file."""
+        return {}
+
     @classmethod
     @abstractmethod
-    def from_record(cls, record: dict[str, Any]) -> Hop:
-        """Build the hop again from :meth:`record`."""
+    def from_record(cls, record: dict[str, Any], state: dict[str, torch.Tensor]) -> Hop:
+        """Build the hop again from :meth:`record` and :meth:`state`."""
+
+
+@dataclass(frozen=True)
+class HopSpace:
+    r"""All hops that an aggregation could have chosen, whatever the labels; what a bound must cover.
+
+    They are :math:`X \mapsto E(X) W`, followed by a ReLU where not ``is_linear``, with every column of W
+    in an L1 ball.
+
+    Parameters
+    ----------
+    envelope
+        E, which no label has touched.
+    max_norm
+        Radius of the ball. A hop that mixes no columns has W = I, whose columns have norm 1.
+    is_linear
+        Whether there is no ReLU.
+    """
+
+    envelope: Hop
+    max_norm: float = 1.0
+    is_linear: bool = True
 
 
 class Aggregation(BaseEstimator, ABC):
@@ -56,3 +83,7 @@ class Aggregation(BaseEstimator, ABC):
     @abstractmethod
     def fit(self, X: torch.Tensor, problem: Problem, seed: int) -> Hop:
         """Choose g for this round."""
+
+    def hypothesis_space(self) -> HopSpace | None:
+        """Return what ``fit`` chooses from, or None where no norm bounds it."""
+        return None

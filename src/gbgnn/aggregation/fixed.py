@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
 
 from gbgnn._checks import check_number
-from gbgnn.aggregation.base import Aggregation, Hop
+from gbgnn.aggregation.base import Aggregation, Hop, HopSpace
 from gbgnn.aggregation.polynomial import PolynomialHop
 from gbgnn.problem import Problem
 
 
+class FixedAggregation(Aggregation):
+    """An aggregation whose hop is the same every round and looks at no label."""
+
+    @abstractmethod
+    def hop(self) -> Hop:
+        """Return the hop."""
+
+    def fit(self, X: torch.Tensor, problem: Problem, seed: int) -> Hop:
+        """Return the hop: there is nothing to learn."""
+        return self.hop()
+
+    def hypothesis_space(self) -> HopSpace:
+        """Return the one hop there is."""
+        return HopSpace(self.hop())
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class Adjacency(Aggregation):
+class Adjacency(FixedAggregation):
     r"""Multiply by the propagation matrix: :math:`X^{(t)} = P X^{(t-1)}` (GB-GNN-Adj in the paper).
 
     Examples
@@ -25,13 +42,13 @@ class Adjacency(Aggregation):
     def check(self) -> None:
         """Nothing to check."""
 
-    def fit(self, X: torch.Tensor, problem: Problem, seed: int) -> Hop:
+    def hop(self) -> Hop:
         """Return the product with P."""
         return PolynomialHop((1,), (1.0,))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Lazy(Aggregation):
+class Lazy(FixedAggregation):
     r"""Move only part of the way: :math:`X^{(t)} = (\rho P + (1-\rho) I) X^{(t-1)}`.
 
     Parameters
@@ -51,13 +68,13 @@ class Lazy(Aggregation):
         """Raise when ``mixing`` is outside [0, 1]."""
         check_number("Lazy", "mixing", self.mixing, 0, 1)
 
-    def fit(self, X: torch.Tensor, problem: Problem, seed: int) -> Hop:
+    def hop(self) -> Hop:
         """Return the lazy product."""
         return PolynomialHop((0, 1), (1 - self.mixing, self.mixing))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class InputInjection(Aggregation):
+class InputInjection(FixedAggregation):
     r"""Keep a fixed share of the raw features: :math:`X^{(t)} = \rho P X^{(t-1)} + (1-\rho) X^{(1)}`.
 
     Depth cannot wash the input out (GB-GNN-II in the paper).
@@ -80,13 +97,13 @@ class InputInjection(Aggregation):
         """Raise when ``mixing`` is outside [0, 1]."""
         check_number("InputInjection", "mixing", self.mixing, 0, 1)
 
-    def fit(self, X: torch.Tensor, problem: Problem, seed: int) -> Hop:
+    def hop(self) -> Hop:
         """Return the product with P plus the injected input."""
         return PolynomialHop((1,), (self.mixing,), injection=1 - self.mixing)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Identity(Aggregation):
+class Identity(FixedAggregation):
     r"""Leave the representation alone, :math:`X^{(t)} = X^{(t-1)}`: boosting without a graph.
 
     Examples
@@ -98,7 +115,7 @@ class Identity(Aggregation):
     def check(self) -> None:
         """Nothing to check."""
 
-    def fit(self, X: torch.Tensor, problem: Problem, seed: int) -> Hop:
+    def hop(self) -> Hop:
         """Return the identity."""
         return IDENTITY
 

@@ -67,7 +67,7 @@ class PolynomialHop(Hop):
         }
 
     @classmethod
-    def from_record(cls, record: dict[str, Any]) -> PolynomialHop:
+    def from_record(cls, record: dict[str, Any], state: dict[str, torch.Tensor]) -> PolynomialHop:
         """Build the hop again."""
         return cls(
             tuple(record["powers"]),

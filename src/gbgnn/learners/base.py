@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from sklearn.base import BaseEstimator
@@ -63,11 +64,35 @@ class Head(nn.Module, ABC):
     def from_state(cls, state: dict[str, torch.Tensor]) -> Head:
         """Build the head again from :meth:`state`."""
 
+    def report(self) -> dict[str, Any] | None:
+        """Return what the learner has to say of its training, JSON-ready, for the history; None is nothing."""
+        return None
+
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:
         """Return the outputs of all rows, computed block by block without a gradient."""
         rows_per_block = max(1, BLOCK_BYTES // (X.shape[1] * X.element_size()))
         with torch.no_grad():
             return torch.cat([self(block) for block in X.split(rows_per_block)])
+
+
+@dataclass(frozen=True)
+class HeadSpace:
+    """All networks that a learner could have trained, whatever the labels; what a bound must cover.
+
+    Parameters
+    ----------
+    n_layers
+        The theory's L: weight matrices, so one more than hidden layers. Between them is an activation that
+        changes no faster than its input and is zero at zero.
+    max_norm
+        The theory's B: the most that the absolute values in a column of a weight matrix sum to.
+    bias
+        Whether the input has a constant column 1 beside the representation. No other layer has a bias.
+    """
+
+    n_layers: int
+    max_norm: float
+    bias: bool = False
 
 
 class Learner(BaseEstimator, ABC):
@@ -94,3 +119,7 @@ class Learner(BaseEstimator, ABC):
     @abstractmethod
     def fit(self, X: torch.Tensor, task: WeakTask, seed: int) -> Head:
         """Train one head."""
+
+    def hypothesis_space(self) -> HeadSpace | None:
+        """Return what ``fit`` chooses from, or None where no norm bounds it."""
+        return None

@@ -29,8 +29,8 @@ def check_aggregation(aggregation: Aggregation) -> None:
     assert torch.equal(X, before), "fit or hop changed its input"
     again = aggregation.fit(X, problem, seed=1)(X, problem.inputs)
     assert torch.equal(mixed, again), "the same seed gave another hop"
-    restored = type(hop).from_record(hop.record())(X, problem.inputs)
-    assert torch.equal(mixed, restored), "from_record(record()) is another hop"
+    restored = type(hop).from_record(hop.record(), hop.state())(X, problem.inputs)
+    assert torch.equal(mixed, restored), "from_record(record(), state()) is another hop"
     X_permuted = permuted.inputs.features
     hop_permuted = aggregation.fit(X_permuted, permuted, seed=1)
     assert torch.allclose(hop_permuted(X_permuted, permuted.inputs), mixed[order]), "not equivariant"
