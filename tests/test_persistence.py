@@ -64,7 +64,7 @@ def test_loaded_model_predicts_the_same_bytes(
 def test_file_holds_no_pickle_and_a_readable_header(tmp_path: Path) -> None:
     fit().save(tmp_path / "m.gbgnn")
     header = read_header(tmp_path / "m.gbgnn")
-    assert header["format_version"] == 1
+    assert header["format_version"] == 2
     assert header["library_version"] == gbgnn.__version__
     assert header["classes"]["values"] == ["ant", "bee", "cat"]
     assert len(header["rounds"]) == 4
@@ -151,6 +151,7 @@ def rewrite(path: Path, change: object, digest: bool = True) -> None:
             True,
             "has format 99, written by gbgnn 9.9",
         ),
+        (lambda h: h.update(format_version=1), True, "has format 1, from before the first release"),
         (lambda h: h.update(seed=1), False, "do not match their checksum"),
         (lambda h: h.pop("classes"), True, "its header does not fit"),
         (lambda h: h.update(stop_reason="bored"), True, "its header does not fit"),
@@ -158,7 +159,7 @@ def rewrite(path: Path, change: object, digest: bool = True) -> None:
         (lambda h: h["params"].update(learner={"name": "builtins.eval", "params": {}}), True, "does not fit"),
         (lambda h: h.pop("format_version"), True, "its header cannot be read"),
     ],
-    ids=["newer", "checksum", "missing", "value", "hop name", "part name", "version"],
+    ids=["newer", "older", "checksum", "missing", "value", "hop name", "part name", "version"],
 )
 def test_tampered_header_is_a_clear_error(tmp_path: Path, change: object, digest: bool, message: str) -> None:
     path = tmp_path / "m.gbgnn"

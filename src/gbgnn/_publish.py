@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn.boosting import Boosted, Callback, RoundReport, RoundSelection, StopReason
+from gbgnn.boosting import Boosted, Callback, RoundReport, RoundSelection, StartReport, StopReason
 from gbgnn.graph import Graph
 
 
@@ -25,11 +25,17 @@ class Publish(Callback):
         self.model, self.selection = model, selection
         self.classes, self.graph, self.seed = classes, graph, seed
 
+    def on_start(self, start: StartReport) -> None:
+        """Remember which nodes train."""
+        train = start.problem.train
+        self.nodes, self.targets = train.rows.cpu().numpy(), train.targets.cpu().numpy()
+
     def on_round(self, report: RoundReport) -> None:
         """Show the rounds so far."""
         model, selection = self.model, self.selection
         model.classes_, model.graph_, model.seed_ = self.classes, self.graph, self.seed
         model.n_features_in_ = self.graph.n_features
+        model.train_nodes_, model.train_targets_ = self.nodes, self.targets
         model.ensemble_, model.history_ = report.ensemble, report.history
         model.etas_ = np.array(report.ensemble.etas)
         model.best_round_ = selection.best_round

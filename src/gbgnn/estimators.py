@@ -24,17 +24,16 @@ from gbgnn.boosting import (
     Ensemble,
     LogProgress,
     RoundSelection,
-    StopReason,
     apply,
     boost,
 )
 from gbgnn.errors import ParameterError, WeakLearnerError
 from gbgnn.fitting import Labels, build_problem, check_graph
 from gbgnn.graph import Graph, as_nodes, check_range
-from gbgnn.learners import Learner
 from gbgnn.losses import Loss
 from gbgnn.problem import NodeInputs
 from gbgnn.registry import FAMILIES, as_part
+from gbgnn.theory import Certificate
 
 
 class GBGNNClassifier(ClassifierMixin, BaseEstimator):
@@ -98,6 +97,10 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         All trained rounds and their steps; ``ensemble_[:t]`` is the model stopped at t.
     history_
         One row of measurements per round, see :class:`~gbgnn.boosting.History`.
+    certificate_
+        What every round promised of the training loss and kept, a :class:`~gbgnn.theory.Certificate`.
+    train_nodes_, train_targets_
+        The labelled nodes that trained, and the indices of their classes.
     best_round_
         The round that predicts.
     stop_reason_
@@ -216,8 +219,18 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
             model=self,
         )
         if not len(result.ensemble):
-            raise WeakLearnerError(_first_round_message(result.stop, learner))
+            raise WeakLearnerError(
+                f"round 1: {result.stop.message}, so there is nothing to predict with ({learner!r}). Give "
+                "the learner more capacity or epochs, check the features, or try another rule."
+            )
         return self
+
+    @property
+    def certificate_(self) -> Certificate:
+        """What every round promised of the training loss, and what it kept."""
+        check_is_fitted(self, "scores_")
+        smoothness, n_labelled = self._loss().smoothness, len(self.train_nodes_)
+        return Certificate.from_history(self.history_.rows, smoothness, n_labelled)
 
     def predict(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
         """Return the class of each node; ``graph`` other than that of the fit for inductive use."""
@@ -384,10 +397,3 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         ensemble = self.ensemble_ if ensemble is None else ensemble
         for t, scores in apply(ensemble, inputs, self._rule(), len(self.classes_)):
             yield t, scores[torch.as_tensor(rows, device=scores.device)].cpu()
-
-
-def _first_round_message(stop: StopReason, learner: Learner) -> str:
-    return (
-        f"round 1: {stop.message}, so there is nothing to predict with ({learner!r}). Give the learner more "
-        "capacity or epochs, check the features, or try another rule."
-    )

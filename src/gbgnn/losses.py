@@ -67,9 +67,9 @@ class SoftmaxCrossEntropy(Loss):
 
     def residuals(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return one-hot(y) - softmax(s)."""
-        result = -self.proba(scores.double())
-        result[torch.arange(len(targets), device=targets.device), targets] += 1
-        return result
+        others = self.proba(scores.double()).scatter(1, targets[:, None], 0.0)
+        # 1 - p of a node that is all but certain would round to 0; the sum of the others does not.
+        return (-others).scatter_(1, targets[:, None], others.sum(dim=1, keepdim=True))
 
     def proba(self, scores: torch.Tensor) -> torch.Tensor:
         """Return softmax(s)."""
@@ -103,7 +103,9 @@ class SigmoidCrossEntropy(Loss):
 
     def residuals(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return y - sigmoid(s)."""
-        return targets.double()[:, None] - scores.double().sigmoid()
+        signs = 2 * targets.double()[:, None] - 1
+        # The same without a difference, which for a score of 40 would round to 0.
+        return signs * (-signs * scores.double()).sigmoid()
 
     def proba(self, scores: torch.Tensor) -> torch.Tensor:
         """Return (1 - sigmoid(s), sigmoid(s))."""

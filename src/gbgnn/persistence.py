@@ -23,7 +23,7 @@ from gbgnn.registry import FAMILIES, as_part, part_class, part_name
 if TYPE_CHECKING:  # estimators.py imports this module when it saves
     from gbgnn.estimators import GBGNNClassifier
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 Tensors = dict[str, torch.Tensor]
 
 
@@ -32,7 +32,11 @@ def save(model: GBGNNClassifier, path: str | os.PathLike[str], *, learners: bool
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(model, "scores_")
-    tensors: Tensors = {"scores": torch.from_numpy(np.ascontiguousarray(model.scores_))}
+    tensors: Tensors = {
+        "scores": torch.from_numpy(np.ascontiguousarray(model.scores_)),
+        "train.nodes": torch.from_numpy(model.train_nodes_),
+        "train.targets": torch.from_numpy(model.train_targets_),
+    }
     header = {
         "format_version": FORMAT_VERSION,
         "library_version": __version__,
@@ -101,6 +105,11 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
             f"{path} has format {version}, written by gbgnn {header.get('library_version')}; this is gbgnn "
             f"{__version__}, which reads up to format {FORMAT_VERSION}. Upgrade: pip install -U gbgnn."
         )
+    if version < FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} has format {version}, from before the first release, which gbgnn {__version__} does not "
+            "read; fit again."
+        )
     if metadata.get("sha256") != _digest(metadata["gbgnn"], tensors):
         raise ModelFileError(f"{path} is damaged: its contents do not match their checksum.")
     return header, tensors
@@ -121,6 +130,7 @@ def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNClassifier:
     model.ensemble_ = Ensemble(tuple(rounds))
     model.etas_ = np.array(model.ensemble_.etas)
     model.scores_ = tensors["scores"].numpy()
+    model.train_nodes_, model.train_targets_ = (tensors[f"train.{k}"].numpy() for k in ("nodes", "targets"))
     model.graph_ = None
     return model
 

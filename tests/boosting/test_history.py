@@ -11,8 +11,12 @@ from gbgnn.errors import ParameterError
 COLUMNS = {
     *("round", "eta", "train_loss", "train_accuracy", "val_loss", "val_accuracy", "gradient_norm"),
     *("cosine", "alpha", "beta", "gamma", "gamma_total", "guaranteed_decrease", "weighted_error"),
-    *("coefficients", "alignment", "attempts", "seconds", "peak_memory"),
+    *("edge", "exp_cosine", "exp_alpha", "exp_beta", "exp_gamma", "decrease", "rounding"),
+    *("coefficients", "alignment", "learner", "attempts", "seconds", "peak_memory"),
 }
+# What a rule, a hop or a learner may have nothing to say about.
+OPTIONAL = {"alpha", "beta", "gamma", "edge", "alignment", "learner"}
+EXPONENTIAL = {name for name in COLUMNS if name.startswith("exp_")}
 
 
 def test_rows_and_columns() -> None:
@@ -39,7 +43,8 @@ def test_every_rule_records_every_column_as_json(rule: str, blocks: tuple) -> No
     model.fit(range(15), y[:15], graph=graph, validation=(range(15, 25), y[15:25]))
     for row in model.history_:
         assert set(row) == COLUMNS
-        assert all(row[name] is not None for name in COLUMNS - {"alpha", "beta", "gamma", "alignment"})
+        assert all(row[name] is not None for name in COLUMNS - OPTIONAL - EXPONENTIAL)
+        assert (row["exp_cosine"] is None) == (rule == "gradient")
     assert json.loads(json.dumps(model.history_.rows)) == model.history_.rows
     assert model.history_["alignment"][0] is None  # round 1 sees the raw features
     assert model.history_["alignment"][1] > 0

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from gbgnn.errors import ParameterError
 from gbgnn.theory import weak_learning
 
 VECTORS = arrays(np.float64, 6, elements=st.floats(-100, 100, width=32))
@@ -56,3 +57,104 @@ def test_opposite_and_zero_vectors_meet_nothing(Z: list[float], g: list[float]) 
     assert not quality.is_met
     assert quality.alpha is quality.beta is quality.gamma is None
     assert math.isfinite(quality.cosine)
+
+
+@settings(max_examples=2000)
+@given(Z=VECTORS, g=VECTORS, share=st.floats(0, 1, exclude_max=True), smaller=st.booleans())
+def test_every_member_of_the_family_lies_on_the_boundary(
+    Z: np.ndarray, g: np.ndarray, share: float, smaller: bool
+) -> None:
+    quality = weak_learning(torch.tensor(Z), torch.tensor(g))
+    if quality.cosine < 1e-3 or np.linalg.norm(g) < 1e-3:
+        return
+    ratio = quality.sine + share * (1 - quality.sine)
+    if ratio >= 1 - 1e-9:
+        return
+    pair = quality.member(ratio, smaller=smaller)
+    assert pair.alpha > pair.beta >= 0
+    assert pair.beta == pytest.approx(ratio * pair.alpha)
+    assert pair.gamma == pytest.approx(1 - ratio**2, abs=1e-12)
+    distance, size = np.linalg.norm(Z - pair.alpha * g), pair.alpha * np.linalg.norm(g)
+    assert distance == pytest.approx(pair.beta * np.linalg.norm(g), abs=1e-6 * size)
+    assert pair.gamma <= quality.gamma + 1e-9
+
+
+def test_the_two_branches_meet_at_the_sine() -> None:
+    quality = weak_learning(torch.tensor([3.0, 4.0]), torch.tensor([2.0, 0.0]))
+    low, high = quality.member(quality.sine, smaller=True), quality.member(quality.sine)
+    assert low.alpha == pytest.approx(high.alpha) == pytest.approx(quality.alpha)
+    assert quality.member(0.95, smaller=True).alpha < quality.alpha < quality.member(0.95).alpha
+
+
+def test_ratios_outside_the_family_are_refused() -> None:
+    quality = weak_learning(torch.tensor([3.0, 4.0]), torch.tensor([2.0, 0.0]))  # sine 0.8
+    for ratio in (0.64, 0.7, 1.0, math.nan):  # 0.64 is the square of the sine
+        with pytest.raises(ParameterError, match=r"ratio must be in \[sine, 1\) = \[0.8, 1\); got"):
+            quality.member(ratio)
+    with pytest.raises(ParameterError, match="not met .cosine -1., so no alpha > beta fits"):
+        weak_learning(torch.tensor([-1.0]), torch.tensor([1.0])).member(0.5)
+
+
+@settings(max_examples=1000)
+@given(Z=VECTORS, g=VECTORS, share=st.floats(0.01, 3), smoothness=st.sampled_from([0.25, 0.5, 2.0]))
+def test_a_step_of_any_length_is_the_own_step_of_its_member(
+    Z: np.ndarray, g: np.ndarray, share: float, smoothness: float
+) -> None:
+    quality = weak_learning(torch.tensor(Z), torch.tensor(g))
+    if quality.cosine < 1e-3 or np.linalg.norm(g) < 1e-3:
+        return
+    eta = share / (smoothness * quality.alpha)
+    pair = quality.at_step(eta, smoothness)
+    if abs(share - 2) < 1e-9:  # the boundary itself is a matter of rounding
+        return
+    assert (pair is not None) == (share < 2)
+    if pair is None:
+        return
+    assert eta == pytest.approx(1 / (smoothness * pair.alpha))
+    assert pair.gamma == pytest.approx(share * (2 - share) * quality.cosine**2)
+    same = quality.member(math.sqrt(1 - pair.gamma), smaller=share > 1) if pair.gamma < 0.999999 else pair
+    assert pair.alpha == pytest.approx(same.alpha, rel=1e-3)
+    size = pair.alpha * np.linalg.norm(g)
+    assert np.linalg.norm(Z - pair.alpha * g) == pytest.approx(pair.beta * np.linalg.norm(g), abs=1e-5 * size)
+
+
+@settings(max_examples=1000)
+@given(signs=arrays(bool, 6), g=VECTORS, size=st.floats(0.01, 10))
+def test_edge_is_adaboosts_and_at_least_the_cosine(signs: np.ndarray, g: np.ndarray, size: float) -> None:
+    Z = np.where(signs, 1.0, -1.0)
+    quality = weak_learning(torch.tensor(size * Z), torch.tensor(g))
+    if not np.abs(g).sum() > 1e-3:
+        return
+    weights = np.abs(g) / np.abs(g).sum()
+    error = weights[np.sign(g) != Z].sum()
+    assert quality.edge == pytest.approx(1 - 2 * error, abs=1e-9)
+    assert abs(quality.edge) >= abs(quality.cosine) - 1e-9
+    assert (quality.edge > 0) == (quality.inner > 0)  # the third form of the condition
+
+
+def test_only_signs_have_an_edge() -> None:
+    assert weak_learning(torch.tensor([1.0, -0.5]), torch.tensor([1.0, 1.0])).edge is None
+    assert weak_learning(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 1.0])).edge is None
+    assert weak_learning(torch.tensor([1.0, -1.0]), torch.tensor([0.0, 0.0])).edge is None
+
+
+def test_weights_are_those_of_inner_products() -> None:
+    Z, g, w = torch.tensor([[1.0, 2.0], [3.0, -1.0]]), torch.tensor([[2.0, 0.0], [1.0, 1.0]]), [0.5, 3.0]
+    scale = torch.tensor(w).sqrt()[:, None]
+    weighted, scaled = weak_learning(Z, g, torch.tensor(w)), weak_learning(Z * scale, g * scale)
+    assert weighted.inner == pytest.approx(scaled.inner)
+    assert weighted.cosine == pytest.approx(scaled.cosine)
+    assert weighted.alpha == pytest.approx(scaled.alpha)
+
+
+def test_shapes_must_agree() -> None:
+    with pytest.raises(ParameterError, match=r"direction has shape .2,., but gradient has shape .3,."):
+        weak_learning(torch.zeros(2), torch.zeros(3))
+
+
+def test_tiny_and_huge_vectors_keep_their_angle() -> None:
+    for scale in (1e-150, 1e150):
+        Z, g = torch.tensor([3.0, 4.0]).double() * scale, torch.tensor([2.0, 0.0]).double() * scale
+        quality = weak_learning(Z, g)
+        assert quality.cosine == pytest.approx(0.6)
+        assert quality.alpha == pytest.approx(25 / 6)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from gbgnn.aggregation import Hop
+from gbgnn.learners import Head
 from gbgnn.losses import Loss
 from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.theory import WeakLearning, weak_learning
 
 if TYPE_CHECKING:  # the rules import this module
-    from gbgnn.boosting.rules import Vote
+    from gbgnn.boosting.rules import BoostingRule, Vote
 
 
 def negative_gradient(scores: torch.Tensor, problem: Problem, loss: Loss) -> torch.Tensor:
@@ -24,7 +26,7 @@ def negative_gradient(scores: torch.Tensor, problem: Problem, loss: Loss) -> tor
     and every statement about uniform weights holds word for word.
     """
     train = problem.train
-    return loss.residuals(scores[train.rows], train.targets) * _row_scale(train)
+    return loss.residuals(scores[train.rows], train.targets) * (train.weights / train.size).sqrt()[:, None]
 
 
 def direction_quality(
@@ -32,8 +34,8 @@ def direction_quality(
 ) -> WeakLearning:
     """Compare Z = f / M, on the labelled rows, with the negative gradient at ``scores``."""
     train = problem.train
-    Z = direction[train.rows].double() * _row_scale(train)
-    return weak_learning(Z, negative_gradient(scores, problem, loss))
+    residuals = loss.residuals(scores[train.rows], train.targets)
+    return weak_learning(direction[train.rows], residuals, train.weights / train.size)
 
 
 def guaranteed_decrease(quality: WeakLearning, eta: float, problem: Problem, loss: Loss) -> float:
@@ -45,6 +47,50 @@ def guaranteed_decrease(quality: WeakLearning, eta: float, problem: Problem, los
     """
     curvature = loss.smoothness * (eta * quality.direction_norm) ** 2 / 2
     return problem.train.size * (eta * quality.inner - curvature)
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What is known of a step before it is taken.
+
+    Parameters
+    ----------
+    quality
+        The weak learning condition with respect to the cross entropy.
+    own_quality
+        The same with respect to the exponential loss, for the rules that descend on it.
+    loss
+        The training loss.
+    """
+
+    quality: WeakLearning
+    own_quality: WeakLearning | None
+    loss: float
+
+
+def look_ahead(
+    vote: Vote, importance: torch.Tensor, scores: torch.Tensor, problem: Problem, rule: BoostingRule
+) -> Outlook:
+    """Compare the direction of a vote with the gradients at ``scores``."""
+    train, loss = problem.train, rule.loss_for(problem.n_classes)
+    exponential = rule.exponential_residuals(importance, problem)
+    own = None
+    if exponential is not None:
+        own = weak_learning(vote.direction[train.rows], exponential, train.weights / train.size)
+    quality = direction_quality(vote.direction, scores, problem, loss)
+    return Outlook(quality, own, loss.mean(scores[train.rows], train.targets, train.weights))
+
+
+def rounding_error(vote: Vote, scores: torch.Tensor, problem: Problem) -> float:
+    """Bound how far the precision of the scores can move the training loss of a round.
+
+    Sums and products of the update are off by half a unit in the last place each, and the loss moves no more
+    than the sum of its scores does.
+    """
+    train = problem.train
+    step = (vote.eta * vote.direction[train.rows]).double().abs()
+    sizes = (step + scores[train.rows].double().abs()).sum(dim=1)
+    return 4 * torch.finfo(scores.dtype).eps * float((train.weights * sizes).sum())
 
 
 def measure(scores: torch.Tensor, problem: Problem, loss: Loss) -> dict[str, float | None]:
@@ -65,26 +111,31 @@ def measure(scores: torch.Tensor, problem: Problem, loss: Loss) -> dict[str, flo
 
 
 def describe_round(
-    hop: Hop,
-    vote: Vote,
-    quality: WeakLearning,
-    scores: torch.Tensor,
-    problem: Problem,
-    loss: Loss,
+    hop: Hop, head: Head, vote: Vote, before: Outlook, scores: torch.Tensor, problem: Problem, loss: Loss
 ) -> dict[str, Any]:
     """Return a round's row of the history; ``scores`` are those after the round."""
-    learned = hop.record()
+    learned, quality, own = hop.record(), before.quality, before.own_quality
+    measured = measure(scores, problem, loss)
+    assert measured["train_loss"] is not None
     return {
         "eta": vote.eta,
-        **measure(scores, problem, loss),
+        **measured,
         "cosine": quality.cosine,
         "alpha": quality.alpha,
         "beta": quality.beta,
         "gamma": quality.gamma,
+        "edge": quality.edge,
+        "exp_cosine": None if own is None else own.cosine,
+        "exp_alpha": None if own is None else own.alpha,
+        "exp_beta": None if own is None else own.beta,
+        "exp_gamma": None if own is None else own.gamma,
         "guaranteed_decrease": guaranteed_decrease(quality, vote.eta, problem, loss),
+        "decrease": before.loss - measured["train_loss"],
+        "rounding": rounding_error(vote, scores, problem),
         "weighted_error": vote.weighted_error,
         "coefficients": learned.get("coefficients"),
         "alignment": learned.get("alignment"),
+        "learner": head.report(),
         "attempts": vote.attempts,
         "peak_memory": peak_memory(scores.device),
     }
@@ -105,7 +156,3 @@ def peak_memory(device: torch.device) -> int | None:
 def _accuracy(scores: torch.Tensor, nodes: LabelledNodes, loss: Loss) -> float:
     hits = loss.predict(scores[nodes.rows]) == nodes.targets
     return float(hits.double().mean())
-
-
-def _row_scale(nodes: LabelledNodes) -> torch.Tensor:
-    return (nodes.weights / nodes.size).sqrt()[:, None]

@@ -26,12 +26,20 @@ class History:
     cosine, alpha, beta, gamma, gamma_total
         Angle between the direction and the negative gradient *before* the round's update, the tightest weak
         learning condition it meets (None where it meets none), and the running sum of gamma.
-    guaranteed_decrease
-        What smoothness alone promises of the drop in training loss; negative promises nothing.
+    edge
+        AdaBoost's edge of a learner that says yes or no, see :class:`~gbgnn.theory.WeakLearning`.
+    exp_cosine, exp_alpha, exp_beta, exp_gamma
+        The same angle and condition with respect to the exponential loss that ``Samme`` and ``SammeR``
+        descend on (its logarithm, which cannot overflow); None for other rules.
+    guaranteed_decrease, decrease, rounding
+        What smoothness alone promises of the drop in training loss (negative promises nothing), the
+        drop itself, and how far rounding may move it.
     weighted_error
         Share of the labelled nodes that the round's learner gets wrong, by their importance in the round.
     coefficients, alignment
         Weights of the hop, and their kernel target alignment where they were learned.
+    learner
+        What the learner has to say of its training; None where it says nothing.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from gbgnn.boosting.callbacks import (
     announce_round,
     announce_start,
 )
-from gbgnn.boosting.diagnostics import describe_round, direction_quality
+from gbgnn.boosting.diagnostics import describe_round, look_ahead
 from gbgnn.boosting.ensemble import Ensemble, Round
 from gbgnn.boosting.history import History
 from gbgnn.boosting.rules import BoostingRule, Vote
@@ -79,11 +79,11 @@ def boost(
         if vote.refusal is not None:
             stop = vote.refusal
             break
-        quality = direction_quality(vote.direction, scores, problem, loss)  # before the update
+        before = look_ahead(vote, importance, scores, problem, rule)  # the condition, before the update
         scores = scores + vote.eta * vote.direction  # Y^(t) = Y^(t-1) + eta^(t) f^(t)
         importance = rule.advance(importance, vote, problem)
         ensemble = ensemble.add(Round(t, hop, head if keep_learners else None, vote.eta))
-        history.append(t, describe_round(hop, vote, quality, scores, problem, loss))
+        history.append(t, describe_round(hop, head, vote, before, scores, problem, loss))
         stop = announce_round(callbacks, RoundReport(t, n_rounds, ensemble, scores, history))
     result = Boosted(ensemble, scores, history, stop)
     announce_end(callbacks, result)

@@ -65,7 +65,7 @@ class Head(nn.Module, ABC):
         """Build the head again from :meth:`state`."""
 
     def report(self) -> dict[str, Any] | None:
-        """Return what the learner has to say of its training, JSON-ready, for the history; None is nothing."""
+        """Return what the learner has to say of its training, JSON-ready, for the history, or None."""
         return None
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:

@@ -111,6 +111,20 @@ class BoostingRule(BaseEstimator, ABC):
         n_outputs = self.loss_for(n_classes).n_outputs(n_classes)
         return inputs.features.new_zeros(inputs.n_nodes, n_outputs)
 
+    def exponential_residuals(self, importance: torch.Tensor, problem: Problem) -> torch.Tensor | None:
+        """Return the negative gradient of the logarithm of the rule's own exponential loss, row by row.
+
+        The logarithm has the same direction and neither overflows nor vanishes. As in
+        :meth:`Loss.residuals <gbgnn.losses.Loss.residuals>`, the nodes' weights in the training loss are
+        divided out. None for a rule that descends on the cross entropy itself.
+        """
+        return None
+
+    @property
+    def adds_outputs(self) -> bool:
+        """Whether what a round adds to the scores is its head's output times the step; bounds need that."""
+        return False
+
     def proba(self, scores: torch.Tensor, total_eta: float, n_classes: int) -> torch.Tensor:
         """Return class probabilities for scores that are a sum of steps ``total_eta`` in all."""
         return self.loss_for(n_classes).proba(scores)
@@ -139,6 +153,17 @@ def class_codes(labels: torch.Tensor, n_classes: int, like: torch.Tensor) -> tor
     """
     codes = like.new_full((len(labels), n_classes), -1 / (n_classes - 1))
     return codes.scatter_(1, labels[:, None], 1.0)
+
+
+def code_residuals(importance: torch.Tensor, problem: Problem, scale: float) -> torch.Tensor:
+    r"""Return the negative gradient of :math:`\log \sum_n s_n \exp(-c \langle y_n, Y_n\rangle)`, y in codes.
+
+    The importance of a node is its share of the sum, so the gradient is ``importance * scale * code``.
+    """
+    train = problem.train
+    codes = class_codes(train.targets, problem.n_classes, like=importance)
+    shares = torch.where(train.weights > 0, importance / train.weights, 0.0)
+    return scale * shares[:, None] * codes
 
 
 def weighted_error(direction: torch.Tensor, task: WeakTask) -> float:

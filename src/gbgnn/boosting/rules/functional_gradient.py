@@ -115,7 +115,8 @@ class FunctionalGradient(BoostingRule):
             return Vote(0.0, direction, error, StopReason.GRADIENT_VANISHED)
         if quality.alpha is None or quality.cosine < self.min_cosine:
             return Vote(0.0, direction, error, StopReason.WEAK_LEARNING_FAILED)
-        return Vote(self.learning_rate / (loss.smoothness * quality.alpha), direction, error)
+        eta = self.learning_rate / (loss.smoothness * quality.alpha)
+        return Vote(eta, direction, error, None if eta > 0 else StopReason.GRADIENT_VANISHED)
 
     def advance(self, importance: torch.Tensor, vote: Vote, problem: Problem) -> torch.Tensor:
         """Remember nothing: the scores say what is left to do."""
@@ -125,6 +126,11 @@ class FunctionalGradient(BoostingRule):
     def max_attempts(self) -> int:
         """One try and the retries."""
         return 1 + self.retries
+
+    @property
+    def adds_outputs(self) -> bool:
+        """Whether learners fit the gradient: those that fit labels vote for classes instead."""
+        return self.target == "gradient"
 
     def settle(self, vote: Vote) -> Vote:
         """Go on without this round's learner when asked to warn; otherwise the refusal stands."""

@@ -12,6 +12,7 @@ from gbgnn.boosting.rules.base import (
     BoostingRule,
     Vote,
     class_codes,
+    code_residuals,
     label_task,
     normalized,
     weighted_error,
@@ -78,6 +79,10 @@ class Samme(BoostingRule):
         train = problem.train
         wrong = vote.direction[train.rows].argmax(dim=1) != train.targets
         return normalized(importance * torch.exp(vote.eta * wrong.double()))
+
+    def exponential_residuals(self, importance: torch.Tensor, problem: Problem) -> torch.Tensor:
+        r"""Return the gradient for :math:`\exp(-(1 - 1/K)^2 \langle y, Y\rangle)`: a miss costs exp(eta)."""
+        return code_residuals(importance, problem, (1 - 1 / problem.n_classes) ** 2)
 
     def proba(self, scores: torch.Tensor, total_eta: float, n_classes: int) -> torch.Tensor:
         """Return softmax of the average vote over K - 1, as scikit-learn's AdaBoost does."""

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import torch
 
 from gbgnn._checks import check_number
-from gbgnn.boosting.rules.base import BoostingRule, Vote, label_task, normalized, weighted_error
+from gbgnn.boosting.rules.base import (
+    BoostingRule,
+    Vote,
+    code_residuals,
+    label_task,
+    normalized,
+    weighted_error,
+)
 from gbgnn.boosting.rules.samme import average_vote_proba
 from gbgnn.learners import WeakTask
 from gbgnn.losses import Loss, SoftmaxCrossEntropy
@@ -64,6 +71,10 @@ class SammeR(BoostingRule):
         train = problem.train
         own = vote.direction[train.rows].double().gather(1, train.targets[:, None])[:, 0]
         return normalized(importance * torch.exp(-vote.eta * own / (problem.n_classes - 1)))
+
+    def exponential_residuals(self, importance: torch.Tensor, problem: Problem) -> torch.Tensor:
+        r"""Return the gradient for :math:`\exp(-\langle y, Y\rangle / K)`."""
+        return code_residuals(importance, problem, 1 / problem.n_classes)
 
     def proba(self, scores: torch.Tensor, total_eta: float, n_classes: int) -> torch.Tensor:
         """Return the normalised geometric mean of the learners' probabilities."""

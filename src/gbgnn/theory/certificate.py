@@ -1,0 +1,188 @@
+"""The certificate: what every round promised of the training loss, and what it kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from gbgnn.theory.optimization import training_bound
+from gbgnn.theory.weak_learning import WeakLearning
+
+
+@dataclass(frozen=True)
+class CertifiedRound:
+    """One round of a :class:`Certificate`.
+
+    Parameters
+    ----------
+    round, eta, cosine
+        Its number, its step, and the cosine between its direction and the negative gradient.
+    alpha, beta, gamma
+        The weak learning condition whose own step ``eta`` is; None where there is none: the learner points
+        the wrong way, or the step is twice too long. A round that adds nothing has gamma 0.
+    gamma_total
+        The theory's Gamma: the sum of gamma over the rounds from the second to this one.
+    guaranteed, actual
+        What smoothness alone promises of the drop in training loss, and the drop itself. A negative promise
+        promises nothing.
+    rounding
+        How far the precision of the scores may move the drop.
+    loss, gradient_norm
+        Training loss and norm of its gradient after the round.
+    """
+
+    round: int
+    eta: float
+    cosine: float
+    alpha: float | None
+    beta: float | None
+    gamma: float | None
+    gamma_total: float
+    guaranteed: float
+    actual: float
+    rounding: float
+    loss: float
+    gradient_norm: float
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the learner meets the condition, and the step is one the condition allows."""
+        return self.alpha is not None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the promise was kept."""
+        return self.actual >= self.guaranteed - self.rounding
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Progress of a fitted model, round by round; ``model.certificate_``.
+
+    Under :class:`~gbgnn.FunctionalGradient` every round meets the condition, and its guarantee is a theorem.
+    Other rules choose their steps by other arguments, so a round may promise nothing; what it did promise
+    holds for them too.
+
+    Parameters
+    ----------
+    rounds
+        The rounds in order.
+    smoothness
+        The theory's A.
+    n_labelled
+        The theory's M.
+    """
+
+    rounds: tuple[CertifiedRound, ...]
+    smoothness: float
+    n_labelled: int
+
+    @classmethod
+    def from_history(
+        cls, history: Sequence[Mapping[str, Any]], smoothness: float, n_labelled: int
+    ) -> Certificate:
+        """Read the certificate off the rows of a history."""
+        rounds, total = [], 0.0
+        for row in history:
+            condition = _condition(row, smoothness)
+            gamma = condition["gamma"] or 0.0
+            total += gamma if row["round"] > 1 else 0.0  # round 1 sets the stage, as in the paper
+            rounds.append(
+                CertifiedRound(
+                    round=row["round"],
+                    eta=row["eta"],
+                    cosine=row["cosine"],
+                    **condition,
+                    gamma_total=total,
+                    guaranteed=row["guaranteed_decrease"],
+                    actual=row["decrease"],
+                    rounding=row["rounding"],
+                    loss=row["train_loss"],
+                    gradient_norm=row["gradient_norm"],
+                )
+            )
+        return cls(tuple(rounds), smoothness, n_labelled)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every promise was kept."""
+        return all(r.holds for r in self.rounds)
+
+    @property
+    def met(self) -> tuple[int, ...]:
+        """The rounds that met the condition."""
+        return tuple(r.round for r in self.rounds if r.is_met)
+
+    @property
+    def gamma_total(self) -> float:
+        """Gamma of all rounds."""
+        return self.rounds[-1].gamma_total
+
+    @cached_property
+    def best_round(self) -> int:
+        """The theory's t*: the round after which the gradient was smallest, the first among equals."""
+        return min(self.rounds, key=lambda r: r.gradient_norm).round
+
+    def training_bounds(
+        self, *, delta: float = 0.0, form: str = "corrected", margin: str = "probability"
+    ) -> tuple[float, ...]:
+        """Bound the training error of round t*, for a model stopped after each round.
+
+        See :func:`~gbgnn.theory.training_bound`. It is infinite after round 1, which has no certified round
+        behind it, and from the first round on that took a step no condition allows. With weighted nodes it
+        bounds the weighted error. A value of 1 or more says nothing.
+        """
+        bounds, is_valid = [], True
+        for r in self.rounds:
+            is_valid = is_valid and (r.round == 1 or r.gamma is not None)
+            bound = training_bound(
+                self.rounds[0].loss,
+                r.gamma_total,
+                smoothness=self.smoothness,
+                n_labelled=self.n_labelled,
+                delta=delta,
+                form=form,
+                margin=margin,
+            )
+            bounds.append(bound if is_valid else math.inf)
+        return tuple(bounds)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rounds as JSON-ready rows, with the bound in both forms (None is none)."""
+        corrected, paper = (self.training_bounds(form=form) for form in ("corrected", "paper"))
+        return [
+            {
+                **asdict(r),
+                "is_met": r.is_met,
+                "holds": r.holds,
+                "training_bound": _finite(bound),
+                "training_bound_paper": _finite(printed),
+            }
+            for r, bound, printed in zip(self.rounds, corrected, paper, strict=True)
+        ]
+
+    def __repr__(self) -> str:
+        kept = "every promise kept" if self.holds else "A PROMISE WAS BROKEN"
+        return (
+            f"Certificate({len(self.rounds)} rounds, condition met in {len(self.met)}, {kept}, "
+            f"gamma_total={self.gamma_total:.4g}, best_round={self.best_round})"
+        )
+
+
+def _condition(row: Mapping[str, Any], smoothness: float) -> dict[str, float | None]:
+    """Return the condition that a row's step belongs to; only the angle and alpha are needed to find it."""
+    if row["eta"] == 0:
+        return {"alpha": None, "beta": None, "gamma": 0.0}
+    if row["alpha"] is None:
+        return {"alpha": None, "beta": None, "gamma": None}
+    # Any Z and g with this cosine and alpha have the same family: take |g| = 1, |Z| = alpha cos.
+    quality = WeakLearning(row["cosine"], row["alpha"] * row["cosine"], 1.0)
+    condition = quality.at_step(row["eta"], smoothness)
+    return {"alpha": None, "beta": None, "gamma": None} if condition is None else asdict(condition)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
