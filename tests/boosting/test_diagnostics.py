@@ -4,16 +4,21 @@ import numpy as np
 import pytest
 import torch
 
+from gbgnn.boosting import BoostingRule, Samme, SammeR, Vote
 from gbgnn.boosting.diagnostics import (
     direction_quality,
     guaranteed_decrease,
+    look_ahead,
     measure,
     negative_gradient,
     peak_memory,
+    rounding_error,
 )
+from gbgnn.boosting.rules.base import class_codes
 from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy
 from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.testing import problem_of, two_blocks
+from gbgnn.theory import weak_learning
 
 
 def weighted_problem(n_classes: int, weights: np.ndarray | None = None) -> Problem:
@@ -80,3 +85,41 @@ def test_peak_memory_is_a_number_of_bytes() -> None:
 def test_peak_memory_is_unknown_where_the_system_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "resource", None)
     assert peak_memory(torch.device("cpu")) is None
+
+
+@pytest.mark.parametrize(("rule", "scale"), [(Samme(), (2 / 3) ** 2), (SammeR(), 1 / 3)])
+def test_exponential_condition_is_that_of_the_rules_own_loss(rule: BoostingRule, scale: float) -> None:
+    """The oracle is autograd through log sum s exp(-c <y, Y>), at the scores that rounds have reached."""
+    problem = weighted_problem(3, np.arange(1.0, 9.0))
+    train = problem.train
+    scores, importance = torch.zeros(12, 3, dtype=torch.float64), rule.initial_importance(problem)
+    for t in range(4):
+        output = torch.randn(12, 3, generator=torch.Generator().manual_seed(t), dtype=torch.float64)
+        output[torch.arange(12), torch.arange(12) % 3] += 2  # better than chance
+        vote = rule.vote(rule.direction(output, 3), rule.task(importance, scores, problem), scores, problem)
+        Y = scores.clone().requires_grad_()
+        codes = class_codes(train.targets, 3, like=scores)
+        exponents = -scale * (codes * Y[train.rows]).sum(dim=1) + train.weights.log()
+        exponents.logsumexp(0).backward()
+        expected = -Y.grad[train.rows] / train.weights[:, None]
+        torch.testing.assert_close(rule.exponential_residuals(importance, problem), expected)
+        own = look_ahead(vote, importance, scores, problem, rule).own_quality
+        oracle = weak_learning(vote.direction[train.rows], expected, train.weights / train.size)
+        assert own.cosine == pytest.approx(oracle.cosine)
+        assert own.alpha == pytest.approx(oracle.alpha)
+        assert own.is_met  # better than chance is the condition, for this loss
+        scores = scores + vote.eta * vote.direction
+        importance = rule.advance(importance, vote, problem)
+
+
+def test_rounding_error_bounds_what_float32_does_to_the_loss() -> None:
+    problem, loss = weighted_problem(3), SoftmaxCrossEntropy()
+    train = problem.train
+    for seed in range(200):
+        random = torch.Generator().manual_seed(seed)
+        scores = (torch.randn(12, 3, generator=random) * 10.0 ** (seed % 4)).float()
+        vote = Vote(0.37 * 3.0 ** (seed % 5), torch.randn(12, 3, generator=random), 0.0)
+        exact = scores.double() + vote.eta * vote.direction.double()
+        rounded = scores + vote.eta * vote.direction
+        moved = loss.mean(exact[train.rows], train.targets) - loss.mean(rounded[train.rows], train.targets)
+        assert abs(moved) <= rounding_error(vote, rounded, problem)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from gbgnn.theory.optimization import training_bound
+from gbgnn.theory.training_bound import training_bound
 from gbgnn.theory.weak_learning import WeakLearning
 
 
