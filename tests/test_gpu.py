@@ -20,7 +20,18 @@ def fit(device: str, **settings: object) -> GBGNNClassifier:
     return model.fit(DATA.train, DATA.y[DATA.train], graph=DATA.graph)
 
 
-@pytest.mark.parametrize("settings", [{}, {"aggregation": "kta"}, {"rule": "samme_r"}], ids=repr)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"aggregation": "kta"},
+        {"aggregation": "linear"},
+        {"rule": "samme_r"},
+        {"learner": "constrained"},
+        {"learner": "wide"},
+    ],
+    ids=repr,
+)
 def test_gpu_agrees_with_cpu_and_with_itself(settings: dict[str, str]) -> None:
     nodes = np.arange(DATA.graph.n_nodes)
     first, second, on_cpu = fit("cuda", **settings), fit("cuda", **settings), fit("cpu", **settings)

@@ -128,6 +128,16 @@ def test_samme_rules_take_their_floors(run) -> None:
     assert "proba_floor = 0.001" in Path("b/config.toml").read_text()
 
 
+def test_learners_with_norms_take_their_options(run) -> None:
+    words = ("fit", "karate", "-q", "--rounds", "2", "--seed", "0")
+    run(*words, "--learner", "constrained", "--max-norm", "2", "--bias", "--epochs", "5", "--out", "a")
+    wide = ("--learner", "wide", "--alpha", "2", "--beta", "1", "--max-epochs", "50", "--units", "64")
+    run(*words, *wide, "--out", "b")
+    first, second = (tomllib.loads(Path(f"{r}/config.toml").read_text())["learner"] for r in "ab")
+    assert (first["max_norm"], first["bias"]) == (2.0, True)
+    assert (second["alpha"], second["beta"], second["max_epochs"]) == (2.0, 1.0, 50)
+
+
 def test_help_names_every_part(run) -> None:
     text = run("fit", "--help").stdout
     assert all(name in text for names in FAMILIES.values() for name in names)

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from sklearn.linear_model import Ridge
 
-from gbgnn.learners import MLP, Head, Learner, WeakTask, base
+from gbgnn.learners import MLP, Head, Learner, SklearnLearner, WeakTask, base
 
 
 @pytest.mark.parametrize("family", [Learner, Head])
@@ -20,6 +21,15 @@ def test_blocks_do_not_change_the_outputs(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(base, "BLOCK_BYTES", 7 * 4 * 8)
     torch.testing.assert_close(head.evaluate(X), whole)
     assert not whole.requires_grad
+
+
+def test_learners_and_heads_may_have_nothing_to_say() -> None:
+    learner = SklearnLearner(estimator=Ridge())
+    task = WeakTask(torch.arange(2), torch.ones(2, 1), torch.full((2,), 0.5), 1)
+    assert learner.hypothesis_space() is None
+    assert learner.fit(torch.eye(2), task, seed=0).report() is None
+    assert MLP().hypothesis_space() is None
+    assert MLP(epochs=0).fit(torch.eye(2), task, seed=0).report() is None
 
 
 def test_task_knows_classes_from_numbers() -> None:

@@ -8,7 +8,6 @@ import torch
 
 from gbgnn.errors import ParameterError
 from gbgnn.learners import MLP, MLPHead, WeakTask
-from gbgnn.learners.mlp import _Batch, _flat_layers, _initialize
 from gbgnn.testing import check_learner, problem_of, two_blocks
 
 
@@ -71,49 +70,6 @@ def test_full_batch_training_equals_plain_torch(hidden_layers: int, regression: 
     torch.testing.assert_close(fitted.evaluate(X), net(X).detach(), rtol=1e-9, atol=1e-9)
 
 
-def started(learner: MLP, widths: list[int]) -> tuple[list, torch.Tensor, list, torch.Generator]:
-    random = torch.Generator().manual_seed(0)
-    _, layers = _flat_layers(widths, like=torch.zeros(1, dtype=torch.float64))
-    _initialize(layers, random)
-    gradient, into = _flat_layers(widths, like=torch.zeros(1, dtype=torch.float64))
-    return layers, gradient, into, random
-
-
-def test_gradients_with_dropout_equal_autograd() -> None:
-    X, task = make_task()
-    learner = MLP(hidden_layers=2, units=6, dropout=0.3)
-    layers, _, gradients, random = started(learner, [5, 6, 6, 3])
-    state = random.get_state()
-    batch = _Batch.of_task(X[task.rows], task)
-    learner._backward(layers, batch, random, into=gradients)
-    random.set_state(state)  # the same units are dropped again
-    copies = [(w.clone().requires_grad_(), b.clone().requires_grad_()) for w, b in layers]
-    hidden = batch.rows
-    for weight, bias in copies[:-1]:
-        hidden = (hidden @ weight + bias).relu()
-        kept = torch.rand(hidden.shape, generator=random, dtype=torch.float64) >= 0.3
-        hidden = hidden * kept / 0.7
-    output = hidden @ copies[-1][0] + copies[-1][1]
-    losses = torch.nn.functional.cross_entropy(output, task.targets, reduction="none")
-    (losses * task.weights).sum().backward()
-    for (mine_w, mine_b), (weight, bias) in zip(gradients, copies, strict=True):
-        torch.testing.assert_close(mine_w, weight.grad)
-        torch.testing.assert_close(mine_b, bias.grad)
-
-
-def test_minibatch_gradients_average_to_that_of_all_rows() -> None:
-    X, task = make_task()
-    learner = MLP(hidden_layers=1, units=6, dropout=0, batch_size=5)
-    layers, gradient, into, random = started(learner, [5, 6, 3])
-    whole, parts = _Batch.of_task(X[task.rows], task), []
-    for batch in learner._batches(whole, random):
-        learner._backward(layers, batch, random, into=into)
-        parts.append(gradient.clone())
-    learner._backward(layers, whole, random, into=into)
-    assert len(parts) == 3
-    torch.testing.assert_close(torch.stack(parts).mean(dim=0), gradient)
-
-
 def test_initialisation_is_torchs_default_distribution() -> None:
     X = torch.zeros(2, 400)
     task = WeakTask(torch.arange(2), torch.arange(2), torch.full((2,), 0.5), 2)
@@ -172,6 +128,15 @@ def test_patience_returns_the_weights_of_the_best_validation_loss(regression: bo
     expected = MLP(epochs=best, **settings).fit(X, task, seed=0).evaluate(X[task.val_rows])
     assert best < 60
     torch.testing.assert_close(stopped, expected)
+
+
+def test_patience_ends_training_early() -> None:
+    X, task = make_task(n_val=15)
+    task = WeakTask(task.rows, task.targets, task.weights, 3, task.val_rows, (task.val_targets + 1) % 3)
+    long, short = (
+        MLP(epochs=n, patience=1, learning_rate=0.1).fit(X, task, seed=0).evaluate(X) for n in (10**9, 1)
+    )
+    assert torch.equal(long, short)  # every epoch makes wrong validation labels worse
 
 
 def test_patience_without_validation_is_an_error() -> None:

@@ -67,6 +67,14 @@ def test_estimator_without_sample_weight_sees_rows_in_proportion_to_weight() -> 
         assert set(head.evaluate(X).argmax(dim=1).tolist()) == {0, 1}
 
 
+def test_drawn_rows_hold_two_classes_where_the_weights_hold_one() -> None:
+    weights = torch.zeros(12, dtype=torch.float64)
+    weights[5] = 1
+    task = WeakTask(ROWS, CLASSES.targets, weights, 3)
+    head = SklearnLearner(estimator=KNeighborsClassifier(1)).fit(X, task, seed=0)
+    assert head.estimators[0].classes_.tolist() == [0, 1, 2]
+
+
 def test_every_random_state_is_set_from_the_seed() -> None:
     learner = SklearnLearner(estimator=DecisionTreeClassifier(max_features=1, splitter="random"))
     outputs = [learner.fit(X, CLASSES, seed=seed).evaluate(X) for seed in range(6)]

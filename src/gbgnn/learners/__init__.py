@@ -1,11 +1,15 @@
 """b: the small learners, trained on the labelled rows only."""
 
 from gbgnn.learners.base import Head, HeadSpace, Learner, WeakTask
-from gbgnn.learners.mlp import MLP, MLPHead
+from gbgnn.learners.constrained import ConstrainedMLP
+from gbgnn.learners.mlp import MLP
+from gbgnn.learners.network import MLPHead
 from gbgnn.learners.sklearn import SklearnHead, SklearnLearner
+from gbgnn.learners.wide import WideReLU
 
 __all__ = [
     "MLP",
+    "ConstrainedMLP",
     "Head",
     "HeadSpace",
     "Learner",
@@ -13,4 +17,5 @@ __all__ = [
     "SklearnHead",
     "SklearnLearner",
     "WeakTask",
+    "WideReLU",
 ]

@@ -3,51 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
-from torch import nn
-from torch.nn import functional
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS, Stepper
 from gbgnn._random import generator
 from gbgnn.errors import ParameterError
 from gbgnn.learners.base import Head, Learner, WeakTask
-
-Layer = tuple[torch.Tensor, torch.Tensor]
-"""Weight, shape (in, out), and bias."""
-
-
-class MLPHead(Head):
-    """A fitted network: linear layers with ReLU between them."""
-
-    def __init__(self, layers: list[nn.Linear]) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
-
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """Return the outputs of the rows ``X``; there is no dropout at prediction."""
-        first, *rest = self.layers
-        hidden: torch.Tensor = first(X)
-        for layer in rest:
-            hidden = layer(hidden.relu_())
-        return hidden
-
-    def state(self) -> dict[str, torch.Tensor]:
-        """Return weights and biases."""
-        return dict(self.state_dict())
-
-    @classmethod
-    def from_state(cls, state: dict[str, torch.Tensor]) -> MLPHead:
-        """Build the network again; the shapes of the weights say how deep and wide it is."""
-        n_layers = sum(name.endswith(".weight") for name in state)
-        shapes = [state[f"layers.{i}.weight"].shape for i in range(n_layers)]
-        head = cls([nn.Linear(n_in, n_out, device="meta") for n_out, n_in in shapes])
-        head.load_state_dict(state, assign=True)
-        return head.requires_grad_(False)
+from gbgnn.learners.network import Batch, Layer, MLPHead, Network, losses
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -117,146 +82,52 @@ class MLP(Learner):
         """Train one network on the labelled rows."""
         rows = X[task.rows]
         shift, scale = _centre_and_size(rows) if self.standardize else (rows.new_zeros(1), rows.new_ones(1))
-        whole = _Batch.of_task((rows - shift) / scale, task)
+        whole = Batch.of_task((rows - shift) / scale, task)
         random = generator(seed, X.device)
-        # All weights in one vector, all gradients in another: an optimiser's step is one pass over them.
         widths = [X.shape[1], *[self.units] * self.hidden_layers, task.n_outputs]
-        weights, layers = _flat_layers(widths, like=rows)
-        gradient, slopes = _flat_layers(widths, like=rows)
-        _initialize(layers, random)
+        network = Network.initialized(widths, random, like=rows)
         stepper = Stepper(
             self.optimizer,
-            [weights],
+            [network.weights],
             self.learning_rate,
             weight_decay=self.weight_decay,
             momentum=self.momentum,
         )
-        best = None if self.patience is None else _BestWeights(weights, self.patience, task)
+        best = None if self.patience is None else _BestWeights(network, self.patience, task)
         for _ in range(self.epochs):
-            for batch in self._batches(whole, random):
-                self._backward(layers, batch, random, into=slopes)
-                stepper.step([gradient])
-            if best is not None and best.is_time_to_stop(layers, (X[task.val_rows] - shift) / scale):
+            for batch in whole.shuffled(self.batch_size, random):
+                stepper.step([network.backward(batch, random, self.dropout)])
+            if best is not None and best.is_time_to_stop((X[task.val_rows] - shift) / scale):
                 break
         if best is not None:
             best.restore()
-        return _head_on_raw_inputs(layers, shift, scale)
-
-    def _backward(
-        self, layers: list[Layer], batch: _Batch, random: torch.Generator, into: list[Layer]
-    ) -> None:
-        """Write the loss's gradient in every weight and bias: forward with dropout, then the chain rule.
-
-        Written out because autograd's bookkeeping costs as much as the arithmetic of so small a network
-        (benchmarks/results/speed.md); a test holds it to autograd.
-        """
-        inputs, rescale = [batch.rows], 1 / (1 - self.dropout)
-        for weight, bias in layers[:-1]:
-            hidden = torch.addmm(bias, inputs[-1], weight).relu_()
-            if self.dropout:
-                # In-place comparison of uniform numbers: far faster than torch's Bernoulli draw, or booleans.
-                draw = torch.rand(hidden.shape, generator=random, device=hidden.device, dtype=hidden.dtype)
-                hidden.mul_(draw.ge_(self.dropout)).mul_(rescale)
-            inputs.append(hidden)
-        error = batch.error(_apply(layers[-1:], inputs[-1]))
-        for depth in range(len(layers) - 1, -1, -1):
-            columns = inputs[depth].t() if depth else batch.columns
-            torch.mm(columns, error, out=into[depth][0])
-            torch.sum(error, dim=0, out=into[depth][1])
-            if depth:  # the slope of a unit is its sign: 1 where it lives, 0 where it is off or dropped
-                error = (error @ layers[depth][0].t()).mul_(inputs[depth].sign()).mul_(rescale)
-
-    def _batches(self, whole: _Batch, random: torch.Generator) -> Iterator[_Batch]:
-        n_rows = len(whole.rows)
-        if self.batch_size is None or self.batch_size >= n_rows:
-            yield whole
-            return
-        for chosen in torch.randperm(n_rows, generator=random, device=random.device).split(self.batch_size):
-            yield whole.part(chosen)
-
-
-@dataclass(frozen=True, eq=False)
-class _Batch:
-    """Rows to train on. ``columns``, their transpose in memory order, makes a gradient twice as fast."""
-
-    rows: torch.Tensor
-    columns: torch.Tensor
-    targets: torch.Tensor  # numbers; classes are one-hot
-    weights: torch.Tensor
-    is_regression: bool
-
-    @classmethod
-    def of_task(cls, rows: torch.Tensor, task: WeakTask) -> _Batch:
-        targets = task.targets if task.is_regression else functional.one_hot(task.targets, task.n_outputs)
-        columns, weights = rows.t().contiguous(), task.weights.to(rows.dtype)
-        return cls(rows, columns, targets.to(rows.dtype), weights[:, None], task.is_regression)
-
-    def part(self, chosen: torch.Tensor) -> _Batch:
-        """Return some of the rows, weighted so that the expectation is the loss of all."""
-        rows, weights = self.rows[chosen], self.weights[chosen] * (len(self.rows) / len(chosen))
-        return _Batch(rows, rows.t().contiguous(), self.targets[chosen], weights, self.is_regression)
-
-    def error(self, output: torch.Tensor) -> torch.Tensor:
-        """Return the gradient of the weighted loss in the output."""
-        if self.is_regression:
-            return (output - self.targets).mul_(2 * self.weights)
-        return (output.softmax(dim=1) - self.targets).mul_(self.weights)
+        return _head_on_raw_inputs(network.layers, shift, scale)
 
 
 class _BestWeights:
     """The weights at the lowest validation loss so far."""
 
-    def __init__(self, weights: torch.Tensor, patience: int, task: WeakTask) -> None:
+    def __init__(self, network: Network, patience: int, task: WeakTask) -> None:
         if task.val_rows is None:
             raise ParameterError(
                 "MLP.patience stops on validation nodes, but there are none; pass validation= or "
                 "validation_fraction, or set patience=None."
             )
-        self.weights, self.patience, self.targets = weights, patience, task.val_targets
-        self.best, self.loss, self.n_since = weights.clone(), math.inf, 0
+        self.network, self.patience, self.targets = network, patience, task.val_targets
+        self.best, self.loss, self.n_since = network.weights.clone(), math.inf, 0
 
-    def is_time_to_stop(self, layers: list[Layer], rows: torch.Tensor) -> bool:
+    def is_time_to_stop(self, rows: torch.Tensor) -> bool:
         assert self.targets is not None
-        loss = float(_losses(_apply(layers, rows), self.targets).mean())
+        loss = float(losses(self.network.outputs(rows), self.targets).mean())
         if loss < self.loss:
             self.loss, self.n_since = loss, 0
-            self.best.copy_(self.weights)
+            self.best.copy_(self.network.weights)
         else:
             self.n_since += 1
         return self.n_since >= self.patience
 
     def restore(self) -> None:
-        self.weights.copy_(self.best)
-
-
-def _flat_layers(widths: list[int], like: torch.Tensor) -> tuple[torch.Tensor, list[Layer]]:
-    """Return one vector, and the weights and biases of layers as views of it."""
-    sizes = [size for n_in, n_out in pairwise(widths) for size in (n_in * n_out, n_out)]
-    flat = like.new_empty(sum(sizes))
-    parts = iter(flat.split(sizes))
-    return flat, [(next(parts).view(n_in, n_out), next(parts)) for n_in, n_out in pairwise(widths)]
-
-
-def _initialize(layers: list[Layer], random: torch.Generator) -> None:
-    """Draw torch's default initialisation from our own generator, not from the global one."""
-    for weight, bias in layers:
-        bound = 1 / math.sqrt(len(weight))
-        weight.uniform_(-bound, bound, generator=random)
-        bias.uniform_(-bound, bound, generator=random)
-
-
-def _apply(layers: list[Layer], X: torch.Tensor) -> torch.Tensor:
-    *hidden_layers, (weight, bias) = layers
-    for hidden_weight, hidden_bias in hidden_layers:
-        X = torch.addmm(hidden_bias, X, hidden_weight).relu_()
-    return torch.addmm(bias, X, weight)
-
-
-def _losses(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return squared errors of numbers, cross entropies of classes, one per row."""
-    if targets.is_floating_point():
-        return (output - targets.to(output.dtype)).square().sum(dim=1)
-    return functional.cross_entropy(output, targets, reduction="none")
+        self.network.weights.copy_(self.best)
 
 
 def _centre_and_size(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -270,10 +141,4 @@ def _head_on_raw_inputs(layers: list[Layer], shift: torch.Tensor, scale: torch.T
     (weight, bias), *rest = layers
     weight = weight / scale
     bias = bias - shift.expand(len(weight)) @ weight
-    return MLPHead.from_state(
-        {
-            f"layers.{i}.{name}": value
-            for i, (w, b) in enumerate([(weight, bias), *rest])
-            for name, value in (("weight", w.t().contiguous()), ("bias", b))
-        }
-    )
+    return MLPHead.from_layers([(weight, bias), *rest])

@@ -1,0 +1,177 @@
+"""Small ReLU networks: the fitted head, and what training one takes.
+
+All weights are views of one vector, and their gradients of another, so that an optimiser's step is one pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from gbgnn.learners.base import Head, WeakTask
+
+Layer = tuple[torch.Tensor, torch.Tensor]
+"""Weight, shape (in, out), and bias."""
+
+
+class MLPHead(Head):
+    """A fitted network: linear layers with ReLU between them.
+
+    Parameters
+    ----------
+    layers
+        The linear layers, from the first.
+    report
+        What the learner has to say of its training. It is not part of the model file.
+    """
+
+    def __init__(self, layers: list[nn.Linear], report: dict[str, Any] | None = None) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self._report = report
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return the outputs of the rows ``X``; there is no dropout at prediction."""
+        first, *rest = self.layers
+        hidden: torch.Tensor = first(X)
+        for layer in rest:
+            hidden = layer(hidden.relu_())
+        return hidden
+
+    def report(self) -> dict[str, Any] | None:
+        """Return what the learner had to say, while the head has not been through a file."""
+        return self._report
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return weights and biases."""
+        return dict(self.state_dict())
+
+    @classmethod
+    def from_state(cls, state: dict[str, torch.Tensor], report: dict[str, Any] | None = None) -> MLPHead:
+        """Build the network again; the shapes of the weights say how deep and wide it is."""
+        n_layers = sum(name.endswith(".weight") for name in state)
+        shapes = [state[f"layers.{i}.weight"].shape for i in range(n_layers)]
+        head = cls([nn.Linear(n_in, n_out, device="meta") for n_out, n_in in shapes], report)
+        head.load_state_dict(state, assign=True)
+        return head.requires_grad_(False)
+
+    @classmethod
+    def from_layers(cls, layers: list[Layer], report: dict[str, Any] | None = None) -> MLPHead:
+        """Build the network from copies of weights, shape (in, out), and biases."""
+        state = {
+            f"layers.{i}.{name}": value.clone(memory_format=torch.contiguous_format)
+            for i, (weight, bias) in enumerate(layers)
+            for name, value in (("weight", weight.t()), ("bias", bias))
+        }
+        return cls.from_state(state, report)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows to train on. ``columns``, their transpose in memory order, makes a gradient twice as fast."""
+
+    rows: torch.Tensor
+    columns: torch.Tensor
+    targets: torch.Tensor  # numbers; classes are one-hot
+    weights: torch.Tensor
+    is_regression: bool
+
+    @classmethod
+    def of_task(cls, rows: torch.Tensor, task: WeakTask) -> Batch:
+        """Return all labelled rows."""
+        targets = task.targets if task.is_regression else functional.one_hot(task.targets, task.n_outputs)
+        columns, weights = rows.t().contiguous(), task.weights.to(rows.dtype)
+        return cls(rows, columns, targets.to(rows.dtype), weights[:, None], task.is_regression)
+
+    def shuffled(self, batch_size: int | None, random: torch.Generator) -> Iterator[Batch]:
+        """Yield an epoch: all rows at once, or parts of ``batch_size`` rows drawn without replacement."""
+        n_rows = len(self.rows)
+        if batch_size is None or batch_size >= n_rows:
+            yield self
+            return
+        for chosen in torch.randperm(n_rows, generator=random, device=random.device).split(batch_size):
+            yield self._part(chosen)
+
+    def _part(self, chosen: torch.Tensor) -> Batch:
+        """Return some of the rows, weighted so that the expectation is the loss of all."""
+        rows, weights = self.rows[chosen], self.weights[chosen] * (len(self.rows) / len(chosen))
+        return Batch(rows, rows.t().contiguous(), self.targets[chosen], weights, self.is_regression)
+
+    def error(self, output: torch.Tensor) -> torch.Tensor:
+        """Return the gradient of the weighted loss in the output."""
+        if self.is_regression:
+            return (output - self.targets).mul_(2 * self.weights)
+        return (output.softmax(dim=1) - self.targets).mul_(self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network in training: ``layers`` are views of ``weights``, ``slopes`` of ``gradient``."""
+
+    weights: torch.Tensor
+    layers: list[Layer]
+    gradient: torch.Tensor
+    slopes: list[Layer]
+
+    @classmethod
+    def initialized(cls, widths: list[int], random: torch.Generator, like: torch.Tensor) -> Network:
+        """Draw torch's default initialisation from our own generator, not from the global one."""
+        network = cls(*_flat_layers(widths, like), *_flat_layers(widths, like))
+        for weight, bias in network.layers:
+            bound = 1 / math.sqrt(len(weight))
+            weight.uniform_(-bound, bound, generator=random)
+            bias.uniform_(-bound, bound, generator=random)
+        return network
+
+    def outputs(self, X: torch.Tensor) -> torch.Tensor:
+        """Return the outputs of the rows ``X``."""
+        *hidden_layers, (weight, bias) = self.layers
+        for hidden_weight, hidden_bias in hidden_layers:
+            X = torch.addmm(hidden_bias, X, hidden_weight).relu_()
+        return torch.addmm(bias, X, weight)
+
+    def backward(self, batch: Batch, random: torch.Generator, dropout: float = 0.0) -> torch.Tensor:
+        """Return the loss's gradient in all weights: forward with dropout, then the chain rule.
+
+        Written out because autograd's bookkeeping costs as much as the arithmetic of so small a network
+        (benchmarks/results/speed.md); a test holds it to autograd.
+        """
+        inputs, rescale = [batch.rows], 1 / (1 - dropout)
+        for weight, bias in self.layers[:-1]:
+            hidden = torch.addmm(bias, inputs[-1], weight).relu_()
+            if dropout:
+                # In-place comparison of uniform numbers: far faster than torch's Bernoulli draw, or booleans.
+                draw = torch.rand(hidden.shape, generator=random, device=hidden.device, dtype=hidden.dtype)
+                hidden.mul_(draw.ge_(dropout)).mul_(rescale)
+            inputs.append(hidden)
+        last_weight, last_bias = self.layers[-1]
+        error = batch.error(torch.addmm(last_bias, inputs[-1], last_weight))
+        for depth in range(len(self.layers) - 1, -1, -1):
+            columns = inputs[depth].t() if depth else batch.columns
+            torch.mm(columns, error, out=self.slopes[depth][0])
+            torch.sum(error, dim=0, out=self.slopes[depth][1])
+            if depth:  # the slope of a unit is its sign: 1 where it lives, 0 where it is off or dropped
+                error = (error @ self.layers[depth][0].t()).mul_(inputs[depth].sign()).mul_(rescale)
+        return self.gradient
+
+
+def losses(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return squared errors of numbers, cross entropies of classes, one per row."""
+    if targets.is_floating_point():
+        return (output - targets.to(output.dtype)).square().sum(dim=1)
+    return functional.cross_entropy(output, targets, reduction="none")
+
+
+def _flat_layers(widths: list[int], like: torch.Tensor) -> tuple[torch.Tensor, list[Layer]]:
+    """Return one vector, and the weights and biases of layers as views of it."""
+    sizes = [size for n_in, n_out in pairwise(widths) for size in (n_in * n_out, n_out)]
+    flat = like.new_empty(sum(sizes))
+    parts = iter(flat.split(sizes))
+    return flat, [(next(parts).view(n_in, n_out), next(parts)) for n_in, n_out in pairwise(widths)]
