@@ -94,6 +94,15 @@ def test_relu_hops_take_the_bound_that_holds_for_them() -> None:
         assert bound.complexities[t - 1] == pytest.approx(model.etas_[t - 1] * closed)
 
 
+def test_relu_hops_as_printed_have_operator_norms_only() -> None:
+    model = fit(aggregation=NonLinear(max_norm=1.5, epochs=2))
+    bound = generalisation_bound(model, form="paper")
+    norm = float(np.linalg.norm(propagated(model, 1)))
+    for t in (2, 3, 4):
+        printed = 2 * math.sqrt(2) * 1.5 ** (t - 1) * 2**t * norm / math.sqrt(M * (N - M))
+        assert bound.complexities[t - 1] == pytest.approx(model.etas_[t - 1] * printed)
+
+
 @pytest.mark.parametrize("aggregation", ["adjacency", "injection", "lazy", "identity"])
 def test_fixed_hops_are_their_own_envelope(aggregation: str) -> None:
     model = fit(aggregation=aggregation)

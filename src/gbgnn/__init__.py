@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     )
     from gbgnn.estimators import GBGNNClassifier
     from gbgnn.graph import Graph, NodeSplit
-    from gbgnn.learners import MLP, SklearnLearner
+    from gbgnn.guarantees import depth_bound, generalisation_bound
+    from gbgnn.learners import MLP, ConstrainedMLP, SklearnLearner, WideReLU
     from gbgnn.persistence import load
     from gbgnn.propagation import (
         AugmentedAdjacency,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         NormalizedLaplacian,
         RandomWalk,
     )
+    from gbgnn.theory import weak_learning
 
 __all__ = [
     "MLP",
@@ -37,6 +39,7 @@ __all__ = [
     "AugmentedAdjacency",
     "Callback",
     "Checkpoint",
+    "ConstrainedMLP",
     "EarlyStopping",
     "FunctionalGradient",
     "GBGNNClassifier",
@@ -54,9 +57,13 @@ __all__ = [
     "SammeR",
     "SklearnLearner",
     "StopReason",
+    "WideReLU",
     "__version__",
     "datasets",
+    "depth_bound",
+    "generalisation_bound",
     "load",
+    "weak_learning",
 ]
 
 _HOMES = {
@@ -67,12 +74,14 @@ _HOMES = {
     ),
     "gbgnn.estimators": ("GBGNNClassifier",),
     "gbgnn.graph": ("Graph", "NodeSplit"),
-    "gbgnn.learners": ("MLP", "SklearnLearner"),
+    "gbgnn.guarantees": ("depth_bound", "generalisation_bound"),
+    "gbgnn.learners": ("MLP", "ConstrainedMLP", "SklearnLearner", "WideReLU"),
     "gbgnn.persistence": ("load",),
     "gbgnn.propagation": (
         *("AugmentedAdjacency", "NormalizedAdjacency", "RandomWalk", "NormalizedLaplacian"),
         "GivenMatrix",
     ),
+    "gbgnn.theory": ("weak_learning",),
 }
 
 

@@ -46,10 +46,11 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     aggregation
-        How representations are mixed: ``"adjacency"``, ``"injection"``, ``"lazy"``, ``"kta"``,
-        ``"identity"`` or an object such as ``KernelTargetAlignment(degree=2)``.
+        How representations are mixed: ``"adjacency"``, ``"injection"``, ``"lazy"``, ``"kta"``, ``"linear"``,
+        ``"nonlinear"``, ``"identity"`` or an object such as ``KernelTargetAlignment(degree=2)``.
     learner
-        What is fitted each round: ``"mlp"``, ``MLP(units=32)``, or any scikit-learn classifier or regressor.
+        What is fitted each round: ``"mlp"``, ``"constrained"`` (hard norms, for bounds), ``"wide"``, an
+        object such as ``MLP(units=32)``, or any scikit-learn classifier or regressor.
     rule
         How rounds are weighted and added: ``"gradient"`` (functional gradient boosting, with a
         certificate every round), ``"samme"``, ``"samme_r"`` or an object such as ``Samme(error_floor=1e-6)``.

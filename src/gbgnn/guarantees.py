@@ -318,7 +318,8 @@ class Complexities:
         if t == 1 or self.hops.is_linear:
             return mlp_complexity(norms[t - 1], *sizes, **settings)
         later = [self.operator_norm] * (t - 2)
-        return nonlinear_mlp_complexity(norms[1], *sizes, operator_norms=later, **settings)
+        first = self.operator_norm * norms[0] if self.form == "paper" else norms[1]
+        return nonlinear_mlp_complexity(first, *sizes, operator_norms=later, **settings)
 
     def _envelopes(self, n_rounds: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the representations that no label has touched."""

@@ -1,15 +1,45 @@
 """The paper's theory as functions."""
 
 from gbgnn.theory.certificate import Certificate, CertifiedRound
-from gbgnn.theory.optimization import margin_constant, training_bound
+from gbgnn.theory.depth import DepthBound
+from gbgnn.theory.generalisation import GeneralisationBound
+from gbgnn.theory.monte_carlo import Estimate, inductive_rademacher, rademacher_complexity
+from gbgnn.theory.rademacher import (
+    confidence_term,
+    head_factor,
+    inductive_bound,
+    mlp_complexity,
+    nonlinear_mlp_complexity,
+    partition_term,
+    q_factor,
+    s_factor,
+    sign_probability,
+    trade_off,
+)
+from gbgnn.theory.training_bound import margin_constant, training_bound
 from gbgnn.theory.weak_learning import Condition, WeakLearning, weak_learning
 
 __all__ = [
     "Certificate",
     "CertifiedRound",
     "Condition",
+    "DepthBound",
+    "Estimate",
+    "GeneralisationBound",
     "WeakLearning",
+    "confidence_term",
+    "head_factor",
+    "inductive_bound",
+    "inductive_rademacher",
     "margin_constant",
+    "mlp_complexity",
+    "nonlinear_mlp_complexity",
+    "partition_term",
+    "q_factor",
+    "rademacher_complexity",
+    "s_factor",
+    "sign_probability",
+    "trade_off",
     "training_bound",
     "weak_learning",
 ]

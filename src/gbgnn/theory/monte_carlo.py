@@ -85,7 +85,7 @@ class Estimate:
         return self.value - reach, self.value + reach
 
     def upper_limit(self, confidence: float = 0.95) -> float:
-        r"""Return a number that exceeds the complexity E with at least this probability, whatever the draws.
+        r"""Return a number that is at least the complexity E with this probability, however few the draws.
 
         With failure probability q the mean of n draws is below E by more than r with probability at most q
         for two values of r, neither of which depends on the draws, so that both inequalities may be used:
@@ -252,7 +252,7 @@ class _Family:
         if self.kind == "linear":
             return np.asarray(np.linalg.norm(sums, axis=1))
         if self.is_centred:
-            return np.asarray(sums.max(axis=1) - sums.mean(axis=1))
+            return np.asarray((sums.max(axis=1) - sums.mean(axis=1)).clip(0))  # rounding goes below 0
         return np.asarray(np.abs(sums).max(axis=1))
 
     def differences(self, X: Any) -> NDArray[np.float64]:
@@ -279,7 +279,7 @@ def _row_extremes(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
         highest, lowest, mean = (part.double().cpu().numpy() for part in parts)
     elif sp.issparse(X):
         highest, lowest = (part.toarray().ravel() for part in (X.max(axis=1), X.min(axis=1)))
-        mean = np.asarray(X.mean(axis=1, dtype=np.float64))
+        mean = np.asarray(X.sum(axis=1, dtype=np.float64)) / X.shape[1]
     else:
         highest, lowest, mean = X.max(axis=1), X.min(axis=1), X.mean(axis=1, dtype=np.float64)
     return highest.astype(np.float64), lowest.astype(np.float64), mean

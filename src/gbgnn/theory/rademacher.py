@@ -178,9 +178,11 @@ def nonlinear_mlp_complexity(
     r"""Bound the complexity of an MLP on ``X_s = relu(P_s X_{s-1} W_s)``, s = 2, ..., t, from ``X_1 = X``.
 
     The printed claim comes without a proof and fails when few of very many nodes are labelled: contraction
-    does not pass through P, because :math:`P^\top \sigma` is no vector of independent signs. Two bounds do
-    hold, and the corrected form returns the smaller. Write h = t - 1 for the number of hops,
-    :math:`H` for :func:`head_factor` and :math:`J_s` for the set of possible columns of :math:`X_s`.
+    does not pass through P, because :math:`P^\top \sigma` is no vector of independent signs. On the corners
+    of a cube of dimension 32, with one label, the coordinates as features and Hadamard's matrix as
+    :math:`P_3`, it says 128 while the complexity is at least 199. Two bounds do hold, and the corrected form
+    returns the smaller. Write h = t - 1 for the number of hops, H for :func:`head_factor` and :math:`J_s` for
+    the set of possible columns of :math:`X_s`.
 
     *By comparison.* Contraction removes the last ReLU: :math:`\bar R(J_t) \le 2 C_t \bar R(P_t J_{t-1})`. If
     h = 1, what remains is :math:`\bar R(P_2 X) \le Q \sqrt{2 p_0} \|P_2 X\|_F`. Otherwise replace sigma by a

@@ -1,0 +1,218 @@
+"""``gbgnn certify``: what a run's training promised and kept, and what can be said of other nodes."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gbgnn.cli import screen
+from gbgnn.cli.inspect import spread
+from gbgnn.cli.options import AsJson, DataDir, SavedPath
+
+if TYPE_CHECKING:
+    from gbgnn.cli.runs import Saved
+    from gbgnn.estimators import GBGNNClassifier
+    from gbgnn.graph import Graph
+    from gbgnn.theory import Certificate, DepthBound, GeneralisationBound
+
+EXAMPLES = (
+    ("gbgnn certify runs/cora", "the certificate of every round"),
+    ("gbgnn fit csbm --learner constrained --out runs/bounded", "a model with hard norms ..."),
+    (
+        "gbgnn certify runs/bounded --complexity monte_carlo --plot bound.png",
+        "... has a bound for other nodes",
+    ),
+    ("gbgnn certify model.gbgnn --dataset cora --json", "a bare model file, for a program to read"),
+)
+N_SHOWN = 20
+_KINDS = {
+    "corrected": {"form": "corrected", "steps": "fixed"},
+    "any steps": {"form": "corrected", "steps": "any"},
+    "as printed": {"form": "paper", "steps": "fixed", "complexity": "closed"},
+}
+
+Bounds = dict[str, "GeneralisationBound"]
+
+
+def certify(
+    saved_path: SavedPath,
+    delta: Annotated[
+        float, typer.Option(help="Margin of the bound, between 0 and 1: a share of training nodes is within.")
+    ] = 0.5,
+    confidence: Annotated[float, typer.Option(help="Probability with which the bound holds.")] = 0.95,
+    complexity: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="closed, or monte_carlo: exact for learners without hidden layers, far smaller, slower.",
+        ),
+    ] = "closed",
+    rounds: Annotated[int, typer.Option(min=0, help="Show at most so many rounds, evenly spread.")] = N_SHOWN,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it to FILE.png, FILE.svg or FILE.pdf.")
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATASET_OR_FOLDER",
+            help="The data of the fit, for a bare model file.",
+            show_default=False,
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what every round promised of the training loss and what it kept, and bounds of the test error.
+
+    A bound speaks of all that could have been learned, so it needs learners with hard norms (gbgnn fit
+    --learner constrained) and rule gradient; without them there is a certificate only. A bound of 1 or more
+    is vacuous.
+    """
+    from gbgnn.cli.runs import open_saved
+    from gbgnn.persistence import load
+    from gbgnn.reports import certificate_figure, check_figure_path, write_figure
+
+    if plot is not None:
+        check_figure_path(plot)  # before anything slow
+    saved = open_saved(saved_path)
+    model = load(saved.model_path)
+    certificate = model.certificate_
+    bounds, depth, reason = _bounds(
+        model, saved, dataset, data_dir, delta=delta, confidence=confidence, complexity=complexity
+    )
+    if plot is not None:
+        write_figure(certificate_figure(certificate, depth, f"Certificate of {saved_path}"), plot)
+    if as_json:
+        screen.emit_json(
+            {
+                "model": str(saved.model_path),
+                "certificate": {
+                    "holds": certificate.holds,
+                    "met": certificate.met,
+                    "gamma_total": certificate.gamma_total,
+                    "best_round": certificate.best_round,
+                    "smoothness": certificate.smoothness,
+                    "n_labelled": certificate.n_labelled,
+                    "rounds": certificate.rows(),
+                },
+                "bounds": {kind: bound.to_dict() for kind, bound in bounds.items()},
+                "bound_by_depth": None if depth is None else depth.to_dict(),
+                "no_bound_because": reason,
+            }
+        )
+        return
+    screen.out(f"{saved.model_path}: {screen.counted(certificate.n_labelled, 'labelled node')}")
+    _show_certificate(certificate, model, rounds)
+    if reason is not None:
+        screen.out(f"no bound of the test error: {reason}")
+    else:
+        _show_bounds(bounds)
+    if depth is not None:
+        _show_depth(depth)
+    if plot is not None:
+        screen.out(f"drawn to {plot}")
+
+
+def _bounds(
+    model: GBGNNClassifier, saved: Saved, dataset: str | None, data_dir: Path | None, **wanted: Any
+) -> tuple[Bounds, DepthBound | None, str | None]:
+    """Return the bounds, by depth too where there is one score, or the reason why there are none."""
+    from gbgnn.errors import ParameterError
+    from gbgnn.guarantees import covered_spaces, depth_bound, generalisation_bound
+
+    try:
+        covered_spaces(model)
+    except ParameterError as error:
+        return {}, None, str(error)
+    if dataset is None and "data" not in saved.config:
+        return {}, None, "a bare model file does not know its graph; name the data with --dataset."
+    graph = _graph(saved, dataset, data_dir)
+    bounds = {kind: generalisation_bound(model, graph=graph, **wanted | how) for kind, how in _KINDS.items()}
+    depth = depth_bound(model, graph=graph, **wanted) if model.scores_.shape[1] == 1 else None
+    return bounds, depth, None
+
+
+def _graph(saved: Saved, dataset: str | None, data_dir: Path | None) -> Graph:
+    from gbgnn.cli.source import Source, graph_checksum, load_graph
+    from gbgnn.errors import DataError
+
+    source = Source.from_document(saved.config.get("data", {}), str(saved.model_path)).override(
+        dataset=dataset, data_dir=None if data_dir is None else str(data_dir)
+    )
+    graph = load_graph(source)
+    if saved.graph_checksum not in (None, graph_checksum(graph)):
+        raise DataError(
+            f"the graph of {source.dataset} is not the one of the fit (or changed since), so the bound would "
+            "not be about this model; fit again."
+        )
+    return graph
+
+
+def _show_certificate(certificate: Certificate, model: GBGNNClassifier, n_shown: int) -> None:
+    n_rounds, n_met = len(certificate.rounds), len(certificate.met)
+    kept = "every promise was kept" if certificate.holds else "A PROMISE WAS BROKEN"
+    screen.out(f"condition met in {n_met} of {screen.counted(n_rounds, 'round')}; {kept}")
+    if n_shown:
+        shown = spread(n_rounds, n_shown, certificate.best_round - 1)
+        forms = {
+            "round": "d",
+            "eta": ".4g",
+            "cosine": ".3f",
+            "alpha": ".4g",
+            "beta": ".4g",
+            "gamma": ".4f",
+            "gamma_total": ".4g",
+            "guaranteed": ".3e",
+            "actual": ".3e",
+            "loss": ".4f",
+            "gradient_norm": ".3g",
+        }
+        rows = [
+            [screen.number(getattr(certificate.rounds[i], k), form) for k, form in forms.items()]
+            for i in shown
+        ]
+        for row, i in zip(rows, shown, strict=True):
+            row[0] = f"*{row[0]}" if i == certificate.best_round - 1 else row[0]
+        screen.show_table(list(forms), rows, drop=("alpha", "beta", "gradient_norm", "eta", "loss"))
+    error = 1 - model.history_["train_accuracy"][certificate.best_round - 1]
+    corrected, printed = (certificate.training_bounds(form=form)[-1] for form in ("corrected", "paper"))
+    screen.out(
+        f"* t*, the round of smallest gradient: training error {error:.4f} <= {_bound(corrected)} "
+        f"(printed form, which does not hold: {_bound(printed)})"
+    )
+    screen.out()
+
+
+def _show_bounds(bounds: Bounds) -> None:
+    first = next(iter(bounds.values()))
+    screen.out(f"test error, with confidence {first.confidence:g}, is at most")
+    names = ("training", "complexity", "partition", "deviation", "total")
+    words = {"training": f"training error at margin {first.delta:g}"}
+    rows = [
+        [words.get(name, name), *(_bound(getattr(bound, name)) for bound in bounds.values())]
+        for name in names
+    ]
+    screen.show_table(["term", *bounds], rows, left=("term",))
+    for note in dict.fromkeys(note for bound in bounds.values() for note in bound.notes):
+        screen.out(f"  {note}")
+    said = [kind for kind, bound in bounds.items() if kind != "as printed" and not bound.is_vacuous]
+    screen.out(f"not vacuous: {', '.join(said)}" if said else "vacuous: every error is at most 1")
+
+
+def _show_depth(depth: DepthBound) -> None:
+    exponent, decay = screen.number(depth.gamma_exponent, ".3f"), screen.number(depth.decay, ".3f")
+    holds = "both hold" if depth.conditions_hold else "not both hold"
+    smallest = min(depth.totals)
+    screen.out(
+        f"by depth, training error bounded too: smallest at round {depth.best_depth}, {_bound(smallest)}"
+        f"{' (vacuous)' if depth.is_vacuous else ''}. It falls with depth when Gamma grows like a power of T "
+        f"(exponent here: {exponent}, wanted > 0) and what rounds add decays (ratio: {decay}, wanted < 1): "
+        f"on this run {holds}"
+    )
+
+
+def _bound(value: float) -> str:
+    return "no bound" if math.isinf(value) else f"{value:.4g}"
