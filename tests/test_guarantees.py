@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
-from gbgnn import ConstrainedMLP, FunctionalGradient, GBGNNClassifier, Graph, load
-from gbgnn.aggregation import Linear, NonLinear
+from gbgnn import ConstrainedMLP, FunctionalGradient, GBGNNClassifier, Graph, Linear, NonLinear, load
 from gbgnn.errors import ParameterError
 from gbgnn.guarantees import depth_bound, generalisation_bound, margin_errors
 from gbgnn.propagation import AugmentedAdjacency

@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import gbgnn
 from gbgnn import MLP, GBGNNClassifier, Graph, InputInjection, KernelTargetAlignment
+from gbgnn.aggregation import Linear, NonLinear
 from gbgnn.errors import MissingDependencyError, ModelFileError
 from gbgnn.persistence import read_header
 from gbgnn.testing import two_blocks
@@ -34,7 +35,14 @@ def fit(**settings: object) -> GBGNNClassifier:
 @settings(max_examples=30)
 @given(
     aggregation=st.sampled_from(
-        ["adjacency", "kta", InputInjection(mixing=0.3), KernelTargetAlignment(degree=1)]
+        [
+            "adjacency",
+            "kta",
+            InputInjection(mixing=0.3),
+            KernelTargetAlignment(degree=1),
+            Linear(max_norm=0.9),
+            NonLinear(optimizer="adam"),
+        ]
     ),
     rule=st.sampled_from(["gradient", "samme", "samme_r"]),
     hidden_layers=st.integers(0, 3),

@@ -21,7 +21,10 @@ from gbgnn.errors import WeakLearnerError
 
 PARTS = {
     "aggregation": st.sampled_from(
-        ["adjacency", "identity", Lazy(mixing=0.4), InputInjection(), KernelTargetAlignment(epochs=4)]
+        [
+            *("adjacency", "identity", "linear", "nonlinear"),
+            *(Lazy(mixing=0.4), InputInjection(), KernelTargetAlignment(epochs=4)),
+        ]
     ),
     "rule": st.sampled_from(["gradient", "samme", "samme_r", FunctionalGradient(target="labels")]),
     "propagation": st.sampled_from(["augmented", "normalized", "random_walk", "laplacian"]),

@@ -9,7 +9,15 @@ from gbgnn._version import __version__
 
 if TYPE_CHECKING:
     from gbgnn import datasets
-    from gbgnn.aggregation import Adjacency, Identity, InputInjection, KernelTargetAlignment, Lazy
+    from gbgnn.aggregation import (
+        Adjacency,
+        Identity,
+        InputInjection,
+        KernelTargetAlignment,
+        Lazy,
+        Linear,
+        NonLinear,
+    )
     from gbgnn.boosting import (
         Callback,
         Checkpoint,
@@ -49,7 +57,9 @@ __all__ = [
     "InputInjection",
     "KernelTargetAlignment",
     "Lazy",
+    "Linear",
     "NodeSplit",
+    "NonLinear",
     "NormalizedAdjacency",
     "NormalizedLaplacian",
     "RandomWalk",
@@ -67,7 +77,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "gbgnn.aggregation": ("Adjacency", "Identity", "InputInjection", "KernelTargetAlignment", "Lazy"),
+    "gbgnn.aggregation": (
+        *("Adjacency", "Identity", "InputInjection", "KernelTargetAlignment", "Lazy"),
+        *("Linear", "NonLinear"),
+    ),
     "gbgnn.boosting": (
         *("Callback", "Checkpoint", "EarlyStopping", "StopReason"),
         *("FunctionalGradient", "Samme", "SammeR"),

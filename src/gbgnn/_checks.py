@@ -22,11 +22,11 @@ def check_number(
 ) -> None:
     """Raise unless ``value`` is a real number between ``low`` and ``high``."""
     number = isinstance(value, Real) and not isinstance(value, bool)
+    open_low, open_high = open_low or low == -math.inf, open_high or high == math.inf
     below = number and (value <= low if open_low else value < low)
     above = number and (value >= high if open_high else value > high)
     if not number or math.isnan(value) or below or above:
-        left = "(" if open_low or low == -math.inf else "["
-        right = ")" if open_high or high == math.inf else "]"
+        left, right = "(" if open_low else "[", ")" if open_high else "]"
         raise ParameterError(f"{owner}.{name} must be in {left}{low:g}, {high:g}{right}; got {value!r}.")
 
 

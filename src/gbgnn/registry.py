@@ -12,11 +12,22 @@ from gbgnn.aggregation import (
     InputInjection,
     KernelTargetAlignment,
     Lazy,
+    Linear,
+    MixingHop,
+    NonLinear,
     PolynomialHop,
 )
 from gbgnn.boosting import BoostingRule, FunctionalGradient, Samme, SammeR
 from gbgnn.errors import ParameterError, suggest
-from gbgnn.learners import MLP, Learner, MLPHead, SklearnHead, SklearnLearner
+from gbgnn.learners import (
+    MLP,
+    ConstrainedMLP,
+    Learner,
+    MLPHead,
+    SklearnHead,
+    SklearnLearner,
+    WideReLU,
+)
 from gbgnn.propagation import (
     AugmentedAdjacency,
     GivenMatrix,
@@ -32,9 +43,11 @@ FAMILIES: dict[str, dict[str, type[Any]]] = {
         "injection": InputInjection,
         "lazy": Lazy,
         "kta": KernelTargetAlignment,
+        "linear": Linear,
+        "nonlinear": NonLinear,
         "identity": Identity,
     },
-    "learner": {"mlp": MLP, "sklearn": SklearnLearner},
+    "learner": {"mlp": MLP, "constrained": ConstrainedMLP, "wide": WideReLU, "sklearn": SklearnLearner},
     "rule": {"gradient": FunctionalGradient, "samme": Samme, "samme_r": SammeR},
     "propagation": {
         "augmented": AugmentedAdjacency,
@@ -47,7 +60,7 @@ FAMILIES: dict[str, dict[str, type[Any]]] = {
 """Family, then name, then class. Other packages add theirs as entry points ``gbgnn.<family>``."""
 
 FITTED: dict[str, dict[str, type[Any]]] = {
-    "hop": {"polynomial": PolynomialHop},
+    "hop": {"polynomial": PolynomialHop, "mixing": MixingHop},
     "head": {"mlp": MLPHead, "sklearn": SklearnHead},
 }
 """What fitting makes of them, by the names that model files use."""

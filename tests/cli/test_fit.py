@@ -138,6 +138,13 @@ def test_learners_with_norms_take_their_options(run) -> None:
     assert (second["alpha"], second["beta"], second["max_epochs"]) == (2.0, 1.0, 50)
 
 
+def test_mixing_norm_belongs_to_the_aggregations_that_mix_columns(run) -> None:
+    words = ("fit", "karate", "-q", "--rounds", "2", "--seed", "0", "--out", "a")
+    assert "belongs to aggregation linear or nonlinear" in run(*words, "--mixing-norm", "0.5", code=2).stderr
+    run(*words, "--aggregation", "linear", "--mixing-norm", "0.5")
+    assert tomllib.loads(Path("a/config.toml").read_text())["aggregation"]["max_norm"] == 0.5
+
+
 def test_help_names_every_part(run) -> None:
     text = run("fit", "--help").stdout
     assert all(name in text for names in FAMILIES.values() for name in names)

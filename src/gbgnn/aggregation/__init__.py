@@ -3,6 +3,7 @@
 from gbgnn.aggregation.alignment import AlignmentProblem, KernelTargetAlignment
 from gbgnn.aggregation.base import Aggregation, Hop, HopSpace
 from gbgnn.aggregation.fixed import IDENTITY, Adjacency, Identity, InputInjection, Lazy
+from gbgnn.aggregation.mixing import CentredAlignment, Linear, MixingHop, NonLinear
 from gbgnn.aggregation.polynomial import PolynomialHop
 
 __all__ = [
@@ -10,11 +11,15 @@ __all__ = [
     "Adjacency",
     "Aggregation",
     "AlignmentProblem",
+    "CentredAlignment",
     "Hop",
     "HopSpace",
     "Identity",
     "InputInjection",
     "KernelTargetAlignment",
     "Lazy",
+    "Linear",
+    "MixingHop",
+    "NonLinear",
     "PolynomialHop",
 ]

@@ -52,7 +52,10 @@ def fit(
         ),
     ] = None,
     aggregation: Annotated[
-        str | None, _option(_AGGREGATION, "adjacency, injection, lazy, kta or identity.", metavar="NAME")
+        str | None,
+        _option(
+            _AGGREGATION, "adjacency, injection, lazy, kta, linear, nonlinear or identity.", metavar="NAME"
+        ),
     ] = None,
     aggregation__mixing: Annotated[
         float | None,
@@ -65,17 +68,29 @@ def fit(
         str | None, _option(_AGGREGATION, "kta: gradient or exact.", "--kta-solver", metavar="NAME")
     ] = None,
     aggregation__optimizer: Annotated[
-        str | None, _option(_AGGREGATION, "kta: sgd, adam or rmsprop.", "--kta-optimizer", metavar="NAME")
+        str | None,
+        _option(
+            _AGGREGATION,
+            "kta, linear, nonlinear: sgd, adam or rmsprop.",
+            "--kta-optimizer",
+            metavar="NAME",
+        ),
     ] = None,
     aggregation__learning_rate: Annotated[
-        float | None, _option(_AGGREGATION, "kta: step of the optimizer.", "--kta-learning-rate")
+        float | None,
+        _option(_AGGREGATION, "kta, linear, nonlinear: step of the optimizer.", "--kta-learning-rate"),
     ] = None,
     aggregation__epochs: Annotated[
-        int | None, _option(_AGGREGATION, "kta: steps of the optimizer.", "--kta-epochs")
+        int | None,
+        _option(_AGGREGATION, "kta, linear, nonlinear: steps of the optimizer.", "--kta-epochs"),
     ] = None,
     aggregation__rescale: Annotated[
         bool | None,
         _option(_AGGREGATION, "kta: keep the norm of the rows.", "--kta-rescale/--no-kta-rescale"),
+    ] = None,
+    aggregation__max_norm: Annotated[
+        float | None,
+        _option(_AGGREGATION, "linear, nonlinear: largest absolute sum of a column of W.", "--mixing-norm"),
     ] = None,
     propagation: Annotated[
         str | None,
@@ -90,32 +105,53 @@ def fit(
         _option(_AGGREGATION, "random_walk: nodes hear themselves.", "--self-loops/--no-self-loops"),
     ] = None,
     learner: Annotated[
-        str | None, _option(_LEARNER, "mlp, or sklearn with --estimator.", metavar="NAME")
+        str | None,
+        _option(_LEARNER, "mlp, constrained, wide, or sklearn with --estimator.", metavar="NAME"),
     ] = None,
     learner__hidden_layers: Annotated[
-        int | None, _option(_LEARNER, "mlp: hidden layers, 0 to 4.", "--hidden-layers")
+        int | None, _option(_LEARNER, "mlp, constrained: hidden layers, 0 to 4.", "--hidden-layers")
     ] = None,
     learner__units: Annotated[
-        int | None, _option(_LEARNER, "mlp: width of a hidden layer.", "--units")
+        int | None, _option(_LEARNER, "mlp, constrained, wide: width of a hidden layer.", "--units")
+    ] = None,
+    learner__max_norm: Annotated[
+        float | None,
+        _option(_LEARNER, "constrained: most that a column's absolute weights sum to.", "--max-norm"),
+    ] = None,
+    learner__bias: Annotated[
+        bool | None, _option(_LEARNER, "constrained: add a constant input.", "--bias/--no-bias")
+    ] = None,
+    learner__alpha: Annotated[
+        float | None, _option(_LEARNER, "wide: multiple of the gradient to follow.", "--alpha")
+    ] = None,
+    learner__beta: Annotated[
+        float | None,
+        _option(_LEARNER, "wide: how near to come to it, in gradient norms, below alpha.", "--beta"),
+    ] = None,
+    learner__max_epochs: Annotated[
+        int | None, _option(_LEARNER, "wide: when to give up.", "--max-epochs")
     ] = None,
     learner__dropout: Annotated[
         float | None, _option(_LEARNER, "mlp: share of hidden units silenced.", "--dropout")
     ] = None,
     learner__optimizer: Annotated[
-        str | None, _option(_LEARNER, "mlp: sgd, adam or rmsprop.", "--optimizer", metavar="NAME")
+        str | None,
+        _option(_LEARNER, "mlp, constrained: sgd, adam or rmsprop.", "--optimizer", metavar="NAME"),
     ] = None,
     learner__learning_rate: Annotated[
-        float | None, _option(_LEARNER, "mlp: step of the optimizer.", "--lr")
+        float | None, _option(_LEARNER, "mlp, constrained, wide: step of the optimizer.", "--lr")
     ] = None,
-    learner__momentum: Annotated[float | None, _option(_LEARNER, "mlp: momentum.", "--momentum")] = None,
+    learner__momentum: Annotated[
+        float | None, _option(_LEARNER, "mlp, constrained: momentum.", "--momentum")
+    ] = None,
     learner__weight_decay: Annotated[
         float | None, _option(_LEARNER, "mlp: L2 penalty.", "--weight-decay")
     ] = None,
     learner__epochs: Annotated[
-        int | None, _option(_LEARNER, "mlp: passes over the labelled nodes.", "--epochs")
+        int | None, _option(_LEARNER, "mlp, constrained: passes over the labelled nodes.", "--epochs")
     ] = None,
     learner__batch_size: Annotated[
-        int | None, _option(_LEARNER, "mlp: labelled nodes per step.", "--batch-size")
+        int | None, _option(_LEARNER, "mlp, constrained: labelled nodes per step.", "--batch-size")
     ] = None,
     learner__patience: Annotated[
         int | None,
