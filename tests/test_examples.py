@@ -43,8 +43,9 @@ def test_readme_example_is_the_quickstart_and_its_output_is_real() -> None:
         assert abs(float(mine) - float(printed)) < 0.03
 
 
-def test_code_of_the_extension_guide_runs() -> None:
-    for code in blocks("docs/extending.md", "python"):
+@pytest.mark.parametrize("page", ["docs/extending.md", "docs/theory.md"])
+def test_code_of_the_guides_runs(page: str) -> None:
+    for code in blocks(page, "python"):
         run(["-c", code])
 
 

@@ -28,7 +28,7 @@ LAYERS = [
     ["boosting"],
     ["fitting", "registry", "_publish"],
     ["datasets"],
-    ["persistence", "estimators", "guarantees"],
+    ["persistence", "estimators", "guarantees", "smoothing"],
     ["reports"],
     ["testing"],
     ["cli", "__main__"],

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         NormalizedLaplacian,
         RandomWalk,
     )
+    from gbgnn.smoothing import smoothing_profile
     from gbgnn.theory import weak_learning
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "depth_bound",
     "generalisation_bound",
     "load",
+    "smoothing_profile",
     "weak_learning",
 ]
 
@@ -94,6 +96,7 @@ _HOMES = {
         *("AugmentedAdjacency", "NormalizedAdjacency", "RandomWalk", "NormalizedLaplacian"),
         "GivenMatrix",
     ),
+    "gbgnn.smoothing": ("smoothing_profile",),
     "gbgnn.theory": ("weak_learning",),
 }
 

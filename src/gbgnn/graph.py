@@ -103,8 +103,9 @@ class Graph:
         """Number of nodes that neither hear nor are heard by another node."""
         matrix = self._adjacency.tocoo()
         outside = matrix.row != matrix.col
-        touched = np.union1d(matrix.row[outside], matrix.col[outside])
-        return self.n_nodes - len(touched)
+        is_touched = np.zeros(self.n_nodes, bool)
+        is_touched[matrix.row[outside]] = is_touched[matrix.col[outside]] = True
+        return self.n_nodes - int(is_touched.sum())
 
     @cached_property
     def is_directed(self) -> bool:

@@ -9,7 +9,10 @@ import pytest
 import gbgnn
 from gbgnn import cli
 
-COMMANDS = ["fit", "predict", "evaluate", "inspect", "convert", "datasets", "datasets info"]
+COMMANDS = [
+    *("fit", "predict", "evaluate", "inspect", "certify", "smoothing", "convert"),
+    *("datasets", "datasets info"),
+]
 
 
 def test_version(run) -> None:

@@ -84,3 +84,11 @@ def test_errors_say_what_would_work() -> None:
         GivenMatrix(matrix=np.eye(3)).build(sp.csr_array((2, 2)))
     with pytest.raises(ParameterError, match="NaN or infinite"):
         GivenMatrix(matrix=[[np.nan]]).build(sp.csr_array((1, 1)))
+
+
+def test_degrees_of_single_precision_graphs_are_summed_in_double() -> None:
+    """2^24 + 1 is the first integer that single precision cannot count to."""
+    weights = np.zeros((4, 4), np.float32)
+    weights[0, 1:] = 2**24, 1, 1
+    P = RandomWalk().build(sp.csr_array(weights))
+    assert P[0, 2] == 1 / (2**24 + 2)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -293,6 +294,25 @@ def test_errors_say_what_would_work() -> None:
         smoothing_profile(path4(), np.ones((3, 2)))
     with pytest.raises(ParameterError, match="GivenMatrix.matrix is 3 x 3, but the graph has 4 nodes"):
         smoothing_profile(path4(), propagation=np.eye(3))
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1])
+def test_shares_are_from_zero_to_one(share: float) -> None:
+    profile = smoothing_profile(path4(), rounds=1)
+    with pytest.raises(ParameterError, match=r"hops_until.share must be in \[0, 1\]"):
+        profile.hops_until(share)
+    with pytest.raises(ParameterError, match=r"hops_bound.share must be in \(0, 1\)"):
+        profile.hops_bound(share)
+
+
+def test_prediction_survives_powers_beyond_double_precision() -> None:
+    growing = np.diag([4.0, 1.0, 3.0])
+    growing[0, 2] = growing[2, 0] = 0.5
+    graph = Graph(np.zeros((3, 3)), [[0.0], [1.0], [0.0]])
+    still = smoothing_profile(graph, rounds=1000, propagation=growing)
+    assert set(still.predicted) == {0.0}
+    outside = replace(still, distance=(1.0,) * 1001)
+    assert set(outside.predicted) == {1.0}
 
 
 def test_negative_weights_are_allowed_where_the_recipe_allows_them() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gbgnn._version import __version__
-from gbgnn.cli import convert, datasets, evaluate, fit, inspect, predict
+from gbgnn.cli import certify, convert, datasets, evaluate, fit, inspect, predict, smoothing
 from gbgnn.cli.command import epilog, guarded, help_of, register
 
 EXAMPLES = (
@@ -50,6 +50,8 @@ register(app, fit.fit, examples=fit.EXAMPLES)
 register(app, predict.predict, examples=predict.EXAMPLES)
 register(app, evaluate.evaluate, examples=evaluate.EXAMPLES)
 register(app, inspect.inspect, examples=inspect.EXAMPLES)
+register(app, certify.certify, examples=certify.EXAMPLES)
+register(app, smoothing.smoothing, examples=smoothing.EXAMPLES)
 register(app, convert.convert, examples=convert.EXAMPLES)
 
 datasets_app = typer.Typer(rich_markup_mode="rich")

@@ -140,7 +140,7 @@ def class_names_of(data: Dataset) -> dict[str, str]:
 def load_graph(source: Source) -> Graph:
     """Return the graph of a source, whose labels and split do not matter and need not be there."""
     folder = Path(source.dataset or "").expanduser()
-    if not is_plain_table_folder(folder):
+    if source.dataset in datasets.names() or not is_plain_table_folder(folder):
         return source.load().graph
     graph = datasets.read_folder_graph(folder, **source.options)
     return graph.with_row_normalized_features() if source.normalize else graph

@@ -156,8 +156,9 @@ def _sums(A: sp.csr_array, axis: int) -> NDArray[np.float64]:
             f"adjacency has negative weights (smallest: {A.data.min():g}), which degrees cannot normalise; "
             'use propagation="given" to take the matrix as it is.'
         )
-    # In double precision: a node of degree 10^8 must not lose its last neighbours to rounding.
-    return np.asarray(A.sum(axis=axis, dtype=np.float64)).ravel()
+    # In double precision: a node of degree 10^8 must not lose its last neighbours to rounding. (SciPy's own
+    # sum adds up in the precision of the matrix, whatever it is asked for.)
+    return np.asarray((A if axis == 1 else A.T) @ np.ones(A.shape[0]))
 
 
 def _power(degrees: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:

@@ -16,6 +16,8 @@ from gbgnn.theory.rademacher import (
     sign_probability,
     trade_off,
 )
+from gbgnn.theory.smoothing import SmoothingProfile, effective_rank
+from gbgnn.theory.spectrum import TopEigenspace, operator_norm, second_eigenvalue, top_eigenspace
 from gbgnn.theory.training_bound import margin_constant, training_bound
 from gbgnn.theory.weak_learning import Condition, WeakLearning, weak_learning
 
@@ -26,19 +28,25 @@ __all__ = [
     "DepthBound",
     "Estimate",
     "GeneralisationBound",
+    "SmoothingProfile",
+    "TopEigenspace",
     "WeakLearning",
     "confidence_term",
+    "effective_rank",
     "head_factor",
     "inductive_bound",
     "inductive_rademacher",
     "margin_constant",
     "mlp_complexity",
     "nonlinear_mlp_complexity",
+    "operator_norm",
     "partition_term",
     "q_factor",
     "rademacher_complexity",
     "s_factor",
+    "second_eigenvalue",
     "sign_probability",
+    "top_eigenspace",
     "trade_off",
     "training_bound",
     "weak_learning",

@@ -1,0 +1,174 @@
+"""``gbgnn smoothing``: how fast mixing along a graph makes its nodes alike."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gbgnn.cli import screen
+from gbgnn.cli.inspect import spread
+from gbgnn.cli.options import AsJson, DataDir, DataOption, Normalize, key_values
+
+if TYPE_CHECKING:
+    from gbgnn.theory.smoothing import SmoothingProfile
+
+EXAMPLES = (
+    ("gbgnn smoothing", "32 hops on the embedded digits"),
+    ("gbgnn smoothing cora --rounds 200 --plot cora.png", "a longer look, as a picture"),
+    ("gbgnn smoothing my_graph/ --propagation random_walk", "another P; labels are not needed"),
+    (
+        "gbgnn smoothing citeseer --rank-limit 4000 --json",
+        "the rank of wide features too, which takes minutes",
+    ),
+)
+N_SHOWN = 17
+
+
+def smoothing(
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATASET_OR_FOLDER", help="A known name (see gbgnn datasets), a folder or a file."
+        ),
+    ] = "digits",
+    rounds: Annotated[int, typer.Option("--rounds", "-T", min=0, help="How many hops to follow.")] = 32,
+    propagation: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="The matrix P: augmented, normalized, random_walk, laplacian or given."
+        ),
+    ] = "augmented",
+    rank_limit: Annotated[
+        int,
+        typer.Option(min=0, help="Leave out the effective rank where nodes and features are both more."),
+    ] = 2000,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it to FILE.png, FILE.svg or FILE.pdf.")
+    ] = None,
+    data_dir: DataDir = None,
+    normalize: Normalize = None,
+    data_option: DataOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is left of the features after every hop, before anything is trained.
+
+    Every hop multiplies the features by P. What lies outside its top eigenspace fades like the powers of
+    lambda_2, and with it all that tells the nodes of a connected component apart.
+    """
+    from gbgnn.cli.source import Source, load_graph
+    from gbgnn.registry import as_part
+    from gbgnn.reports import check_figure_path, smoothing_figure, write_figure
+    from gbgnn.theory.smoothing import smoothing_profile
+
+    if plot is not None:
+        check_figure_path(plot)  # before anything slow
+    recipe = as_part("propagation", propagation)
+    source = Source(
+        dataset=dataset,
+        data_dir=None if data_dir is None else str(data_dir),
+        normalize=normalize,
+        options=key_values(data_option, "--data-option"),
+    )
+    graph = load_graph(source)
+    profile = smoothing_profile(graph, rounds=rounds, propagation=recipe, rank_limit=rank_limit)
+    if plot is not None:
+        write_figure(smoothing_figure(profile, f"Over-smoothing: {dataset}, P {propagation}"), plot)
+    if as_json:
+        facts = {"dataset": dataset, "propagation": propagation, "n_nodes": graph.n_nodes, **profile.facts()}
+        screen.emit_json(facts | {"meaning": explain(profile), "rounds": profile.rows()})
+        return
+    screen.out(
+        f"{dataset}: {screen.counted(graph.n_nodes, 'node')}, {screen.counted(graph.n_edges, 'edge')}, "
+        f"{screen.counted(graph.n_features, 'feature')}; P {propagation}"
+    )
+    _show_rounds(profile.rows())
+    _show_curves(profile)
+    _show_spectrum(profile)
+    screen.out()
+    screen.out(explain(profile))
+    if plot is not None:
+        screen.out(f"drawn to {plot}")
+
+
+def explain(profile: SmoothingProfile) -> str:
+    """Return what a profile means, in a sentence or two."""
+    if profile.distance is None:
+        return "How near the features come to the top eigenspace is not known, because it was not found."
+    if 0 in profile.norm:
+        t = profile.norm.index(0)
+        return (
+            "The features are zero."
+            if t == 0
+            else f"{_after(t)} nothing is left: P sends the features to zero."
+        )
+    reached = profile.hops_until(0.99)
+    t = profile.rounds if reached is None else reached
+    percent = math.floor(100 * (1 - profile.distance[t] ** 2)) if reached is None else 99
+    one_each = profile.top_dimension is not None and 0 < profile.top_dimension <= profile.n_components
+    there = ", where nodes of one component differ by a fixed factor only" if one_each else ""
+    outlook = _outlook(profile) if reached is None else ""
+    return (
+        f"{_after(t)} {percent} % of the signal (its squared norm) is in the top eigenspace{there}{outlook}."
+    )
+
+
+def _after(t: int) -> str:
+    return "Before the first hop" if t == 0 else f"After {screen.counted(t, 'hop')}"
+
+
+def _outlook(profile: SmoothingProfile) -> str:
+    bound = profile.hops_bound(0.99)
+    if bound is not None:
+        return f"; 99 % are certain after {screen.counted(bound, 'hop')}"
+    second, top = profile.lambda_2, profile.top_eigenvalues
+    if second is not None and top is not None and abs(second) >= 0.999999 * top[0]:
+        return "; the rest need not fade, because lambda_2 is not smaller than every top eigenvalue"
+    return ""
+
+
+def _show_rounds(rows: list[dict[str, Any]]) -> None:
+    forms = {
+        "t": "d",
+        "norm": ".4g",
+        "distance": ".4g",
+        "predicted": ".4g",
+        "energy": ".4g",
+        "effective_rank": ".1f",
+    }
+    kept = {name: form for name, form in forms.items() if rows[0][name] is not None}
+    shown = spread(len(rows), N_SHOWN, 0)
+    cells = [[screen.number(rows[i][name], form) for name, form in kept.items()] for i in shown]
+    heads = [{"t": "hop", "effective_rank": "rank"}.get(name, name) for name in kept]
+    screen.show_table(heads, cells, drop=("predicted", "norm"))
+
+
+def _show_curves(profile: SmoothingProfile) -> None:
+    """Draw distance and rank over the hops, where the terminal has the signs for it."""
+    console = screen.console()
+    if console.options.ascii_only or profile.rounds == 0:
+        return
+    width = max(10, min(60, console.width - 45))
+    for name in ("distance", "effective_rank"):
+        values = getattr(profile, name)
+        if values is not None:
+            line = screen.sparkline(values, width)
+            screen.out(f"  {name:<16} {line} {values[0]:.4g} to {values[-1]:.4g}")
+    screen.out()
+
+
+def _show_spectrum(profile: SmoothingProfile) -> None:
+    isolated = f", {screen.counted(profile.n_isolated, 'isolated node')}" if profile.n_isolated else ""
+    facts = {"components": f"{profile.n_components:,}{isolated}"}
+    if profile.top_dimension is not None:
+        top = profile.top_eigenvalues
+        span = [] if top is None else [f"{value:.4g}" for value in top]
+        size = f", eigenvalue {' to '.join(dict.fromkeys(span))}" if span else ""
+        facts["top eigenspace"] = f"{screen.counted(profile.top_dimension, 'direction')}{size}"
+    if profile.lambda_2 is not None:
+        facts["lambda_2"] = f"{profile.lambda_2:.6g}"
+    facts |= {name: f"none: {reason}" for name, reason in profile.missing.items()}
+    for name, words in facts.items():
+        screen.out(f"  {name:<16} {words}")

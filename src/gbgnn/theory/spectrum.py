@@ -1,0 +1,374 @@
+"""The spectrum of P: the directions that survive multiplication by it longest, and what fades beside them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
+
+# Matrices up to this size are decomposed whole, larger ones by ARPACK.
+DENSE_LIMIT = 256
+# Eigenvalues of one component closer than this, in units of the largest, are one eigenvalue ...
+_SAME = 1e-7
+# ... and those that ARPACK finds, which are less exact, are two if further apart than this.
+_DIFFERENT = 1e-6
+# A guessed vector v is accepted where the ratios (P v)_i / v_i agree to this.
+_EXACT = 1e-10
+# What is below this share of the largest absolute row sum of P is zero up to rounding.
+_ROUNDING = 1e-12
+_ARPACK: dict[str, Any] = {"tol": 1e-8, "ncv": 40}
+if "rng" in inspect.signature(eigsh).parameters:  # since SciPy 1.17; what it draws when it must start anew
+    _ARPACK["rng"] = 0
+
+
+@dataclass(frozen=True, eq=False)
+class TopEigenspace:
+    """The directions that a matrix P shrinks least, component by component.
+
+    Parameters
+    ----------
+    basis
+        N x k sparse matrix of orthonormal columns, each zero outside its connected component.
+    values
+        The eigenvalue of each column; those of a complex pair stand for the plane their columns span.
+    n_components
+        Number of connected components of P, those without a top direction included.
+    symmetric
+        Whether P is symmetric.
+    """
+
+    basis: sp.csr_array
+    values: NDArray[np.complex128]
+    n_components: int
+    symmetric: bool
+
+    @property
+    def dimension(self) -> int:
+        """Number of directions."""
+        return int(self.basis.shape[1])
+
+    def project(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the part of ``X``, a vector or a matrix of N rows, that lies in the space."""
+        projected: NDArray[np.float64] = self.basis @ (self.basis.T @ X)
+        return projected
+
+
+def top_eigenspace(P: sp.csr_array, guesses: Sequence[NDArray[np.float64]] = ()) -> TopEigenspace:
+    r"""Return the top eigenspace of P, a matrix with real entries, symmetric or not.
+
+    P acts on each (weakly) connected component of its pattern by itself, so each has top directions of its
+    own: the right eigenvectors of its eigenvalue of largest absolute value. Of several such eigenvalues the
+    one of largest real part counts, so a bipartite component of the normalised adjacency matrix has 1 as
+    its top eigenvalue and -1 as the next. A complex eigenvalue brings its conjugate, and the two span a real
+    plane. The top eigenvalue of one component may be smaller than that of another: the component fades beside
+    the other, but its nodes become as hard to tell apart. A component that P sends to zero, at once (a node
+    without edges, under the normalised adjacency matrix) or in the end (directed edges without a cycle),
+    has no top direction.
+
+    A positive vector that P multiplies by one number throughout a non-negative, strongly connected component
+    is its only top direction (Perron and Frobenius): ``guesses``, and the constant vector, are tried first.
+    Other components are decomposed, those of more than 256 nodes by ARPACK.
+
+    Parameters
+    ----------
+    P
+        N x N CSR matrix of float64, without explicit zeros.
+    guesses
+        Vectors of N numbers that may be top directions, such as square roots of degrees.
+
+    Raises
+    ------
+    scipy.sparse.linalg.ArpackError
+        The eigenvectors of a component of more than 256 nodes were not found.
+    numpy.linalg.LinAlgError
+        Such a component has several top directions that are not one complex pair, or it has edges that lead
+        one way and rounding hides its largest eigenvalue.
+
+    Examples
+    --------
+    >>> space = top_eigenspace(sp.csr_array(np.diag([1.0, 1.0], 1) + np.diag([1.0, 1.0], -1)))
+    >>> space.values.real.round(4), abs(space.basis.toarray()).ravel().round(4)
+    (array([1.4142]), array([0.5   , 0.7071, 0.5   ]))
+    """
+    n_components, labels = connected_components(P, directed=False)
+    symmetric = is_symmetric(P)
+    perron = _have_perron_vector(P, labels, n_components, symmetric)
+    known, vector = _closed_form(P, labels, perron, guesses)
+    columns = _Columns()
+    floor = _ROUNDING * _size(P)
+    some = np.flatnonzero(known > floor)
+    if len(some):
+        place = np.full(n_components, -1)
+        place[some] = np.arange(len(some))
+        nodes = np.flatnonzero(place[labels] >= 0)
+        columns.add(nodes, place[labels[nodes]], vector[nodes], known[some])
+    for component, nodes, block in _blocks(P, labels, np.flatnonzero(np.isnan(known))):
+        values, vectors = _dominant(block, symmetric, perron[component], floor)
+        n_found = len(values)
+        columns.add(
+            np.repeat(nodes, n_found), np.tile(np.arange(n_found), len(nodes)), vectors.ravel(), values
+        )
+    return TopEigenspace(columns.matrix(P.shape[0]), columns.values(), n_components, symmetric)
+
+
+def second_eigenvalue(P: sp.csr_array, space: TopEigenspace) -> float | complex | None:
+    """Return the eigenvalue of P of largest absolute value outside ``space``; None if nothing is outside.
+
+    Up to 256 nodes by a full decomposition, beyond by Lanczos or Arnoldi iterations on P without the space,
+    from a fixed start. Where two have the same absolute value, either may come. In a large graph whose
+    remaining edges lead one way, rounding may hide how small the eigenvalue is.
+
+    Raises
+    ------
+    scipy.sparse.linalg.ArpackError
+        The iterations did not converge, because many eigenvalues crowd at the largest.
+
+    Examples
+    --------
+    >>> P = sp.csr_array([[0.0, 1.0], [1.0, 0.0]])
+    >>> round(second_eigenvalue(P, top_eigenspace(P)), 6)
+    -1.0
+    """
+    n_nodes = P.shape[0]
+    if space.dimension in (0, n_nodes):  # without a top direction, some power of P is zero
+        return None if space.dimension else 0.0
+    if n_nodes <= DENSE_LIMIT:
+        values = np.linalg.eigvalsh(P.toarray()) if space.symmetric else np.linalg.eigvals(P.toarray())
+        for value in space.values:
+            values = np.delete(values, np.argmin(abs(values - value)))
+    else:
+        values = _largest_outside(P, space.symmetric, space.project)
+    return _plain(values[np.argmax(abs(values))])
+
+
+def operator_norm(P: sp.csr_array) -> float:
+    r"""Return the largest singular value of P, :math:`\|P\|_{op}`.
+
+    By Lanczos iterations on :math:`P^T P` from a fixed start; up to 256 nodes by a full decomposition.
+
+    Raises
+    ------
+    scipy.sparse.linalg.ArpackError
+        The iterations did not converge, because many singular values crowd at the largest.
+
+    Examples
+    --------
+    >>> round(operator_norm(sp.csr_array([[0.0, 2.0], [1.0, 0.0]])), 6)
+    2.0
+    """
+    if P.shape[0] <= DENSE_LIMIT:
+        return float(np.linalg.norm(P.toarray(), 2))
+    if P.nnz == 0:
+        return 0.0
+    square = LinearOperator(P.shape, matvec=lambda x: P.T @ (P @ x), dtype=np.float64)
+    return float(np.sqrt(_iterate(square, True, 1, "LM")[0][0]))
+
+
+def is_symmetric(P: sp.csr_array) -> bool:
+    """Return whether P equals its transpose, up to rounding.
+
+    Examples
+    --------
+    >>> is_symmetric(sp.csr_array([[1.0, 0.5], [0.5, 0.0]])), is_symmetric(sp.csr_array([[0.0, 1.0], [0, 0]]))
+    (True, False)
+    """
+    return bool(abs(P - P.T.tocsr()).max() <= 1e-12 * abs(P).max()) if P.nnz else True
+
+
+class _Columns:
+    """The basis as it is found, a few columns at a time."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]] = []
+        self._values: list[NDArray[Any]] = []
+        self._n = 0
+
+    def add(
+        self, nodes: NDArray[Any], column: NDArray[Any], entries: NDArray[np.float64], values: NDArray[Any]
+    ) -> None:
+        self._entries.append((nodes, column + self._n, entries))
+        self._values.append(values)
+        self._n += len(values)
+
+    def values(self) -> NDArray[np.complex128]:
+        return np.concatenate([np.empty(0, np.complex128), *self._values])
+
+    def matrix(self, n_nodes: int) -> sp.csr_array:
+        empty = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+        rows, columns, entries = map(np.concatenate, zip(empty, *self._entries, strict=True))
+        return sp.csr_array((entries, (rows, columns)), shape=(n_nodes, self._n))
+
+
+def _have_perron_vector(
+    P: sp.csr_array, labels: NDArray[Any], n_components: int, symmetric: bool
+) -> NDArray[np.bool_]:
+    """Say of each component whether it is non-negative and strongly connected."""
+    result = np.ones(n_components, bool)
+    negative = np.flatnonzero(P.data < 0)
+    result[labels[np.searchsorted(P.indptr, negative, side="right") - 1]] = False
+    if not symmetric:
+        _, strong = connected_components(P, directed=True, connection="strong")
+        _, first = np.unique(strong, return_index=True)
+        result[np.bincount(labels[first], minlength=n_components) > 1] = False
+    return result
+
+
+def _closed_form(
+    P: sp.csr_array, labels: NDArray[Any], perron: NDArray[np.bool_], guesses: Sequence[NDArray[np.float64]]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the top eigenvalue of each component, NaN where unknown, and their unit vectors in one."""
+    n_nodes, n_components = len(labels), len(perron)
+    value, vector = np.full(n_components, np.nan), np.zeros(n_nodes)
+    for guess in (np.ones(n_nodes), *guesses):
+        # Where the guess is zero it fails, by a ratio that no other equals.
+        ratio = np.divide(P @ guess, guess, out=np.full(n_nodes, np.inf), where=guess > 0)
+        low, high = np.full(n_components, np.inf), np.full(n_components, -np.inf)
+        np.minimum.at(low, labels, ratio)
+        np.maximum.at(high, labels, ratio)
+        holds = perron & np.isnan(value) & np.isfinite(high)
+        holds[holds] = high[holds] - low[holds] <= _EXACT * high[holds]
+        value[holds] = (low[holds] + high[holds]) / 2
+        norm = np.sqrt(np.bincount(labels, guess**2, n_components))
+        nodes = holds[labels]
+        vector[nodes] = guess[nodes] / norm[labels[nodes]]
+    return value, vector
+
+
+def _dominant(
+    block: sp.csr_array, symmetric: bool, perron: bool, floor: float
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Return the top eigenvalue of one component, once per direction, and orthonormal real directions."""
+    nothing = np.empty(0), np.empty((block.shape[0], 0))
+    is_large = block.shape[0] > DENSE_LIMIT
+    radius = _spectral_radius(block) if is_large and not symmetric and not perron else None
+    if radius is not None and radius <= floor:
+        return nothing
+    if not is_large:
+        dense = block.toarray()
+        values, vectors = np.linalg.eigh(dense) if symmetric else np.linalg.eig(dense)
+    elif block.data.min() >= 0:  # then the largest real one is on top, however many others are of its size
+        values, vectors = _iterate(block, symmetric, 1, "LA" if symmetric else "LR")
+    else:
+        values, vectors = _iterate(block, symmetric, 2, "LM")
+    size = abs(values).max()
+    if size <= floor:
+        return nothing
+    largest = values[abs(values) >= (1 - _SAME) * size]
+    top = largest[np.lexsort((largest.imag, largest.real))[-1]]
+    chosen = np.minimum(abs(values - top), abs(values - top.conjugate())) <= _SAME * size
+    directions = vectors[:, chosen]
+    if not symmetric:
+        # Vectors of one eigenvalue may be parallel up to rounding: of a Jordan block one direction counts.
+        directions, lengths, _ = np.linalg.svd(
+            np.hstack([directions.real, directions.imag]), full_matrices=False
+        )
+        directions = directions[:, lengths > 1e-6 * lengths[0]]
+    if is_large and not perron:
+        _check_found(block, symmetric, radius, top, directions)
+    return np.resize([top, top.conjugate()], directions.shape[1]), directions
+
+
+def _check_found(
+    block: sp.csr_array, symmetric: bool, radius: float | None, top: complex, directions: NDArray[np.float64]
+) -> None:
+    """Raise unless the iterations found the largest eigenvalue and all of its directions."""
+    n_nodes, size = block.shape[0], abs(top)
+    if radius is not None and abs(size - radius) > _DIFFERENT * radius:
+        raise np.linalg.LinAlgError(
+            f"edges lead one way in a component of {n_nodes:,} nodes, and rounding hides the eigenvectors of "
+            f"its largest eigenvalue, {radius:.4g}"
+        )
+    try:
+        others = _largest_outside(block, symmetric, lambda X: directions @ (directions.T @ X))
+    except ArpackNoConvergence as error:  # another direction of the top eigenvalue would converge first
+        others = error.eigenvalues
+    if (abs(others - top) <= _DIFFERENT * size).any():
+        raise np.linalg.LinAlgError(
+            f"the largest eigenvalue of a component of {n_nodes:,} nodes has several eigenvectors"
+        )
+
+
+def _largest_outside(
+    P: sp.csr_array, symmetric: bool, project: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+) -> NDArray[Any]:
+    """Return the eigenvalue of P of largest absolute value, and maybe others, without an invariant space."""
+
+    def outside(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        y: NDArray[np.float64] = P @ (x - project(x))
+        return y - project(y)
+
+    # From where the space was found, a second direction of the same eigenvalue could not be seen.
+    start = _start(P.shape[0], seed=1)
+    if np.linalg.norm(outside(start)) <= _ROUNDING * _size(P) * np.linalg.norm(start):
+        return np.zeros(1)  # ARPACK cannot start from here
+    rest = LinearOperator(P.shape, matvec=outside, dtype=np.float64)
+    # Arnoldi's first eigenvalue need not be the largest where many complex ones are of almost the same size.
+    return _iterate(rest, symmetric, 1 if symmetric else 6, "LM", start)[0]
+
+
+def _spectral_radius(P: sp.csr_array) -> float:
+    """Return the largest absolute eigenvalue, one strongly connected component after the other.
+
+    The eigenvalues of P are theirs. Taken as a whole, P may seem to have others: the eigenvalues of a long
+    path of one-way edges are all zero, but rounding makes some of them look like 0.03.
+    """
+    _, strong = connected_components(P, directed=True, connection="strong")
+    sizes = np.bincount(strong)
+    radius = abs(P.diagonal()[sizes[strong] == 1]).max(initial=0.0)
+    for _, _, block in _blocks(P, strong, np.flatnonzero(sizes > 1)):
+        if block.shape[0] <= DENSE_LIMIT:
+            values = np.linalg.eigvals(block.toarray())
+        elif block.data.min() >= 0:
+            values = _iterate(block, False, 1, "LR")[0]
+        else:
+            values = _iterate(block, False, 2, "LM")[0]
+        radius = max(radius, abs(values).max())
+    return float(radius)
+
+
+def _blocks(
+    P: sp.csr_array, labels: NDArray[Any], wanted: NDArray[Any]
+) -> Iterator[tuple[int, NDArray[Any], sp.csr_array]]:
+    """Give the label, the nodes and the part of P of each group of nodes whose label is wanted."""
+    if not len(wanted):
+        return
+    order = np.argsort(labels, kind="stable")
+    grouped = sp.csr_array(P[order][:, order])
+    starts, ends = np.searchsorted(labels[order], [wanted, wanted + 1])
+    for label, start, end in zip(wanted, starts, ends, strict=True):
+        yield int(label), order[start:end], grouped[start:end, start:end]
+
+
+def _iterate(
+    operator: Any, symmetric: bool, n_sought: int, which: str, start: NDArray[np.float64] | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return eigenvalues and eigenvectors by ARPACK, the same ones each time."""
+    solve = eigsh if symmetric else eigs
+    v0 = _start(operator.shape[0], seed=0) if start is None else start
+    # More patience with small matrices: seconds for tens of thousands of nodes, minutes for a million.
+    patience = min(max(5_000_000 // operator.shape[0], 100), 500)
+    values, vectors = solve(operator, k=n_sought, which=which, v0=v0, maxiter=patience, **_ARPACK)
+    return values, vectors
+
+
+def _start(n_nodes: int, seed: int) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).standard_normal(n_nodes)
+
+
+def _size(P: sp.csr_array) -> float:
+    """Return the largest absolute row sum."""
+    return float(abs(P).sum(axis=1).max())
+
+
+def _plain(value: complex) -> float | complex:
+    """Return a number without imaginary part as a float, and of a complex pair the upper one."""
+    if abs(value.imag) <= _SAME * abs(value):
+        return float(value.real)
+    return complex(value.real, abs(value.imag))
