@@ -31,6 +31,9 @@ def main() -> None:
         {"aggregation": "kta"},
         {"rule": "samme"},
         {"rule": "samme_r"},
+        {"aggregation": "linear"},
+        {"learner": "constrained"},
+        {"learner": "wide", "n_rounds": 5},
         {"dtype": "float64"},
     ):
         fit(small, "cuda", **settings)  # warms the device up

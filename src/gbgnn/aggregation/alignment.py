@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from torch.nn import functional
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS, Stepper
@@ -45,7 +46,9 @@ class AlignmentProblem:
         Z = terms / terms.square().sum(dim=(1, 2)).max().sqrt().clamp_min(torch.finfo(terms.dtype).tiny)
         counts = torch.bincount(targets, minlength=n_classes).double()
         label_norm = counts.square().sum().sqrt()  # ||K_Y||_F for one-hot labels
-        sums = Z.new_zeros(len(Z), n_classes, Z.shape[2]).index_add_(1, targets, Z).double()
+        # A product, not index_add_: on a GPU that adds in an order that changes from run to run.
+        members = functional.one_hot(targets, n_classes).to(Z.dtype)
+        sums = (members.T @ Z).double()
         self.numerator = (torch.einsum("kyc,lyc->kl", sums, sums) / label_norm).cpu().numpy()
         self.denominator = _quartic(Z).cpu().numpy()
         self.overlaps = torch.einsum("kic,lic->kl", Z, Z).double().cpu().numpy()
