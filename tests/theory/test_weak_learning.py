@@ -112,7 +112,8 @@ def test_a_step_of_any_length_is_the_own_step_of_its_member(
         return
     assert eta == pytest.approx(1 / (smoothness * pair.alpha))
     assert pair.gamma == pytest.approx(share * (2 - share) * quality.cosine**2)
-    same = quality.member(math.sqrt(1 - pair.gamma), smaller=share > 1) if pair.gamma < 0.999999 else pair
+    ratio = max(quality.sine, math.sqrt(max(0.0, 1 - pair.gamma)))
+    same = quality.member(ratio, smaller=share > 1)
     assert pair.alpha == pytest.approx(same.alpha, rel=1e-3)
     size = pair.alpha * np.linalg.norm(g)
     assert np.linalg.norm(Z - pair.alpha * g) == pytest.approx(pair.beta * np.linalg.norm(g), abs=1e-5 * size)

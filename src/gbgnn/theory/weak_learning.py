@@ -171,18 +171,21 @@ def weak_learning(
             f"direction has shape {tuple(Z.shape)}, but gradient has shape {tuple(g.shape)}; they must agree."
         )
     w = (Z.new_ones(len(Z)) if weights is None else weights.double()).reshape(-1, *[1] * (Z.ndim - 1))
-    (Z_unit, Z_norm), (g_unit, g_norm) = _unit(w.sqrt() * Z), _unit(w.sqrt() * g)
-    cosine = max(-1.0, min(1.0, float((Z_unit * g_unit).sum())))
-    return WeakLearning(cosine, Z_norm, g_norm, _edge(Z, g, w))
+    (Z_unit, Z_scale), (g_unit, g_scale) = _of_unit_size(w.sqrt() * Z), _of_unit_size(w.sqrt() * g)
+    Z_norm, g_norm = float(Z_unit.norm()), float(g_unit.norm())
+    inner = float((Z_unit * g_unit).sum())
+    cosine = max(-1.0, min(1.0, inner / (Z_norm * g_norm))) if Z_norm > 0 and g_norm > 0 else 0.0
+    return WeakLearning(cosine, Z_norm * Z_scale, g_norm * g_scale, _edge(Z, g, w))
 
 
-def _unit(vector: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """Return a vector divided by its norm, and the norm; squares of tiny entries must not vanish."""
-    largest = vector.abs().max() if vector.numel() else vector.sum()
-    if not largest > 0:
-        return vector, 0.0
-    scaled = vector / largest
-    return scaled / scaled.norm(), float(scaled.norm() * largest)
+def _of_unit_size(vector: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """Return a vector divided by a power of two that brings it to size one, and the power.
+
+    Squares of tiny entries then do not vanish, and nothing is rounded: what is orthogonal stays so.
+    """
+    largest = float(vector.abs().max()) if vector.numel() else 0.0
+    scale = 2.0 ** (math.frexp(largest)[1] - 1)
+    return vector / scale, scale
 
 
 def _edge(Z: torch.Tensor, g: torch.Tensor, w: torch.Tensor) -> float | None:
