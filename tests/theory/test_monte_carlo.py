@@ -40,11 +40,13 @@ def supremum(sigma: np.ndarray, X: np.ndarray, kind: str, symmetrized: bool) -> 
 
 
 @pytest.mark.parametrize(("kind", "symmetrized"), CLASSES)
-@pytest.mark.parametrize(("M", "p"), [(1, None), (4, None), (9, None), (3, 0.02), (3, 0.5)])
+@pytest.mark.parametrize(
+    ("N", "M", "p"),
+    [(2, 1, None), (5, 4, None), (10, 1, None), (10, 9, None), (10, 3, 0.02), (10, 3, 0.5), (12, 4, None)],
+)
 def test_interval_covers_the_exact_complexity(
-    all_signs: AllSigns, kind: str, symmetrized: bool, M: int, p: float | None
+    all_signs: AllSigns, kind: str, symmetrized: bool, N: int, M: int, p: float | None
 ) -> None:
-    N = 10
     X = np.random.default_rng(M).standard_normal((N, 4)) + 0.5
     sigma, weights = all_signs(N, sign_probability(M, N - M) if p is None else p)
     exact = 2.5 * q_factor(M, N - M) * weights @ supremum(sigma, X, kind, symmetrized)
