@@ -26,7 +26,7 @@ LAYERS = [
     ["problem", "losses"],
     ["aggregation", "learners", "theory"],
     ["boosting"],
-    ["fitting", "registry", "_publish"],
+    ["fitting", "registry", "_publish", "finetuning"],
     ["datasets"],
     ["persistence", "estimators", "guarantees", "smoothing"],
     ["reports"],

@@ -1,0 +1,228 @@
+"""fine_tune: a boosted model, tuned end to end."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gbgnn._optimizers import Stepper
+from gbgnn._random import generator
+from gbgnn.boosting import BoostingRule, Ensemble
+from gbgnn.errors import GBGNNWarning, ParameterError
+from gbgnn.finetuning.memory import parse_bytes
+from gbgnn.finetuning.network import AGGREGATION, LEARNERS, MultiScaleNetwork
+from gbgnn.finetuning.representations import Positions
+from gbgnn.finetuning.tuner import FineTuner
+from gbgnn.problem import Problem
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FineTuned:
+    """What came of fine-tuning.
+
+    Parameters
+    ----------
+    ensemble
+        The model to use: tuned, or as it was boosted.
+    is_soft
+        Whether its learners vote by softmax: predict with ``SoftVote(rule=rule)`` then, else with the rule.
+    before, after
+        Loss and accuracy of the boosted and of the tuned model, on the labelled nodes (``train_loss``,
+        ``train_accuracy``) and on the validation nodes (``val_loss``, ``val_accuracy``) where there are any.
+    kept
+        ``"tuned"`` or ``"boosted"``.
+    history
+        A row per epoch: ``epoch``, ``train_loss`` (as seen on the way), ``val_loss`` and ``val_accuracy``
+        (after it; None without validation nodes), ``seconds``.
+    """
+
+    ensemble: Ensemble
+    is_soft: bool
+    before: dict[str, float]
+    after: dict[str, float]
+    kept: str
+    history: list[Row]
+
+
+def fine_tune(
+    ensemble: Ensemble,
+    problem: Problem,
+    rule: BoostingRule,
+    tuner: FineTuner,
+    seed: int,
+    on_epoch: Callable[[Row], None] | None = None,
+) -> FineTuned:
+    """Lower the cross entropy of the labelled nodes in all parameters of a model at once.
+
+    Parameters
+    ----------
+    ensemble, problem, rule
+        The model, what it was boosted on and by which rule. The model stays as it is.
+    tuner
+        The settings.
+    seed
+        Of the order of batches.
+    on_epoch
+        Called with the row of every epoch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gbgnn import MLP, InputInjection, Samme
+    >>> from gbgnn._random import Seeds
+    >>> from gbgnn.boosting import boost
+    >>> from gbgnn.testing import problem_of, two_blocks
+    >>> problem = problem_of(*two_blocks(40), np.arange(12), np.arange(12, 24))
+    >>> parts = InputInjection(), MLP(epochs=5), Samme()
+    >>> boosted = boost(problem, *parts, n_rounds=3, seeds=Seeds(0))
+    >>> tuned = fine_tune(boosted.ensemble, problem, Samme(), FineTuner(epochs=20, keep="tuned"), seed=0)
+    >>> tuned.after["train_loss"] < tuned.history[0]["train_loss"]
+    True
+    """
+    tuner.check()
+    check_possible(ensemble, problem, tuner)
+    limit = parse_bytes("FineTuner", "memory_limit", tuner.memory_limit)
+    is_batched = tuner.batch_size is not None and tuner.batch_size < problem.train.size
+    network = MultiScaleNetwork(
+        ensemble, problem, rule, moves=tuner.moves, memory_limit=limit, is_batched=is_batched
+    )
+    before = network.measure(rule)
+    history = list(descend(network, tuner, seed, on_epoch))
+    after = network.measure(network.rule)
+    kept = choose(before, after, tuner.keep)
+    return FineTuned(
+        ensemble=network.rebuild() if kept == "tuned" else ensemble,
+        is_soft=kept == "tuned" and network.rule is not rule,
+        before=before,
+        after=after,
+        kept=kept,
+        history=history,
+    )
+
+
+def check_possible(ensemble: Ensemble, problem: Problem, tuner: FineTuner) -> None:
+    """Raise when there is nothing to tune, or nothing to stop by."""
+    if not len(ensemble):
+        raise ParameterError("the ensemble has no rounds, so there is nothing to fine-tune; boost one first.")
+    if tuner.patience is not None and problem.validation is None:
+        raise ParameterError(
+            "FineTuner.patience stops on validation nodes, but there are none; pass validation= or "
+            "validation_fraction, or set patience=None."
+        )
+
+
+def descend(
+    network: MultiScaleNetwork, tuner: FineTuner, seed: int, on_epoch: Callable[[Row], None] | None
+) -> Iterator[Row]:
+    """Take the steps, epoch by epoch; yield a row for each."""
+    steppers = {kind: _stepper(kind, moved, tuner, network) for kind, moved in network.parameters().items()}
+    random = generator(seed)
+    best = None if tuner.patience is None else _Best(network, tuner.patience)
+    for epoch in range(1, tuner.epochs + 1):
+        started, train_loss = time.perf_counter(), 0.0
+        for positions, share in batches(network.train, tuner.batch_size, random):
+            # Of a batch, the expectation is the loss of all; over an epoch, the shares sum to one.
+            train_loss += share * network.accumulate(positions, 1 / share)
+            gradients = network.take_gradients()
+            with torch.no_grad():
+                for kind, stepper in steppers.items():
+                    stepper.step(gradients[kind])
+            network.motion.project()
+        network.after_epoch()
+        measured = network.measure_validation()
+        row = {"epoch": epoch, "train_loss": train_loss, **measured, "seconds": time.perf_counter() - started}
+        if on_epoch is not None:
+            on_epoch(row)
+        yield row
+        if not math.isfinite(train_loss):
+            warnings.warn(
+                f"fine-tuning diverged in epoch {epoch} (training loss {train_loss}); try a smaller "
+                f"learning_rate than {tuner.learning_rate:g}.",
+                GBGNNWarning,
+                stacklevel=3,
+            )
+            break
+        if best is not None and best.is_time_to_stop(measured["val_loss"]):
+            break
+    if best is not None:
+        best.restore()
+
+
+def batches(
+    train: slice, batch_size: int | None, random: torch.Generator
+) -> Iterator[tuple[Positions, float]]:
+    """Yield the positions of an epoch's batches, and the share of all labelled nodes that each is.
+
+    Examples
+    --------
+    >>> [(len(chosen), share) for chosen, share in batches(slice(0, 4), 3, generator(0))]
+    [(3, 0.75), (1, 0.25)]
+    """
+    n_rows = train.stop - train.start
+    if batch_size is None or batch_size >= n_rows:
+        yield train, 1.0
+        return
+    for chosen in torch.randperm(n_rows, generator=random).split(batch_size):
+        yield chosen, len(chosen) / n_rows
+
+
+def choose(before: dict[str, float], after: dict[str, float], keep: str) -> str:
+    """Return which model is kept.
+
+    Examples
+    --------
+    >>> low = {"train_loss": 0.1, "val_accuracy": 0.8, "val_loss": 0.4}
+    >>> high = {"train_loss": 0.1, "val_accuracy": 0.8, "val_loss": 0.5}
+    >>> choose(high, low, "best"), choose(low, high, "best"), choose(low, high, "tuned")
+    ('tuned', 'boosted', 'tuned')
+    """
+    if not math.isfinite(after["train_loss"]):
+        return "boosted"
+    if keep == "tuned" or "val_loss" not in after:
+        return "tuned"
+    ours = after["val_accuracy"], -after["val_loss"]
+    return "tuned" if ours >= (before["val_accuracy"], -before["val_loss"]) else "boosted"
+
+
+def _stepper(
+    kind: str, parameters: list[torch.Tensor], tuner: FineTuner, network: MultiScaleNetwork
+) -> Stepper:
+    return Stepper(
+        tuner.optimizer,
+        parameters,
+        tuner.learning_rate / (len(network.ensemble) if kind == AGGREGATION else 1),
+        weight_decay=tuner.weight_decay if kind == LEARNERS else 0.0,
+        momentum=tuner.momentum,
+    )
+
+
+class _Best:
+    """The parameters at the lowest validation loss so far, the start included."""
+
+    def __init__(self, network: MultiScaleNetwork, patience: int) -> None:
+        self.moved = [value for kind in network.parameters().values() for value in kind]
+        self.patience, self.n_since = patience, 0
+        self.loss = network.measure_validation()["val_loss"]
+        self.best = [value.detach().clone() for value in self.moved]
+
+    def is_time_to_stop(self, loss: float) -> bool:
+        if loss < self.loss:
+            self.loss, self.n_since = loss, 0
+            for kept, value in zip(self.best, self.moved, strict=True):
+                kept.copy_(value.detach())
+        else:
+            self.n_since += 1
+        return self.n_since >= self.patience
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        for kept, value in zip(self.best, self.moved, strict=True):
+            value.copy_(kept)

@@ -1,0 +1,230 @@
+"""MultiScaleNetwork: a boosted model as one function of all its parameters, with its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from gbgnn.boosting import BoostingRule, Ensemble, Round
+from gbgnn.errors import ParameterError
+from gbgnn.finetuning.heads import TunedHead, check_differentiable
+from gbgnn.finetuning.memory import Needs, plan_memory
+from gbgnn.finetuning.motion import StillHops, motion_of
+from gbgnn.finetuning.representations import Positions, RowTerms, Terms
+from gbgnn.finetuning.voting import differentiable
+from gbgnn.problem import Problem
+
+LEARNERS, ETAS, AGGREGATION = MOVES = ("learners", "etas", "aggregation")
+
+
+class MultiScaleNetwork:
+    r"""The scores of the labelled nodes as a function of heads, steps and the hops' numbers.
+
+    Only the rows of representations that belong to labelled and validation nodes are formed, a few nodes at
+    a time; the loss is a sum over nodes, so its gradient is added up.
+
+    Parameters
+    ----------
+    ensemble, problem, rule
+        The model as it was boosted, and what with.
+    moves
+        What is tuned: some of ``"learners"``, ``"etas"``, ``"aggregation"``.
+    memory_limit
+        Bytes that may be used beside the model, the features and P.
+    is_batched
+        Whether :meth:`accumulate` will be asked for scattered nodes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gbgnn import MLP, Lazy, SammeR
+    >>> from gbgnn._random import Seeds
+    >>> from gbgnn.boosting import boost
+    >>> from gbgnn.testing import problem_of, two_blocks
+    >>> problem = problem_of(*two_blocks(40), np.arange(12))
+    >>> ensemble = boost(problem, Lazy(), MLP(epochs=5), SammeR(), n_rounds=3, seeds=Seeds(0)).ensemble
+    >>> network = MultiScaleNetwork(ensemble, problem, SammeR(), moves=("etas", "aggregation"))
+    >>> loss = network.accumulate(network.train)
+    >>> {kind: [tuple(g.shape) for g in found] for kind, found in network.take_gradients().items()}
+    {'etas': [(3,)], 'aggregation': [(1,), (1,)]}
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        problem: Problem,
+        rule: BoostingRule,
+        *,
+        moves: Sequence[str] = MOVES,
+        memory_limit: int = 2**31,
+        is_batched: bool = False,
+    ) -> None:
+        self.ensemble, self.problem, self.moves = ensemble, problem, tuple(moves)
+        self.rule = differentiable(rule, problem.n_classes)
+        self.loss = rule.loss_for(problem.n_classes)
+        self._limit, self._is_batched = memory_limit, is_batched
+        self._inputs, nodes = problem.inputs, [problem.train]
+        nodes += [problem.validation] if problem.validation is not None else []
+        self._rows = torch.cat([part.rows for part in nodes])
+        self._targets = torch.cat([part.targets for part in nodes])
+        self._weights = torch.cat([part.weights for part in nodes])
+        self._start = rule.initial_scores(self._inputs, problem.n_classes)[self._rows]
+
+        for trained in ensemble:
+            check_differentiable(trained.kept_head(), trained.t)
+        hops = [trained.hop for trained in ensemble]
+        self.motion = motion_of(hops, self._inputs) if AGGREGATION in moves else StillHops(hops)
+        if self.moves == (AGGREGATION,) and not self.motion.thetas:
+            raise ParameterError(
+                'FineTuner.moves=("aggregation",) leaves nothing to move: the hops of this model have no '
+                'free numbers. Add "learners" or "etas".'
+            )
+        self.etas = torch.tensor(ensemble.etas, dtype=torch.float64, device=self._inputs.features.device)
+        self.etas.requires_grad_(ETAS in moves)
+        self.rows = self._build_rows()
+        self.heads = self._build_heads()
+
+    @property
+    def train(self) -> slice:
+        """Positions of the labelled nodes."""
+        return slice(0, self.problem.train.size)
+
+    @property
+    def validation(self) -> slice | None:
+        """Positions of the validation nodes."""
+        return None if self.problem.validation is None else slice(self.problem.train.size, len(self._rows))
+
+    def parameters(self) -> dict[str, list[torch.Tensor]]:
+        """Return what moves, by kind."""
+        kinds = {
+            LEARNERS: [value for head in self.heads for value in head.parameters.values()],
+            ETAS: [self.etas],
+            AGGREGATION: [theta for theta in self.motion.thetas if len(theta)],
+        }
+        return {kind: kinds[kind] for kind in self.moves if kinds[kind]}
+
+    def accumulate(self, positions: Positions, scale: float = 1.0) -> float:
+        """Add the gradient of ``scale`` times the weighted loss to all parameters; return that loss."""
+        total = 0.0
+        self.motion.begin(self.rows.terms)
+        for part, terms in self.rows.parts(positions):
+            X = self.motion.mix(terms)
+            X.requires_grad_(bool(self.motion.thetas))
+            values = self.loss.values(self._scores(X, part, self.rule), self._targets[part])
+            loss = scale * (values * self._weights[part]).sum()
+            loss.backward()
+            total += float(loss.detach())
+            if X.grad is not None:
+                self.motion.add_slope(X.grad, terms.detach(), self._rows[part], self.rows.plan.n_columns)
+        self.motion.finish()
+        return total
+
+    def take_gradients(self) -> dict[str, list[torch.Tensor]]:
+        """Return the gradients that :meth:`accumulate` added up, and start again from zero."""
+        taken = {}
+        for kind, parameters in self.parameters().items():
+            taken[kind] = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+            for parameter in parameters:
+                parameter.grad = None
+        return taken
+
+    @torch.no_grad()
+    def scores(self, positions: Positions, rule: BoostingRule) -> torch.Tensor:
+        """Return the scores of some nodes under ``rule``: the soft one, or the one of boosting."""
+        self.motion.begin(self.rows.terms)
+        parts = self.rows.parts(positions)
+        return torch.cat([self._scores(self.motion.mix(terms), part, rule) for part, terms in parts])
+
+    def measure(self, rule: BoostingRule) -> dict[str, float]:
+        """Return loss and accuracy of the labelled nodes, and of the validation nodes where there are any."""
+        measured = self._measure("train", self.train, rule)
+        return measured if self.validation is None else measured | self._measure("val", self.validation, rule)
+
+    def measure_validation(self) -> dict[str, Any]:
+        """Return loss and accuracy of the validation nodes under the soft rule; None without such nodes."""
+        if self.validation is None:
+            return {"val_loss": None, "val_accuracy": None}
+        return self._measure("val", self.validation, self.rule)
+
+    def after_epoch(self) -> None:
+        """Compute other terms where the hops have come to need them."""
+        if self.motion.needs_other_terms(self.rows.terms):
+            del self.rows  # before the new terms take their room
+            self.rows = self._build_rows()
+
+    @torch.no_grad()
+    def rebuild(self) -> Ensemble:
+        """Return the model as it is now, in ordinary rounds."""
+        heads = [trained.kept_head() for trained in self.ensemble]
+        if LEARNERS in self.moves:
+            heads = [head.rebuild() for head in self.heads]
+        rounds = zip(self.ensemble, self.motion.hops(), heads, self.etas.tolist(), strict=True)
+        return Ensemble(tuple(Round(old.t, hop, head, eta) for old, hop, head, eta in rounds))
+
+    def _measure(self, name: str, positions: slice, rule: BoostingRule) -> dict[str, float]:
+        scores, targets = self.scores(positions, rule), self._targets[positions]
+        hits = self.loss.predict(scores) == targets
+        return {
+            f"{name}_loss": self.loss.mean(scores, targets, self._weights[positions]),
+            f"{name}_accuracy": float(hits.double().mean()),
+        }
+
+    def _scores(self, X: torch.Tensor, positions: Positions, rule: BoostingRule) -> torch.Tensor:
+        scores = self._start[positions]
+        for head, eta, rows in zip(self.heads, self.etas.to(X.dtype).unbind(), X, strict=True):
+            scores = scores + eta * rule.direction(head(rows), self.problem.n_classes)
+        return scores
+
+    def _build_rows(self) -> RowTerms:
+        terms = self.motion.terms()
+        plan = plan_memory(self._limit, self._needs(terms))
+        return RowTerms(terms, self._inputs, self._rows, plan)
+
+    def _needs(self, terms: Terms) -> Needs:
+        n_nodes, n_columns = self._inputs.features.shape
+        size = self._inputs.features.element_size()
+        heads = [trained.kept_head() for trained in self.ensemble]
+        weights = [value for head in heads for value in head.parameters()]
+        activations = 4 * sum(value.shape[0] for value in weights)  # of a layer, weights and biases count it
+        # The representations, their gradients round by round, and these put together.
+        mixed = 3 * len(heads) * n_columns if self.motion.thetas else 0
+        return Needs(
+            # The copy, its raw form, their gradients, two averages of the optimiser, the best so far.
+            fixed=7 * sum(value.nbytes for value in weights) + self.motion.nbytes,
+            column=terms.n_arrays * n_nodes * size,
+            n_columns=n_columns,
+            terms=terms.n_terms * n_columns * size,
+            work=size * (activations + mixed),
+            copy=terms.n_terms * n_columns * size if self._is_batched else 0,
+            n_rows=len(self._rows),
+            is_divisible=terms.is_divisible,
+            can_hold=terms.is_fixed,
+        )
+
+    @torch.no_grad()
+    def _build_heads(self) -> list[TunedHead]:
+        """Standardise the inputs of every head by the labelled rows, in double precision."""
+        self.motion.begin(self.rows.terms)
+        sums = squares = self.etas.new_zeros(())
+        for _, terms in self.rows.parts(self.train):
+            X = self.motion.mix(terms)
+            sums = sums + X.sum(dim=1, dtype=torch.float64)
+            squares = squares + _norms(X)
+        n_rows = self.problem.train.size
+        centres = sums / n_rows
+        sizes = (squares / n_rows - centres.square().sum(dim=1)).clamp_min(0).sqrt()
+        heads = [trained.kept_head() for trained in self.ensemble]
+        tuned = [
+            TunedHead(head, centre.to(self._inputs.features), float(size) or 1.0)
+            for head, centre, size in zip(heads, centres, sizes, strict=True)
+        ]
+        for value in (value for head in tuned for value in head.parameters.values()):
+            value.requires_grad_(LEARNERS in self.moves)
+        return tuned
+
+
+def _norms(X: torch.Tensor) -> torch.Tensor:
+    """Return the squared norms of matrices, summed up in double precision row by row."""
+    return X.square().sum(dim=2).sum(dim=1, dtype=torch.float64)

@@ -1,0 +1,119 @@
+"""The numbers of a polynomial hop that may be moved, and the polynomials they make of all hops together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from gbgnn.aggregation import PolynomialHop
+from gbgnn.finetuning import chebyshev
+from gbgnn.finetuning.spectrum import Interval
+
+
+@dataclass(frozen=True, eq=False)
+class HopScalars:
+    r"""The free numbers :math:`\theta` of one hop: its coefficients and injection are affine in them.
+
+    Parameters
+    ----------
+    hop
+        The hop as it was boosted.
+    initial
+        :math:`\theta` of this hop, in double precision; empty where nothing is free.
+    offset, slope
+        The coefficients, followed by the injection, are ``offset + slope @ theta``.
+    is_ratio
+        Whether :math:`\theta` is one share, which must stay in [0, 1].
+    """
+
+    hop: PolynomialHop
+    initial: torch.Tensor
+    offset: torch.Tensor
+    slope: torch.Tensor
+    is_ratio: bool = False
+
+    def terms(self, theta: torch.Tensor) -> torch.Tensor:
+        """Return the coefficients and, last, the injection."""
+        return self.offset + self.slope @ theta
+
+    def rebuild(self, theta: torch.Tensor) -> PolynomialHop:
+        """Return the hop with other numbers; the alignment was that of the old ones."""
+        if not len(self.initial):
+            return self.hop
+        *coefficients, injection = self.terms(theta).tolist()
+        return replace(self.hop, coefficients=tuple(coefficients), injection=injection, alignment=None)
+
+
+def scalars_of(hop: PolynomialHop) -> HopScalars:
+    """Find out what may be moved in a hop.
+
+    Coefficients that were learned are free. Where a hop shares between P X and the input (InputInjection),
+    or between P X and X (Lazy), the share is. Other hops stay as they are.
+
+    Examples
+    --------
+    >>> scalars_of(PolynomialHop((1,), (0.75,), injection=0.25)).initial
+    tensor([0.7500], dtype=torch.float64)
+    >>> scalars_of(PolynomialHop((0, 1, 2), (0.1, 0.2, 0.3), alignment=0.9)).initial.tolist()
+    [0.1, 0.2, 0.3]
+    >>> len(scalars_of(PolynomialHop((1,), (1.0,))).initial)
+    0
+    """
+    given = torch.tensor([*hop.coefficients, hop.injection], dtype=torch.float64)
+    n_powers = len(hop.powers)
+    if hop.alignment is not None:
+        offset = torch.zeros_like(given)
+        offset[-1] = hop.injection
+        slope = torch.eye(n_powers + 1, n_powers, dtype=torch.float64)
+        return HopScalars(hop, given[:-1], offset, slope)
+    adds_up = abs(float(given.sum()) - 1) < 1e-12
+    is_injection = hop.powers == (1,) and hop.injection != 0 and adds_up
+    is_lazy = hop.powers == (0, 1) and hop.injection == 0 and adds_up
+    if not (is_injection or is_lazy):
+        return HopScalars(hop, given[:0], given, given.new_zeros(n_powers + 1, 0))
+    moved, rest = (0, 1) if is_injection else (1, 0)  # where P X and what it shares with have their places
+    offset, slope = torch.zeros_like(given), given.new_zeros(n_powers + 1, 1)
+    offset[rest], slope[rest, 0], slope[moved, 0] = 1.0, -1.0, 1.0
+    return HopScalars(hop, given[moved : moved + 1], offset, slope, is_ratio=True)
+
+
+class HopPolynomials:
+    r"""X^(t) = q_t(P) X with :math:`q_t = h_t q_{t-1} + \iota_t`, by values at the Chebyshev nodes.
+
+    Parameters
+    ----------
+    hops
+        The scalars of every hop, from the first.
+    interval
+        Where the eigenvalues of P are.
+
+    Examples
+    --------
+    >>> hops = [scalars_of(PolynomialHop((0, 1), (0.5, 0.5)))] * 2
+    >>> q = HopPolynomials(hops, Interval(0.0, 1.0))
+    >>> q.coefficients([h.initial for h in hops]).round(decimals=4).abs()  # (1+x)/2, (1+x)^2/4
+    tensor([[0.5000, 0.5000, 0.0000],
+            [0.3750, 0.5000, 0.1250]], dtype=torch.float64)
+    """
+
+    def __init__(self, hops: Sequence[HopScalars], interval: Interval) -> None:
+        self.hops = list(hops)
+        self.degree = sum(hop.hop.powers[-1] for hop in hops)
+        at = chebyshev.nodes(self.degree, interval)
+        nothing = torch.zeros_like(at)  # the injection is no multiple of the representation
+        self._powers = {
+            powers: torch.stack([*(at**p for p in powers), nothing])
+            for powers in {h.hop.powers for h in hops}
+        }
+
+    def coefficients(self, thetas: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the Chebyshev coefficients of q_1, q_2, ..., a row each; differentiable."""
+        q = torch.ones(self.degree + 1, dtype=torch.float64)
+        values = []
+        for hop, theta in zip(self.hops, thetas, strict=True):
+            terms = hop.terms(theta)
+            q = (terms @ self._powers[hop.hop.powers]) * q + terms[-1]
+            values.append(q)
+        return chebyshev.coefficients(torch.stack(values))

@@ -1,0 +1,70 @@
+"""The gradient in the numbers of polynomial hops by one sweep back through all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from gbgnn.aggregation import PolynomialHop
+from gbgnn.aggregation.polynomial import powers_of
+from gbgnn.problem import NodeInputs
+from gbgnn.propagation import Propagator
+
+
+def slopes_by_sweep(
+    hops: Sequence[PolynomialHop],
+    inputs: NodeInputs,
+    transposed: Propagator,
+    rows: torch.Tensor,
+    slopes: torch.Tensor,
+    n_columns: int,
+) -> list[torch.Tensor]:
+    r"""Return the gradient in the coefficients and, last, the injection of every hop, in double precision.
+
+    With :math:`G_t` the gradient in :math:`X^{(t)}` of what follows at once, that of all that follows is
+    :math:`A_t = G_t + h_{t+1}(P^\top) A_{t+1}`, and :math:`\langle A_t, P^p X^{(t-1)}\rangle` is that in the
+    coefficient of the power p. Hops mix no columns, so these go one block after the other: narrow enough,
+    the representations of all rounds fit in memory.
+
+    Parameters
+    ----------
+    hops, inputs
+        The hops from the first, and what they are applied to.
+    transposed
+        Multiplies by the transpose of P.
+    rows, slopes
+        Nodes, and :math:`G_t` of these nodes, shape (n_hops, n_rows, C); it is zero elsewhere.
+    n_columns
+        Columns at once.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> P = Propagator(sp.csr_array([[0.0, 1.0], [0.0, 0.0]]))
+    >>> P_transposed = Propagator(sp.csr_array([[0.0, 0.0], [1.0, 0.0]]))
+    >>> inputs = NodeInputs(torch.tensor([[1.0], [3.0]]), P)
+    >>> hop = PolynomialHop((0, 1), (0.5, 0.5))
+    >>> slopes_by_sweep([hop], inputs, P_transposed, torch.tensor([0]), torch.ones(1, 1, 1), 1)
+    [tensor([1., 3., 1.], dtype=torch.float64)]
+    """
+    found = [torch.zeros(len(hop.powers) + 1, dtype=torch.float64) for hop in hops]
+    for start in range(0, inputs.features.shape[1], n_columns):
+        columns = slice(start, start + n_columns)
+        block = NodeInputs(inputs.features[:, columns].contiguous(), inputs.P)
+        X = [block.features]
+        for hop in hops[:-1]:
+            X.append(hop(X[-1], block))
+        A = torch.zeros_like(block.features)
+        for hop, slope, total in zip(reversed(hops), slopes.flip(0), reversed(found), strict=True):
+            A[rows] += slope[:, columns]
+            for j, Z in enumerate(powers_of(inputs.P, X.pop(), hop.powers)):
+                total[j] += _inner(A, Z)
+            total[-1] += _inner(A, block.features)
+            A = replace(hop, injection=0.0)(A, NodeInputs(A, transposed))
+    return found
+
+
+def _inner(A: torch.Tensor, Z: torch.Tensor) -> float:
+    return float((A * Z).sum(dtype=torch.float64))

@@ -1,0 +1,89 @@
+"""FineTuner: how a boosted model is tuned as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sklearn.base import BaseEstimator
+
+from gbgnn._checks import check_choice, check_integer, check_number
+from gbgnn._optimizers import OPTIMIZERS
+from gbgnn.errors import ParameterError, suggest
+from gbgnn.finetuning.memory import parse_bytes
+from gbgnn.finetuning.network import MOVES
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FineTuner(BaseEstimator):
+    """Settings of fine-tuning: gradient steps on the cross entropy of the labelled nodes.
+
+    Parameters
+    ----------
+    epochs
+        Passes over the labelled nodes.
+    optimizer, learning_rate, momentum
+        ``"sgd"``, ``"adam"`` or ``"rmsprop"`` with its step and its momentum (Adam has none). The numbers of
+        the hops take steps of ``learning_rate`` over the number of rounds, because a representation is a
+        product of as many hops.
+    weight_decay
+        L2 penalty on the learners; steps and hops have none.
+    batch_size
+        Labelled nodes per step, drawn without replacement; None takes all at once.
+    patience
+        Stop when the loss of the validation nodes has not fallen for this many epochs and go back to the
+        best; None tunes all ``epochs`` and asks no validation node.
+    moves
+        What is tuned: some of ``"learners"``, ``"etas"`` (the steps of the rounds) and ``"aggregation"`` (the
+        coefficients of KTA, the mixing ratios of InputInjection and Lazy; other hops have nothing to move).
+    memory_limit
+        Bytes to be used beside the model, the features and P, or text such as ``"2GB"``. Where they suffice,
+        what the labelled nodes see of the graph is computed once; otherwise again and again, a few nodes at
+        a time, with the same result. Arrays are counted: the process may hold some tens of megabytes more.
+    keep
+        ``"best"``: the better of the boosted and the tuned model by accuracy on the validation nodes, then by
+        their loss; without validation nodes, the tuned one. ``"tuned"``: that in any case.
+
+    Examples
+    --------
+    >>> FineTuner(epochs=20, moves=("learners", "etas"))
+    FineTuner(epochs=20, moves=('learners', 'etas'))
+    """
+
+    epochs: int = 100
+    optimizer: str = "adam"
+    learning_rate: float = 1e-3
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    batch_size: int | None = None
+    patience: int | None = None
+    moves: Sequence[str] = MOVES
+    memory_limit: int | str = 2 * 2**30
+    keep: str = "best"
+
+    def check(self) -> None:
+        """Raise when a setting is out of range."""
+        owner = "FineTuner"
+        check_integer(owner, "epochs", self.epochs, 0)
+        check_choice(owner, "optimizer", self.optimizer, OPTIMIZERS)
+        check_number(owner, "learning_rate", self.learning_rate, 0, open_low=True)
+        check_number(owner, "momentum", self.momentum, 0, 1, open_high=True)
+        check_number(owner, "weight_decay", self.weight_decay, 0)
+        check_integer(owner, "batch_size", self.batch_size, 1, optional=True)
+        check_integer(owner, "patience", self.patience, 1, optional=True)
+        check_choice(owner, "keep", self.keep, ("best", "tuned"))
+        parse_bytes(owner, "memory_limit", self.memory_limit)
+        self._check_moves()
+
+    def _check_moves(self) -> None:
+        if isinstance(self.moves, str) or not self.moves or len(set(self.moves)) < len(self.moves):
+            raise ParameterError(
+                f"FineTuner.moves must be one or more of {', '.join(MOVES)}, each once, as a sequence such "
+                f'as ("learners", "etas"); got {self.moves!r}.'
+            )
+        for name in self.moves:
+            if name not in MOVES:
+                hint = suggest(name, MOVES) if isinstance(name, str) else ""
+                raise ParameterError(
+                    f"FineTuner.moves must be of {', '.join(MOVES)}; got {name!r} among them.{hint}"
+                )

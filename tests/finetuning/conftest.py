@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from gbgnn import MLP
+from gbgnn._random import Seeds
+from gbgnn.aggregation import Aggregation
+from gbgnn.boosting import BoostingRule, Ensemble, boost
+from gbgnn.problem import LabelledNodes, Problem
+from gbgnn.testing import problem_of, two_blocks
+
+
+@pytest.fixture(scope="session")
+def three_classes() -> Problem:
+    """40 nodes in three classes, 15 labelled with weights of their own, 10 for validation."""
+    graph, y = two_blocks(40, n_classes=3)
+    problem = problem_of(graph, y, np.arange(15), np.arange(15, 25))
+    train = LabelledNodes.build(np.arange(15), y[:15], np.linspace(0.5, 2, 15))
+    return Problem(problem.inputs, train, problem.n_classes, problem.validation)
+
+
+@pytest.fixture(scope="session")
+def two_classes() -> Problem:
+    graph, y = two_blocks(30)
+    return problem_of(graph, y, np.arange(12), np.arange(12, 20))
+
+
+@pytest.fixture(scope="session")
+def boosted() -> Callable[..., Ensemble]:
+    """Make a model to tune: small networks, few epochs."""
+
+    def make(problem: Problem, aggregation: Aggregation, rule: BoostingRule, n_rounds: int = 7) -> Ensemble:
+        learner = MLP(epochs=30, units=6, dropout=0.0)
+        return boost(problem, aggregation, learner, rule, n_rounds=n_rounds, seeds=Seeds(0)).ensemble
+
+    return make

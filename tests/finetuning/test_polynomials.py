@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gbgnn.aggregation import IDENTITY, Adjacency, InputInjection, Lazy, PolynomialHop
+from gbgnn.finetuning.polynomials import HopPolynomials, scalars_of
+from gbgnn.finetuning.spectrum import Interval
+
+KTA = PolynomialHop((0, 1, 2, 4), (0.3, -0.1, 0.5, 0.2), alignment=0.8)
+
+
+@given(st.floats(0, 0.99))
+def test_ratio_of_injection_and_lazy_is_free_and_comes_back(mixing: float) -> None:
+    for aggregation in (InputInjection, Lazy):
+        hop = aggregation(mixing=mixing).hop()
+        scalars = scalars_of(hop)
+        assert scalars.is_ratio
+        assert scalars.initial.tolist() == [mixing]
+        again = scalars.rebuild(scalars.initial)
+        np.testing.assert_allclose(again.coefficients, hop.coefficients, atol=1e-15)
+        assert again.injection == pytest.approx(hop.injection, abs=1e-15)
+        other = aggregation(mixing=0.25).hop()
+        assert scalars.rebuild(torch.tensor([0.25], dtype=torch.float64)) == other
+
+
+def test_learned_coefficients_are_free_and_moved_ones_have_no_alignment() -> None:
+    scalars = scalars_of(KTA)
+    moved = scalars.rebuild(2 * scalars.initial)
+    assert moved == PolynomialHop(KTA.powers, tuple(2 * c for c in KTA.coefficients))
+    assert not scalars.is_ratio
+
+
+@pytest.mark.parametrize(
+    "hop",
+    [IDENTITY, Adjacency().hop(), PolynomialHop((2,), (0.5,)), PolynomialHop((0, 1), (0.5, 0.6))],
+    ids=str,
+)
+def test_other_hops_have_nothing_free_and_stay_the_same_object(hop: PolynomialHop) -> None:
+    scalars = scalars_of(hop)
+    assert len(scalars.initial) == 0
+    assert scalars.rebuild(scalars.initial) is hop
+
+
+@settings(max_examples=20)
+@given(st.lists(st.sampled_from(["kta", "lazy", "injection", "adjacency"]), max_size=12), st.floats(0.3, 2))
+def test_polynomials_are_the_hops_one_after_the_other(kinds: list[str], radius: float) -> None:
+    hops = {
+        "kta": KTA,
+        "lazy": Lazy().hop(),
+        "injection": InputInjection().hop(),
+        "adjacency": Adjacency().hop(),
+    }
+    chain = [scalars_of(hop) for hop in (IDENTITY, *(hops[kind] for kind in kinds))]
+    interval = Interval(0.1, radius)
+    c = HopPolynomials(chain, interval).coefficients([hop.initial for hop in chain])
+    x = np.linspace(0.1 - radius, 0.1 + radius, 7)
+    q = np.ones_like(x)
+    for scalars, row in zip(chain, c.numpy(), strict=True):
+        hop = scalars.hop
+        q = sum(w * x**p for w, p in zip(hop.coefficients, hop.powers, strict=True)) * q + hop.injection
+        got = np.polynomial.chebyshev.chebval((x - 0.1) / radius, row)
+        np.testing.assert_allclose(got, q, rtol=1e-10, atol=1e-12 * abs(row).sum())
