@@ -26,7 +26,7 @@ LAYERS = [
     ["problem", "losses"],
     ["aggregation", "learners", "theory"],
     ["boosting"],
-    ["fitting", "registry", "_publish", "finetuning"],
+    ["fitting", "registry", "_publish", "_predictor", "finetuning"],
     ["datasets"],
     ["persistence", "estimators", "guarantees", "smoothing"],
     ["reports"],
