@@ -26,7 +26,7 @@ LAYERS = [
     ["problem", "losses"],
     ["aggregation", "learners", "theory"],
     ["boosting"],
-    ["fitting", "registry", "_publish", "_predictor", "finetuning"],
+    ["fitting", "registry", "_publish", "_predictor", "_tuning", "finetuning"],
     ["datasets"],
     ["persistence", "estimators", "guarantees", "smoothing"],
     ["reports"],

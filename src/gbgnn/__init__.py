@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         StopReason,
     )
     from gbgnn.estimators import GBGNNClassifier
+    from gbgnn.finetuning import FineTuner
     from gbgnn.graph import Graph, NodeSplit
     from gbgnn.guarantees import depth_bound, generalisation_bound
     from gbgnn.learners import MLP, ConstrainedMLP, SklearnLearner, WideReLU
@@ -50,6 +51,7 @@ __all__ = [
     "Checkpoint",
     "ConstrainedMLP",
     "EarlyStopping",
+    "FineTuner",
     "FunctionalGradient",
     "GBGNNClassifier",
     "GivenMatrix",
@@ -88,6 +90,7 @@ _HOMES = {
         *("FunctionalGradient", "Samme", "SammeR"),
     ),
     "gbgnn.estimators": ("GBGNNClassifier",),
+    "gbgnn.finetuning": ("FineTuner",),
     "gbgnn.graph": ("Graph", "NodeSplit"),
     "gbgnn.guarantees": ("depth_bound", "generalisation_bound"),
     "gbgnn.learners": ("MLP", "ConstrainedMLP", "SklearnLearner", "WideReLU"),

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from gbgnn._devices import as_device, as_dtype
 from gbgnn.boosting import BoostingRule, Ensemble, apply
 from gbgnn.errors import ParameterError
+from gbgnn.finetuning import SoftVote
 from gbgnn.fitting import check_graph
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.losses import Loss
@@ -93,6 +94,11 @@ class NodePredictor(ClassifierMixin, BaseEstimator):
         changed: BoostingRule = clone(rule).set_params(learning_rate=self.learning_rate)
         return changed
 
+    def _voting_rule(self) -> BoostingRule:
+        """Return the rule by which the fitted learners vote: fine-tuning softens a choice of one class."""
+        rule = self._rule()
+        return SoftVote(rule=rule) if self.is_soft_ else rule
+
     def _loss(self) -> Loss:
         return self._rule().loss_for(len(self.classes_))
 
@@ -131,5 +137,5 @@ class NodePredictor(ClassifierMixin, BaseEstimator):
             as_dtype(self.dtype),
         )
         ensemble = self.ensemble_ if ensemble is None else ensemble
-        for t, scores in apply(ensemble, inputs, self._rule(), len(self.classes_)):
+        for t, scores in apply(ensemble, inputs, self._voting_rule(), len(self.classes_)):
             yield t, scores[torch.as_tensor(rows, device=scores.device)].cpu()

@@ -35,6 +35,7 @@ class Publish(Callback):
         model, selection = self.model, self.selection
         model.classes_, model.graph_, model.seed_ = self.classes, self.graph, self.seed
         model.n_features_in_ = self.graph.n_features
+        model.is_soft_, model.fine_tuning_ = False, None
         model.train_nodes_, model.train_targets_ = self.nodes, self.targets
         model.ensemble_, model.history_ = report.ensemble, report.history
         model.etas_ = np.array(report.ensemble.etas)

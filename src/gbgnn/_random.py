@@ -16,6 +16,7 @@ from gbgnn.errors import ParameterError
 class _Stream(IntEnum):
     HOP = 0
     HEAD = 1
+    TUNING = 2
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,10 @@ class Seeds:
     def head(self, t: int, attempt: int = 0) -> int:
         """Seed of the learner of round ``t``; a retry is another ``attempt``."""
         return self._derive(_Stream.HEAD, t, attempt)
+
+    def tuning(self) -> int:
+        """Seed of fine-tuning."""
+        return self._derive(_Stream.TUNING, 0, 0)
 
     def _derive(self, stream: _Stream, t: int, attempt: int) -> int:
         sequence = np.random.SeedSequence(self.root, spawn_key=(int(stream), t, attempt))

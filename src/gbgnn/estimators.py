@@ -14,6 +14,7 @@ from gbgnn._devices import as_device, as_dtype
 from gbgnn._predictor import NodePredictor
 from gbgnn._publish import Publish
 from gbgnn._random import Seeds, root_seed
+from gbgnn._tuning import as_tuner, check_tuning, tune
 from gbgnn.boosting import (
     BoostingRule,
     Callback,
@@ -24,6 +25,7 @@ from gbgnn.boosting import (
     boost,
 )
 from gbgnn.errors import ParameterError, WeakLearnerError
+from gbgnn.finetuning import FineTuner
 from gbgnn.fitting import Labels, build_problem, check_graph
 from gbgnn.graph import Graph
 from gbgnn.registry import FAMILIES, as_part
@@ -57,6 +59,9 @@ class GBGNNClassifier(NodePredictor):
     select
         Which round predicts: ``"last"``, ``"validation"`` (best accuracy), ``"gradient"`` (smallest
         gradient norm), or ``"auto"``: validation where there are validation nodes, else last.
+    fine_tune
+        None; True or a :class:`~gbgnn.FineTuner`: after boosting, the rounds that predict are tuned end to
+        end, and the better model by validation is kept.
     class_weight
         None, ``"balanced"`` or a dictionary from class to weight.
     validation_fraction
@@ -99,6 +104,10 @@ class GBGNNClassifier(NodePredictor):
         The round that predicts.
     stop_reason_
         Why boosting ended.
+    fine_tuning_
+        Loss and accuracy before and after fine-tuning, which model was kept, a row per epoch; None without.
+    is_soft_
+        Whether learners that chose one class vote by softmax since they were fine-tuned.
     scores_
         Scores of all nodes at ``best_round_``, shape (N, K), or (N, 1) under the sigmoid loss.
     graph_
@@ -126,6 +135,7 @@ class GBGNNClassifier(NodePredictor):
         n_rounds: int = 20,
         learning_rate: float | None = None,
         select: str = "auto",
+        fine_tune: Any = None,
         class_weight: Any = None,
         validation_fraction: float | None = None,
         n_iter_no_change: int | None = None,
@@ -144,6 +154,7 @@ class GBGNNClassifier(NodePredictor):
         self.n_rounds = n_rounds
         self.learning_rate = learning_rate
         self.select = select
+        self.fine_tune = fine_tune
         self.class_weight = class_weight
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -198,6 +209,10 @@ class GBGNNClassifier(NodePredictor):
         aggregation, learner, rule = self._build_parts(problem.n_classes)
         selection = RoundSelection(self.select)
         selection.check(has_validation=problem.validation is not None)
+        tuner = as_tuner(self.fine_tune)
+        if tuner is not None:
+            has_validation = problem.validation is not None
+            check_tuning(tuner, learner, keep_learners=self.keep_learners, has_validation=has_validation)
         known = self._known_rounds(graph)
         publish = Publish(self, selection, classes, graph, seed)
         result = boost(
@@ -217,6 +232,8 @@ class GBGNNClassifier(NodePredictor):
                 f"round 1: {result.stop.message}, so there is nothing to predict with ({learner!r}). Give "
                 "the learner more capacity or epochs, check the features, or try another rule."
             )
+        if tuner is not None:
+            tune(self, problem, rule, tuner, Seeds(seed).tuning())
         return self
 
     def fit_predict(self, nodes: ArrayLike, y: ArrayLike, *, graph: Graph, **fit_params: Any) -> NDArray[Any]:
@@ -246,6 +263,8 @@ class GBGNNClassifier(NodePredictor):
             current = params.get(family, getattr(self, family))
             if nested and isinstance(current, str):
                 params[family] = as_part(family, current)
+        if any(name.startswith("fine_tune__") for name in params):
+            params["fine_tune"] = as_tuner(params.get("fine_tune", self.fine_tune)) or FineTuner()
         super().set_params(**params)
         return self
 
@@ -262,6 +281,11 @@ class GBGNNClassifier(NodePredictor):
         if not self._continues():
             return Ensemble()
         known: Ensemble = self.ensemble_
+        if self.fine_tuning_ is not None and self.fine_tuning_["kept"] == "tuned":
+            raise ParameterError(
+                "warm_start goes on with boosting, but these rounds were fine-tuned; fit anew, or boost on "
+                "before fine-tuning."
+            )
         if self.n_rounds < len(known):
             raise ParameterError(
                 f"warm_start has {len(known)} trained rounds already; n_rounds must be at least that, "

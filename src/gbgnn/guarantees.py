@@ -210,6 +210,8 @@ def covered_spaces(model: GBGNNClassifier) -> tuple[HopSpace, HeadSpace]:
     """Return what the hops and heads were chosen from, or say which part no bound covers."""
     rule, aggregation, learner = (as_part(k, getattr(model, k)) for k in ("rule", "aggregation", "learner"))
     hops, heads = aggregation.hypothesis_space(), learner.hypothesis_space()
+    if model.fine_tuning_ is not None and model.fine_tuning_["kept"] == "tuned":
+        raise ParameterError("no bound covers a fine-tuned model: nothing kept its norms while it was tuned.")
     if not rule.adds_outputs:
         raise ParameterError(
             f"no bound covers {rule!r}: a round must add its learner's own output. Use "

@@ -13,9 +13,11 @@ import scipy.sparse as sp
 import torch
 
 from gbgnn._files import atomic_path
+from gbgnn._tuning import as_tuner
 from gbgnn._version import __version__
 from gbgnn.boosting import Ensemble, History, Round, StopReason
 from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
+from gbgnn.finetuning import FineTuner
 from gbgnn.learners import SklearnLearner
 from gbgnn.propagation import GivenMatrix
 from gbgnn.registry import FAMILIES, as_part, part_class, part_name
@@ -47,6 +49,8 @@ def save(model: GBGNNClassifier, path: str | os.PathLike[str], *, learners: bool
         "best_round": model.best_round_,
         "stop_reason": str(model.stop_reason_),
         "history": model.history_.rows,
+        "is_soft": model.is_soft_,
+        "fine_tuning": model.fine_tuning_,
         "rounds": [_pack_round(r, tensors, learners) for r in model.ensemble_],
     }
     text = json.dumps(header)
@@ -126,6 +130,7 @@ def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNClassifier:
     model.best_round_ = int(header["best_round"])
     model.stop_reason_ = StopReason(header["stop_reason"])
     model.history_ = History(header["history"])
+    model.is_soft_, model.fine_tuning_ = bool(header["is_soft"]), header["fine_tuning"]
     rounds = (_unpack_round(t, row, tensors) for t, row in enumerate(header["rounds"], start=1))
     model.ensemble_ = Ensemble(tuple(rounds))
     model.etas_ = np.array(model.ensemble_.etas)
@@ -170,6 +175,8 @@ def _pack_params(model: GBGNNClassifier, tensors: Tensors) -> dict[str, Any]:
     params["dtype"] = str(params["dtype"]).removeprefix("torch.")
     if isinstance(params["class_weight"], dict):
         params["class_weight"] = list(params["class_weight"].items())
+    tuner = as_tuner(params["fine_tune"])
+    params["fine_tune"] = None if tuner is None else tuner.get_params()
     for family in FAMILIES:
         if not isinstance(params[family], str):
             params[family] = _pack_part(family, as_part(family, params[family]), tensors)
@@ -202,6 +209,8 @@ def _unpack_params(params: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     result = dict(params)
     if isinstance(result["class_weight"], list):
         result["class_weight"] = dict(result["class_weight"])
+    if result["fine_tune"] is not None:
+        result["fine_tune"] = FineTuner(**result["fine_tune"])
     for family in FAMILIES:
         packed = result[family]
         if isinstance(packed, dict):

@@ -120,6 +120,11 @@ class Learner(BaseEstimator, ABC):
     def fit(self, X: torch.Tensor, task: WeakTask, seed: int) -> Head:
         """Train one head."""
 
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether its heads have parameters that a gradient can move; fine-tuning needs that."""
+        return True
+
     def hypothesis_space(self) -> HeadSpace | None:
         """Return what ``fit`` chooses from, or None where no norm bounds it."""
         return None

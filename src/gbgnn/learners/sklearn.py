@@ -92,6 +92,11 @@ class SklearnLearner(Learner):
                 f"DecisionTreeClassifier(max_depth=2); got {self.estimator!r}."
             )
 
+    @property
+    def is_differentiable(self) -> bool:
+        """No: torch sees nothing of what another library fitted."""
+        return False
+
     def fit(self, X: torch.Tensor, task: WeakTask, seed: int) -> Head:
         """Train a clone of the estimator on the labelled rows."""
         self._check_fits(task)
