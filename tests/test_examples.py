@@ -43,7 +43,7 @@ def test_readme_example_is_the_quickstart_and_its_output_is_real() -> None:
         assert abs(float(mine) - float(printed)) < 0.03
 
 
-@pytest.mark.parametrize("page", ["docs/extending.md", "docs/theory.md"])
+@pytest.mark.parametrize("page", ["docs/extending.md", "docs/theory.md", "docs/fine-tuning.md"])
 def test_code_of_the_guides_runs(page: str) -> None:
     for code in blocks(page, "python"):
         run(["-c", code])

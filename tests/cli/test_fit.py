@@ -266,3 +266,29 @@ def test_resume_takes_no_other_settings(run) -> None:
     message = run(*words, code=2).stderr
     assert "leave out the data set, --units, --keep-learners" in message
     assert "there is no run r" in run("fit", "--resume", "r", code=1).stderr
+
+
+def test_fine_tuning_by_options_is_recorded_repeated_and_shown(run) -> None:
+    words = ("fit", *run.tiny, *run.quick, "-q")
+    tuned = ("--fine-tune", "--tune-epochs", "7", "--tune-lr", "0.01", "--memory-limit", "100MB")
+    text = run(*words, *tuned, "--tune-moves", "learners", "--tune-moves", "etas", "--out", "a").stdout
+    assert "fine-tuned 7 epochs: val accuracy" in text
+    assert "model was kept" in text
+    table = tomllib.loads(Path("a/config.toml").read_text())["fine_tune"]
+    assert (table["epochs"], table["learning_rate"], table["memory_limit"]) == (7, 0.01, "100MB")
+    assert table["moves"] == ["learners", "etas"]
+    run("fit", "--config", "a/config.toml", "-q", "--out", "b")
+    first, second = (gbgnn.load(Path(r) / "model.gbgnn") for r in "ab")
+    assert first.scores_.tobytes() == second.scores_.tobytes()
+    assert json.loads(Path("a/metrics.json").read_text())["fine_tuning"]["epochs"] == 7
+    assert "fine-tuned" not in run(*words, "--out", "c").stdout
+    assert tomllib.loads(Path("c/config.toml").read_text())["fine_tune"] is False
+
+
+def test_fine_tuning_mistakes_are_one_line(run) -> None:
+    words = ("fit", *run.tiny, *run.quick, "-q", "--out", "a")
+    assert "memory_limit" in run(*words, "--fine-tune", "--memory-limit", "lots", code=1).stderr
+    Path("f.toml").write_text("[fine_tune]\nepoch = 3\n")
+    message = run(*words, "--config", "f.toml", code=1).stderr
+    assert "fine_tune.epoch is unknown: fine-tuning has no such setting" in message
+    assert "epochs" in message

@@ -32,6 +32,7 @@ _AGGREGATION = "Aggregation: how nodes are mixed along the graph"
 _LEARNER = "Learner: what is fitted each round"
 _RULE = "Rule: how rounds are added up"
 _BOOSTING = "Boosting"
+_TUNING = "Fine-tuning: all rounds together, after boosting"
 _RUN = "The run"
 
 
@@ -213,6 +214,46 @@ def fit(
     ] = None,
     n_iter_no_change: Annotated[
         int | None, _option(_BOOSTING, "Stop after so many rounds without a better validation result.")
+    ] = None,
+    fine_tune: Annotated[
+        bool | None,
+        _option(_TUNING, "Tune the boosted model end to end.", "--fine-tune/--no-fine-tune"),
+    ] = None,
+    fine_tune__epochs: Annotated[
+        int | None, _option(_TUNING, "Passes over the labelled nodes.", "--tune-epochs")
+    ] = None,
+    fine_tune__optimizer: Annotated[
+        str | None, _option(_TUNING, "sgd, adam or rmsprop.", "--tune-optimizer", metavar="NAME")
+    ] = None,
+    fine_tune__learning_rate: Annotated[
+        float | None, _option(_TUNING, "Step of the optimizer.", "--tune-lr")
+    ] = None,
+    fine_tune__momentum: Annotated[float | None, _option(_TUNING, "Momentum.", "--tune-momentum")] = None,
+    fine_tune__weight_decay: Annotated[
+        float | None, _option(_TUNING, "L2 penalty on the learners.", "--tune-weight-decay")
+    ] = None,
+    fine_tune__batch_size: Annotated[
+        int | None, _option(_TUNING, "Labelled nodes per step.", "--tune-batch-size")
+    ] = None,
+    fine_tune__patience: Annotated[
+        int | None,
+        _option(_TUNING, "Epochs without a better validation loss before it stops.", "--tune-patience"),
+    ] = None,
+    fine_tune__moves: Annotated[
+        list[str] | None,
+        _option(
+            _TUNING,
+            "What moves: learners, etas, aggregation. May be repeated. Default: all.",
+            "--tune-moves",
+            metavar="NAME",
+        ),
+    ] = None,
+    fine_tune__memory_limit: Annotated[
+        str | None, _option(_TUNING, "Memory to use at most, such as 2GB.", "--memory-limit", metavar="SIZE")
+    ] = None,
+    fine_tune__keep: Annotated[
+        str | None,
+        _option(_TUNING, "best (of boosted and tuned, by validation) or tuned.", "--keep", metavar="NAME"),
     ] = None,
     device: Annotated[str | None, _option(_BOOSTING, "auto, cpu or cuda.", metavar="NAME")] = None,
     dtype: Annotated[str | None, _option(_BOOSTING, "float32 or float64.", metavar="NAME")] = None,

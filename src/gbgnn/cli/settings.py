@@ -11,10 +11,12 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from gbgnn._tuning import as_tuner
 from gbgnn.cli.command import UsageError
 from gbgnn.cli.estimators import build_estimator
 from gbgnn.errors import ParameterError, suggest
 from gbgnn.estimators import GBGNNClassifier
+from gbgnn.finetuning import FineTuner
 from gbgnn.learners import SklearnLearner
 from gbgnn.registry import FAMILIES, as_part, part_class, part_name
 
@@ -25,13 +27,15 @@ _DEFAULTS = GBGNNClassifier().get_params(deep=False)
 _NOT_SETTINGS = ("callbacks", "warm_start", "verbose")
 # Words in a file, an object in the learner.
 _ESTIMATOR = ("estimator", "estimator_params")
-TOP_LEVEL = [name for name in _DEFAULTS if name not in _NOT_SETTINGS and name not in FAMILIES]
+TUNER = "fine_tune"
+_WITH_TABLES = (*FAMILIES, TUNER)
+TOP_LEVEL = [name for name in _DEFAULTS if name not in _NOT_SETTINGS and name not in _WITH_TABLES]
 
 
 def is_setting(name: str) -> bool:
     """Say whether an option of the command sets something of the model."""
     head = name.partition("__")[0]
-    return head in FAMILIES or head in TOP_LEVEL
+    return head in _WITH_TABLES or head in TOP_LEVEL
 
 
 def from_document(document: Mapping[str, Any], where: str) -> Settings:
@@ -45,8 +49,12 @@ def from_document(document: Mapping[str, Any], where: str) -> Settings:
             if not isinstance(part, Mapping):
                 raise ParameterError(f"{where}: {key} must be a name or a table, [{key}]; got {value!r}.")
             settings |= {key if k == "name" else f"{key}__{k}": v for k, v in part.items()}
+        elif key == TUNER:
+            table = value if isinstance(value, Mapping) else {}
+            settings |= {key: bool(value) or isinstance(value, Mapping)}
+            settings |= {f"{key}__{k}": v for k, v in table.items()}
         else:
-            known = [*TOP_LEVEL, *FAMILIES, "data"]
+            known = [*TOP_LEVEL, *_WITH_TABLES, "data"]
             raise ParameterError(
                 f"{where}: unknown key {key!r}.{suggest(key, known)} Known: {', '.join(known)}."
             )
@@ -69,13 +77,15 @@ def build_model(settings: Settings) -> GBGNNClassifier:
     """Return the classifier."""
     top = {k: v for k, v in settings.items() if k in TOP_LEVEL}
     parts = {family: _build_part(family, settings) for family in FAMILIES if _mentions(family, settings)}
-    return GBGNNClassifier(**top, **parts)
+    return GBGNNClassifier(**top, **parts, fine_tune=_build_tuner(settings))
 
 
 def to_document(model: GBGNNClassifier, settings: Settings) -> dict[str, Any]:
     """Return all settings of a model, defaults included, as :func:`from_document` reads them."""
     params = model.get_params(deep=False)
     document = {name: params[name] for name in TOP_LEVEL}
+    tuner = as_tuner(params[TUNER])
+    document[TUNER] = False if tuner is None else tuner.get_params() | {"moves": list(tuner.moves)}
     for family in FAMILIES:
         part = as_part(family, params[family])
         own = part.get_params(deep=False)
@@ -104,6 +114,13 @@ def _build_part(family: str, settings: Settings) -> Any:
     return kind(**own)
 
 
+def _build_tuner(settings: Settings) -> FineTuner | None:
+    """Return the tuner where one is asked for, by name or by one of its settings."""
+    prefix = f"{TUNER}__"
+    own = {k.removeprefix(prefix): v for k, v in settings.items() if k.startswith(prefix)}
+    return FineTuner(**own) if settings.get(TUNER, bool(own)) else None
+
+
 def _is_replaced(name: str, settings: Settings, options: Settings) -> bool:
     family, _, inner = name.partition("__")
     return bool(inner) and family in options and options[family] != _chosen(family, settings)
@@ -116,6 +133,12 @@ def _check_parts(
     for path in given:
         family, _, name = path.partition("__")
         if not name:
+            continue
+        if family == TUNER:
+            known = list(FineTuner().get_params())
+            if name not in known:
+                listed = f"{suggest(name, known)} Known: {', '.join(known)}."
+                raise error(f"{spell(family, name)} is unknown: fine-tuning has no such setting.{listed}")
             continue
         chosen = _chosen(family, merged)
         known = _settings_of(part_class(family, chosen))

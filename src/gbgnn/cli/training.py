@@ -116,9 +116,35 @@ def show(result: dict[str, Any]) -> None:
         f"best round {result['best_round']} of {result['rounds']} ({result['stop_message']}), "
         f"{result['seconds']:.1f} s, seed {result['seed']}"
     )
+    if result["fine_tuning"] is not None:
+        screen.out(describe_tuning(result["fine_tuning"]))
     for sentence in result["notes"]:
         screen.out(f"note: {sentence}")
     screen.out(f"written to {result['run']}")
+
+
+def describe_tuning(tuning: dict[str, Any]) -> str:
+    """Return what fine-tuning did, and which model was kept.
+
+    Examples
+    --------
+    >>> before, after = {"val_accuracy": 0.8, "val_loss": 0.6}, {"val_accuracy": 0.82, "val_loss": 0.5}
+    >>> describe_tuning({"before": before, "after": after, "kept": "tuned", "epochs": 100})
+    'fine-tuned 100 epochs: val accuracy 0.8000 to 0.8200, val loss 0.6000 to 0.5000; the tuned model ...'
+    """
+    before, after = tuning["before"], tuning["after"]
+    part = "val" if "val_loss" in after else "train"
+    changes = [
+        f"{part} {what} {before[f'{part}_{what}']:.4f} to {after[f'{part}_{what}']:.4f}"
+        for what in ("accuracy", "loss")
+    ]
+    return f"fine-tuned {tuning['epochs']} epochs: {', '.join(changes)}; the {tuning['kept']} model was kept"
+
+
+def _tuning_in_short(tuning: dict[str, Any] | None) -> dict[str, Any] | None:
+    if tuning is None:
+        return None
+    return {**{k: tuning[k] for k in ("before", "after", "kept")}, "epochs": len(tuning["history"])}
 
 
 @dataclass(eq=False)
@@ -218,6 +244,7 @@ def _report(job: Job, splits: Scores, seconds: float, notes: list[str]) -> dict[
         "stop_message": model.stop_reason_.message,
         "seconds": seconds,
         "seed": model.seed_,
+        "fine_tuning": _tuning_in_short(model.fine_tuning_),
         "splits": splits,
         "notes": notes,
     }
