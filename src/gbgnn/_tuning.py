@@ -34,7 +34,7 @@ def as_tuner(value: Any) -> FineTuner | None:
 
 def check_tuning(tuner: FineTuner, learner: Learner, *, keep_learners: bool, has_validation: bool) -> None:
     """Raise, before any work is done, when fine-tuning could not work afterwards."""
-    tuner.check()
+    tuner.check(has_validation=has_validation)
     if not learner.is_differentiable:
         raise ParameterError(
             f"fine_tune moves learners along gradients, which {learner!r} has none of; use MLP(), or "
@@ -42,11 +42,6 @@ def check_tuning(tuner: FineTuner, learner: Learner, *, keep_learners: bool, has
         )
     if not keep_learners:
         raise ParameterError("fine_tune needs the fitted learners; set keep_learners=True.")
-    if tuner.patience is not None and not has_validation:
-        raise ParameterError(
-            "FineTuner.patience stops on validation nodes, but there are none; pass validation= or "
-            "validation_fraction, or set patience=None."
-        )
 
 
 def tune(model: Any, problem: Problem, rule: BoostingRule, tuner: FineTuner, seed: int) -> None:

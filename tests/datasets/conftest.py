@@ -18,15 +18,6 @@ def _no_outside_data(monkeypatch, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def planetoid_folder() -> Path:
-    """The folder with the ind.* files that GBGNN_DATA names."""
-    for folder in [] if _GIVEN is None else [Path(_GIVEN), Path(_GIVEN, "planetoid")]:
-        if (folder / "ind.cora.x").is_file():
-            return folder
-    pytest.skip("GBGNN_DATA names no folder with the Planetoid files")
-
-
-@pytest.fixture(scope="session")
 def graphs_folder() -> Path:
     """The folder `graphs` in or beside the one that GBGNN_DATA names."""
     for folder in [] if _GIVEN is None else [Path(_GIVEN, "graphs"), Path(_GIVEN).parent / "graphs"]:

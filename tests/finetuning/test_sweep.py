@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbgnn.aggregation import IDENTITY, PolynomialHop
-from gbgnn.finetuning.spectrum import transposed
 from gbgnn.finetuning.sweep import slopes_by_sweep
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import Propagator
@@ -37,7 +36,7 @@ def test_sweep_finds_the_slopes_that_differences_find(seed: int, n_columns: int)
             total += float((X[rows] * slope).sum())
         return total
 
-    found = slopes_by_sweep(HOPS, inputs, transposed(P), rows, slopes, n_columns)
+    found = slopes_by_sweep(HOPS, inputs, P.transpose(), rows, slopes, n_columns)
     step = 1e-6
     for t, hop in enumerate(HOPS):
         numbers = np.array([*hop.coefficients, hop.injection])
@@ -53,5 +52,5 @@ def test_sweep_finds_the_slopes_that_differences_find(seed: int, n_columns: int)
 def test_features_are_left_alone() -> None:
     P = Propagator(sp.csr_array([[0.0, 1.0], [0.5, 0.0]]), dtype=torch.float64)
     features = torch.tensor([[1.0], [2.0]]).double()
-    slopes_by_sweep(HOPS, NodeInputs(features, P), transposed(P), torch.tensor([0]), torch.ones(4, 1, 1), 1)
+    slopes_by_sweep(HOPS, NodeInputs(features, P), P.transpose(), torch.tensor([0]), torch.ones(4, 1, 1), 1)
     assert features.tolist() == [[1.0], [2.0]]

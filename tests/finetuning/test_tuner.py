@@ -28,11 +28,11 @@ from gbgnn.finetuning import FineTuner
 )
 def test_settings_out_of_range_are_named(setting: dict[str, object], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        FineTuner(**setting).check()
+        FineTuner(**setting).check(has_validation=True)
 
 
 def test_defaults_are_fine_and_clone() -> None:
     tuner = clone(FineTuner(epochs=3, moves=["etas"], memory_limit="1.5 GB"))
-    tuner.check()
+    tuner.check(has_validation=True)
     assert tuner.epochs == 3
-    FineTuner().check()
+    FineTuner().check(has_validation=True)

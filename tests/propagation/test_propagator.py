@@ -28,3 +28,13 @@ def test_memory_grows_with_edges_not_with_nodes_squared() -> None:
     P = Propagator(sp.eye_array(n_nodes, format="csr"))
     assert P.n_nodes == n_nodes
     assert P.nbytes <= 12 * n_nodes + 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_matrix_comes_back_and_transposes(dtype: torch.dtype) -> None:
+    matrix = sp.csr_array([[0.0, 0.25, 0.5], [0.0, 0.0, 0.0], [2.0, 0.0, 1.0]])
+    P = Propagator(matrix, dtype=dtype)
+    assert P.dtype == dtype
+    assert (P.to_scipy() != matrix).nnz == 0
+    X = torch.eye(3, dtype=dtype)
+    assert torch.equal(P.transpose()(X), P(X).T)

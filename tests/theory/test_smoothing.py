@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -320,16 +319,6 @@ def test_negative_weights_are_allowed_where_the_recipe_allows_them() -> None:
     profile = smoothing_profile(graph, rounds=3, propagation=GivenMatrix())
     assert profile.norm == pytest.approx([math.sqrt(5)] * 4)
     assert profile.lambda_2 == pytest.approx(-1)
-
-
-@pytest.fixture(scope="module")
-def planetoid_folder() -> Path:
-    """The folder with the ind.* files that GBGNN_DATA names."""
-    given = os.environ.get("GBGNN_DATA")
-    for folder in [] if given is None else [Path(given), Path(given, "planetoid")]:
-        if (folder / "ind.cora.x").is_file():
-            return folder
-    pytest.skip("GBGNN_DATA names no folder with the Planetoid files")
 
 
 @pytest.mark.dataset

@@ -87,8 +87,9 @@ def fine_tune(
     >>> tuned.after["train_loss"] < tuned.history[0]["train_loss"]
     True
     """
-    tuner.check()
-    check_possible(ensemble, problem, tuner)
+    tuner.check(has_validation=problem.validation is not None)
+    if not len(ensemble):
+        raise ParameterError("the ensemble has no rounds, so there is nothing to fine-tune; boost one first.")
     limit = parse_bytes("FineTuner", "memory_limit", tuner.memory_limit)
     is_batched = tuner.batch_size is not None and tuner.batch_size < problem.train.size
     network = MultiScaleNetwork(
@@ -106,17 +107,6 @@ def fine_tune(
         kept=kept,
         history=history,
     )
-
-
-def check_possible(ensemble: Ensemble, problem: Problem, tuner: FineTuner) -> None:
-    """Raise when there is nothing to tune, or nothing to stop by."""
-    if not len(ensemble):
-        raise ParameterError("the ensemble has no rounds, so there is nothing to fine-tune; boost one first.")
-    if tuner.patience is not None and problem.validation is None:
-        raise ParameterError(
-            "FineTuner.patience stops on validation nodes, but there are none; pass validation= or "
-            "validation_fraction, or set patience=None."
-        )
 
 
 def descend(

@@ -12,7 +12,7 @@ from gbgnn.aggregation import Hop, PolynomialHop
 from gbgnn.finetuning.chebyshev import n_needed
 from gbgnn.finetuning.polynomials import HopPolynomials, HopScalars, scalars_of
 from gbgnn.finetuning.representations import ChebyshevTerms, HopTerms, Terms
-from gbgnn.finetuning.spectrum import Interval, spectral_interval, transposed
+from gbgnn.finetuning.spectrum import Interval, spectral_interval
 from gbgnn.finetuning.sweep import slopes_by_sweep
 from gbgnn.problem import NodeInputs
 
@@ -165,7 +165,7 @@ class SweptHops(MovedHops):
 
     def __init__(self, scalars: Sequence[HopScalars], inputs: NodeInputs) -> None:
         super().__init__(scalars)
-        self._inputs, self._transposed = inputs, transposed(inputs.P)
+        self._inputs, self._transposed = inputs, inputs.P.transpose()
         self.nbytes = inputs.P.nbytes
 
     def terms(self) -> Terms:

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from gbgnn.propagation import Propagator
-from gbgnn.theory.spectrum import DENSE_LIMIT
+from gbgnn.theory.spectrum import DENSE_LIMIT, is_symmetric
 
 # Eigenvalues are found to about this share of their range, and the interval is made that much wider.
 _MARGIN = 1e-6
@@ -48,21 +48,8 @@ def spectral_interval(P: Propagator) -> Interval | None:
     >>> spectral_interval(Propagator(sp.csr_array([[0.0, 1.0], [0.0, 0.0]]))) is None
     True
     """
-    matrix = _to_scipy(P)
-    S = symmetrized(matrix, tolerance=100 * float(torch.finfo(P._matrix.dtype).eps))
+    S = symmetrized(P.to_scipy().astype(np.float64), tolerance=100 * float(torch.finfo(P.dtype).eps))
     return None if S is None else Interval.around(*_extreme_eigenvalues(S))
-
-
-def transposed(P: Propagator) -> Propagator:
-    """Return what multiplies by the transpose of P.
-
-    Examples
-    --------
-    >>> transposed(Propagator(sp.csr_array([[0.0, 1.0], [0.0, 0.0]])))(torch.tensor([[5.0], [7.0]]))
-    tensor([[0.],
-            [5.]])
-    """
-    return Propagator(_to_scipy(P).T.tocsr(), P._matrix.device, P._matrix.dtype)
 
 
 def symmetrized(P: sp.csr_array, tolerance: float) -> sp.csr_array | None:
@@ -76,7 +63,7 @@ def symmetrized(P: sp.csr_array, tolerance: float) -> sp.csr_array | None:
     array([[0., 2.],
            [2., 0.]])
     """
-    if _is_symmetric(P, tolerance):
+    if is_symmetric(P, tolerance):
         return P
     logs = _log_scaling(P)
     if logs is None:
@@ -84,11 +71,7 @@ def symmetrized(P: sp.csr_array, tolerance: float) -> sp.csr_array | None:
     of_row = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
     S = P.copy()
     S.data = S.data * np.exp(logs[of_row] - logs[S.indices])
-    return S if _is_symmetric(S, tolerance) else None
-
-
-def _is_symmetric(P: sp.csr_array, tolerance: float) -> bool:
-    return bool(abs(P - P.T.tocsr()).max() <= tolerance * abs(P).max()) if P.nnz else True
+    return S if is_symmetric(S, tolerance) else None
 
 
 def _log_scaling(P: sp.csr_array) -> NDArray[np.float64] | None:
@@ -129,9 +112,3 @@ def _extreme_eigenvalues(S: sp.csr_array) -> tuple[float, float]:
         bound = float(abs(S).sum(axis=1).max())
         return -bound, bound
     return low, high
-
-
-def _to_scipy(P: Propagator) -> sp.csr_array:
-    matrix = P._matrix.cpu()
-    parts = (matrix.values().double(), matrix.col_indices(), matrix.crow_indices())
-    return sp.csr_array(tuple(part.numpy() for part in parts), shape=tuple(matrix.shape))

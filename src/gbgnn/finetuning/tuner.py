@@ -61,8 +61,8 @@ class FineTuner(BaseEstimator):
     memory_limit: int | str = 2 * 2**30
     keep: str = "best"
 
-    def check(self) -> None:
-        """Raise when a setting is out of range."""
+    def check(self, *, has_validation: bool) -> None:
+        """Raise when a setting is out of range, or needs validation nodes that are not there."""
         owner = "FineTuner"
         check_integer(owner, "epochs", self.epochs, 0)
         check_choice(owner, "optimizer", self.optimizer, OPTIMIZERS)
@@ -74,6 +74,11 @@ class FineTuner(BaseEstimator):
         check_choice(owner, "keep", self.keep, ("best", "tuned"))
         parse_bytes(owner, "memory_limit", self.memory_limit)
         self._check_moves()
+        if self.patience is not None and not has_validation:
+            raise ParameterError(
+                "FineTuner.patience stops on validation nodes, but there are none; pass validation= or "
+                "validation_fraction, or set patience=None."
+            )
 
     def _check_moves(self) -> None:
         if isinstance(self.moves, str) or not self.moves or len(set(self.moves)) < len(self.moves):

@@ -55,6 +55,20 @@ class Propagator:
         """Return P @ X, written into ``out`` where given."""
         return torch.mm(self._matrix, X, out=out)
 
+    def transpose(self) -> Propagator:
+        """Return what multiplies by the transpose of P, on the same device."""
+        return Propagator(self.to_scipy().T.tocsr(), self._matrix.device, self.dtype)
+
+    def to_scipy(self) -> sp.csr_array:
+        """Return P, in the precision of its products."""
+        parts = (self._matrix.values(), self._matrix.col_indices(), self._matrix.crow_indices())
+        return sp.csr_array(tuple(part.cpu().numpy() for part in parts), shape=tuple(self._matrix.shape))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the products."""
+        return self._matrix.dtype
+
     @property
     def n_nodes(self) -> int:
         """Number of rows and columns of P."""

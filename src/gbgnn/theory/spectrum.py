@@ -171,15 +171,15 @@ def operator_norm(P: sp.csr_array) -> float:
     return float(np.sqrt(_iterate(square, True, 1, "LM")[0][0]))
 
 
-def is_symmetric(P: sp.csr_array) -> bool:
-    """Return whether P equals its transpose, up to rounding.
+def is_symmetric(P: sp.csr_array, tolerance: float = 1e-12) -> bool:
+    """Return whether P equals its transpose, up to ``tolerance`` times its largest entry.
 
     Examples
     --------
     >>> is_symmetric(sp.csr_array([[1.0, 0.5], [0.5, 0.0]])), is_symmetric(sp.csr_array([[0.0, 1.0], [0, 0]]))
     (True, False)
     """
-    return bool(abs(P - P.T.tocsr()).max() <= 1e-12 * abs(P).max()) if P.nnz else True
+    return bool(abs(P - P.T.tocsr()).max() <= tolerance * abs(P).max()) if P.nnz else True
 
 
 class _Columns:
