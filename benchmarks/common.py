@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 import scipy
 import sklearn
 import torch
+from joblib import Parallel, delayed
 
 import gbgnn
 
@@ -61,6 +62,50 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     """Return a Markdown table."""
     cells = [[str(cell) for cell in row] for row in [header, ["---"] * len(header), *rows]]
     return ["| " + " | ".join(row) + " |" for row in cells]
+
+
+class Runner:
+    """Runs what the cache does not know, in parallel processes, and remembers it.
+
+    Parameters
+    ----------
+    run
+        Called with the items of a task, which JSON can write; so must its result be.
+    cache
+        A file with a line per finished task.
+    jobs
+        Processes.
+    """
+
+    def __init__(self, run: Callable[..., Any], cache: Path, jobs: int) -> None:
+        self.run, self.cache, self.jobs = run, cache, jobs
+        self.known: dict[str, Any] = {}
+        if cache.exists():
+            self.known = dict(map(json.loads, cache.read_text().splitlines()))
+
+    def __call__(self, tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return the result of every task."""
+        keys = [json.dumps(task) for task in tasks]
+        todo = [(key, task) for key, task in zip(keys, tasks, strict=True) if key not in self.known]
+        fresh = Parallel(self.jobs, return_as="generator")(delayed(self.run)(*task) for _, task in todo)
+        with self.cache.open("a") as file:
+            for (key, _), result in zip(todo, fresh, strict=True):
+                self.known[key] = result
+                file.write(json.dumps([key, result]) + "\n")
+                file.flush()
+        return [self.known[key] for key in keys]
+
+
+def resident_bytes(*, peak: bool = False) -> int:
+    """Return the memory that this process holds, or the most since :func:`reset_peak_memory` (Linux)."""
+    field = "VmHWM" if peak else "VmRSS"
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
+
+
+def reset_peak_memory() -> None:
+    """Let the peak of this process start anew (Linux)."""
+    Path("/proc/self/clear_refs").write_text("5")
 
 
 def _cpu_name() -> str:

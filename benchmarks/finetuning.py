@@ -13,11 +13,10 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
-from common import publish, table
+from common import publish, reset_peak_memory, resident_bytes, table
 
 from gbgnn import MLP, FineTuner, GBGNNClassifier, Samme, datasets
 from gbgnn.finetuning import SoftVote, fine_tune
@@ -95,20 +94,19 @@ def measure(how: str, n_rounds: int) -> dict[str, float]:
         seed=0,
     )
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-    held, started = memory("VmRSS"), time.perf_counter()
+    reset_peak_memory()
+    held, started = resident_bytes(), time.perf_counter()
     if how == "plain":
         plain(model, problem)
     else:
         tuner = FineTuner(epochs=N_EPOCHS, keep="tuned", memory_limit="2GB")
         fine_tune(model.ensemble_, problem, Samme(), tuner, seed=0)
     seconds = (time.perf_counter() - started) / N_EPOCHS
-    return {"megabytes": (memory("VmHWM") - held) / 1e6, "seconds": seconds, "rounds": len(model.ensemble_)}
-
-
-def memory(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
+    return {
+        "megabytes": (resident_bytes(peak=True) - held) / 1e6,
+        "seconds": seconds,
+        "rounds": len(model.ensemble_),
+    }
 
 
 def main() -> None:

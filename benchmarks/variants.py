@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import PLANETOID, publish, table
-from joblib import Parallel, delayed
+from common import PLANETOID, RESULTS, Runner, publish, table
 
 from gbgnn import (
     MLP,
@@ -91,6 +90,12 @@ def draw(variant: str, random: np.random.Generator) -> Settings:
     return settings
 
 
+def winner_of(variant: str, name: str, hidden_layers: int) -> Settings:
+    """Return the settings that won in the committed results."""
+    results = json.loads((RESULTS / "variants.json").read_text())["data"]
+    return dict(results[f"{variant}/{name}/{hidden_layers}"]["settings"])
+
+
 def build(variant: str, settings: Settings, hidden_layers: int, seed: int) -> GBGNNClassifier:
     names = ("epochs", "units", "dropout", "learning_rate", "weight_decay", "optimizer")
     aggregation: Any = Adjacency()
@@ -129,30 +134,6 @@ def run(
     return 100 * model.score(nodes, data.y[nodes])
 
 
-class Runner:
-    """Runs what the cache does not know, in parallel, and remembers it."""
-
-    def __init__(self, cache: Path, jobs: int, device: str) -> None:
-        self.cache, self.jobs, self.device = cache, jobs, device
-        self.known: dict[str, float] = {}
-        if cache.exists():
-            self.known = dict(map(json.loads, cache.read_text().splitlines()))
-
-    def __call__(self, tasks: list[tuple[Any, ...]]) -> list[float]:
-        """Return the result of every task."""
-        keys = [json.dumps(task) for task in tasks]
-        todo = [(key, task) for key, task in zip(keys, tasks, strict=True) if key not in self.known]
-        fresh = Parallel(self.jobs, return_as="generator")(
-            delayed(run)(*task, self.device) for _, task in todo
-        )
-        with self.cache.open("a") as file:
-            for (key, _), result in zip(todo, fresh, strict=True):
-                self.known[key] = result
-                file.write(json.dumps([key, result]) + "\n")
-                file.flush()
-        return [self.known[key] for key in keys]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=24)
@@ -161,10 +142,10 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--cache", type=Path, default=Path("variants-runs.jsonl"))
     args = parser.parse_args()
-    execute = Runner(args.cache, args.jobs, args.device)
+    execute = Runner(run, args.cache, args.jobs)
     cells = [(variant, name, L) for L in (1, 0, 2, 3, 4) for name in reversed(PLANETOID) for variant in PAPER]
     drawn = {cell: [draw(cell[0], _random(i, *cell[:2])) for i in range(args.trials)] for cell in cells}
-    tasks = [_task(cell, settings, 0) for cell in cells for settings in drawn[cell]]
+    tasks = [_task(cell, settings, 0, args.device) for cell in cells for settings in drawn[cell]]
     first = iter(execute(tasks))
     best = {}
     for cell in cells:
@@ -172,14 +153,19 @@ def main() -> None:
         order = np.argsort(-accuracies, kind="stable")[: args.finalists]
         best[cell] = [drawn[cell][i] for i in order]
     seeds = (1, 2)
-    tasks = [_task(cell, settings, seed) for cell in cells for settings in best[cell] for seed in seeds]
+    tasks = [
+        _task(cell, settings, seed, args.device)
+        for cell in cells
+        for settings in best[cell]
+        for seed in seeds
+    ]
     second = iter(execute(tasks))
     winner = {}
     for cell in cells:
         means = [np.mean([next(second) for _ in seeds]) for _ in best[cell]]
         winner[cell] = best[cell][int(np.nanargmax(means))]
     plan = [(cell, seed) for cell in cells for seed in range(10 if cell[2] == 1 else 3)]
-    done = execute([_task(cell, winner[cell], seed, judge=True) for cell, seed in plan])
+    done = execute([_task(cell, winner[cell], seed, args.device, judge=True) for cell, seed in plan])
     results: dict[str, Any] = {}
     for (cell, _), accuracy in zip(plan, done, strict=True):
         entry = results.setdefault("/".join(map(str, cell)), {"settings": winner[cell], "test": []})
@@ -200,10 +186,10 @@ def _random(trial: int, variant: str, name: str) -> np.random.Generator:
 
 
 def _task(
-    cell: tuple[str, str, int], settings: Settings, seed: int, *, judge: bool = False
+    cell: tuple[str, str, int], settings: Settings, seed: int, device: str, *, judge: bool = False
 ) -> tuple[Any, ...]:
     variant, name, hidden_layers = cell
-    return variant, name, settings, hidden_layers, seed, judge
+    return variant, name, settings, hidden_layers, seed, judge, device
 
 
 def _row(variant: str, L: int, results: dict[str, Any]) -> list[str]:

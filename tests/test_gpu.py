@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gbgnn import GBGNNClassifier, datasets
+from gbgnn import FineTuner, GBGNNClassifier, datasets
 
 pytestmark = [
     pytest.mark.gpu,
@@ -29,10 +29,13 @@ def fit(device: str, **settings: object) -> GBGNNClassifier:
         {"rule": "samme_r"},
         {"learner": "constrained"},
         {"learner": "wide"},
+        {"fine_tune": True},
+        {"fine_tune": True, "aggregation": "kta", "rule": "samme"},
+        {"fine_tune": FineTuner(batch_size=20, memory_limit="4MB"), "aggregation": "lazy", "rule": "samme_r"},
     ],
     ids=repr,
 )
-def test_gpu_agrees_with_cpu_and_with_itself(settings: dict[str, str]) -> None:
+def test_gpu_agrees_with_cpu_and_with_itself(settings: dict[str, object]) -> None:
     nodes = np.arange(DATA.graph.n_nodes)
     first, second, on_cpu = fit("cuda", **settings), fit("cuda", **settings), fit("cpu", **settings)
     assert first.scores_.tobytes() == second.scores_.tobytes()

@@ -78,6 +78,22 @@ def test_file_holds_no_pickle_and_a_readable_header(tmp_path: Path) -> None:
     assert len(header["rounds"]) == 4
 
 
+@pytest.mark.parametrize("aggregation", ["kta", "lazy", "injection", "adjacency", "identity"])
+def test_loaded_hops_are_as_free_as_the_saved_ones(tmp_path: Path, aggregation: str) -> None:
+    model = fit(aggregation=aggregation)
+    model.save(tmp_path / "m.gbgnn")
+    assert [r.hop for r in gbgnn.load(tmp_path / "m.gbgnn").ensemble_] == [r.hop for r in model.ensemble_]
+
+
+def test_file_whose_hops_do_not_say_what_is_free_is_read(tmp_path: Path) -> None:
+    path, model = tmp_path / "m.gbgnn", fit(aggregation="kta")
+    model.save(path)
+    rewrite(path, lambda header: [row["hop"]["record"].pop("free") for row in header["rounds"]])
+    loaded = gbgnn.load(path)
+    assert loaded.predict_proba(NODES).tobytes() == model.predict_proba(NODES).tobytes()
+    assert {r.hop.free for r in loaded.ensemble_} == {None}
+
+
 def test_own_matrix_is_stored_with_the_model(tmp_path: Path) -> None:
     model = fit(propagation=GRAPH.adjacency / 10)
     model.save(tmp_path / "m.gbgnn")
@@ -164,10 +180,15 @@ def rewrite(path: Path, change: object, digest: bool = True) -> None:
         (lambda h: h.pop("classes"), True, "its header does not fit"),
         (lambda h: h.update(stop_reason="bored"), True, "its header does not fit"),
         (lambda h: h["rounds"][0]["hop"].update(name="os.system"), True, "its header does not fit"),
+        (
+            lambda h: h["rounds"][0]["hop"]["record"].update(free="all"),
+            True,
+            "does not fit.*free must be one of",
+        ),
         (lambda h: h["params"].update(learner={"name": "builtins.eval", "params": {}}), True, "does not fit"),
         (lambda h: h.pop("format_version"), True, "its header cannot be read"),
     ],
-    ids=["newer", "older", "checksum", "missing", "value", "hop name", "part name", "version"],
+    ids=["newer", "older", "checksum", "missing", "value", "hop name", "hop record", "part name", "version"],
 )
 def test_tampered_header_is_a_clear_error(tmp_path: Path, change: object, digest: bool, message: str) -> None:
     path = tmp_path / "m.gbgnn"

@@ -8,8 +8,9 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
 import gbgnn
-from gbgnn import MLP, FineTuner, GBGNNClassifier, Graph, generalisation_bound
+from gbgnn import MLP, FineTuner, GBGNNClassifier, Graph, _tuning, generalisation_bound
 from gbgnn._tuning import as_tuner
+from gbgnn.boosting import Boosted, EpochReport, StartReport, TuningReport
 from gbgnn.errors import ParameterError
 from gbgnn.testing import two_blocks
 
@@ -61,7 +62,7 @@ def test_tuning_lowers_the_training_loss() -> None:
 
 
 def test_the_better_model_is_kept_and_both_are_told() -> None:
-    ruinous = FineTuner(epochs=30, learning_rate=5.0, optimizer="sgd")
+    ruinous = FineTuner(epochs=30, learning_rate=0.5, optimizer="sgd")
     model, boosted = fit(fine_tune=ruinous), fit(fine_tune=None)
     tuning = model.fine_tuning_
     before, after = ((m["val_accuracy"], -m["val_loss"]) for m in (tuning["before"], tuning["after"]))
@@ -126,6 +127,68 @@ def test_what_cannot_be_tuned_is_said_before_any_work(changed: dict, message: st
     with pytest.raises(ParameterError, match=message):
         fit(callbacks=[Watch()], **changed)
     assert not seen
+
+
+class _Witness(gbgnn.Callback):
+    """Notes what it is told, in order, and what the model is at the end of it."""
+
+    def on_start(self, start: StartReport) -> None:
+        self.model, self.told = start.model, []
+
+    def on_end(self, result: Boosted) -> None:
+        self.told.append("boosted")
+
+    def on_epoch(self, report: EpochReport) -> None:
+        assert self.model.fine_tuning_ is None
+        self.told.append(report.row)
+
+    def on_tuned(self, report: TuningReport) -> None:
+        assert self.model.fine_tuning_["kept"] == report.kept
+        self.told.append(report)
+
+
+@pytest.mark.parametrize("keep", ["best", "tuned"])
+def test_callbacks_are_told_of_every_epoch_and_of_the_end_when_the_model_is_published(keep: str) -> None:
+    witness = _Witness()
+    tuner = FineTuner(epochs=4, learning_rate=5.0, optimizer="sgd", keep=keep)
+    for _ in range(2):  # one object serves many fits
+        model = fit(callbacks=[witness], fine_tune=tuner)
+        boosted, first, *rows, end = witness.told
+        tuning = model.fine_tuning_
+        assert boosted == "boosted"
+        assert first["epoch"] == 0
+        assert first["val_loss"] == tuning["before"]["val_loss"]
+        assert rows == tuning["history"]
+        assert (end.before, end.after, end.kept, end.epochs) == (
+            *(tuning[k] for k in ("before", "after", "kept")),
+            4,
+        )
+    fit(callbacks=[witness], fine_tune=None)
+    assert witness.told == ["boosted"]
+
+
+def test_interrupted_when_the_tuned_scores_are_computed_is_a_boosted_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    models = []
+
+    class Keep(gbgnn.Callback):
+        def on_start(self, start: StartReport) -> None:
+            models.append(start.model)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_tuning, "apply", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fit(rule="samme", callbacks=[Keep()])
+    boosted = fit(rule="samme", fine_tune=None)
+    models[0].save(tmp_path / "m.gbgnn")
+    for model in (models[0], gbgnn.load(tmp_path / "m.gbgnn")):
+        assert (model.fine_tuning_, model.is_soft_) == (None, False)
+        assert model.scores_.tobytes() == boosted.scores_.tobytes()
+        assert model.etas_.tolist() == boosted.etas_.tolist()
 
 
 def test_tuned_rounds_are_not_boosted_on_and_have_no_bound() -> None:

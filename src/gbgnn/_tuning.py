@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from gbgnn.boosting import BoostingRule, apply
+from gbgnn.boosting import BoostingRule, Callback, TuningReport, apply
+from gbgnn.boosting.callbacks import announce_epoch, announce_tuned
 from gbgnn.errors import ParameterError
 from gbgnn.finetuning import FineTuner, SoftVote, fine_tune
 from gbgnn.learners import Learner
@@ -44,18 +47,28 @@ def check_tuning(tuner: FineTuner, learner: Learner, *, keep_learners: bool, has
         raise ParameterError("fine_tune needs the fitted learners; set keep_learners=True.")
 
 
-def tune(model: Any, problem: Problem, rule: BoostingRule, tuner: FineTuner, seed: int) -> None:
+def tune(
+    model: Any,
+    problem: Problem,
+    rule: BoostingRule,
+    tuner: FineTuner,
+    seed: int,
+    callbacks: Sequence[Callback] = (),
+) -> None:
     """Fine-tune the rounds that predict, and publish the better model (or the tuned one, as asked)."""
-    tuned = fine_tune(model.ensemble_[: model.best_round_], problem, rule, tuner, seed)
-    model.fine_tuning_ = {
-        "before": tuned.before,
-        "after": tuned.after,
-        "kept": tuned.kept,
-        "history": tuned.history,
-    }
-    if tuned.kept == "boosted":
-        return
-    voting = SoftVote(rule=rule) if tuned.is_soft else rule
-    *_, (_, scores) = apply(tuned.ensemble, problem.inputs, voting, problem.n_classes)
-    model.ensemble_, model.is_soft_ = tuned.ensemble, tuned.is_soft
-    model.etas_, model.scores_ = np.array(tuned.ensemble.etas), scores.cpu().numpy()
+    rounds = model.ensemble_[: model.best_round_]
+    tuned = fine_tune(rounds, problem, rule, tuner, seed, on_epoch=partial(announce_epoch, callbacks))
+    record = {"before": tuned.before, "after": tuned.after, "kept": tuned.kept, "history": tuned.history}
+    published: dict[str, Any] = {"fine_tuning_": record}
+    if tuned.kept == "tuned":
+        voting = SoftVote(rule=rule) if tuned.is_soft else rule
+        *_, (_, scores) = apply(tuned.ensemble, problem.inputs, voting, problem.n_classes)
+        published |= {
+            "ensemble_": tuned.ensemble,
+            "etas_": np.array(tuned.ensemble.etas),
+            "scores_": scores.cpu().numpy(),
+            "is_soft_": tuned.is_soft,
+        }
+    # In one step: whenever a fit is interrupted, the model is boosted or tuned, never half of each.
+    vars(model).update(published)
+    announce_tuned(callbacks, TuningReport(tuned.before, tuned.after, tuned.kept, len(tuned.history)))

@@ -84,7 +84,7 @@ class GBGNNClassifier(NodePredictor):
     random_state
         Seed of all randomness: the same seed on the same machine gives the same bytes.
     verbose
-        0 is silent; k logs every k-th round.
+        0 is silent; k logs every k-th round, and every k-th epoch of fine-tuning.
 
     Attributes
     ----------
@@ -215,6 +215,7 @@ class GBGNNClassifier(NodePredictor):
             check_tuning(tuner, learner, keep_learners=self.keep_learners, has_validation=has_validation)
         known = self._known_rounds(graph)
         publish = Publish(self, selection, classes, graph, seed)
+        callbacks = [selection, publish, *self._callbacks()]
         result = boost(
             problem,
             aggregation,
@@ -222,7 +223,7 @@ class GBGNNClassifier(NodePredictor):
             rule,
             n_rounds=self.n_rounds,
             seeds=Seeds(seed),
-            callbacks=[selection, publish, *self._callbacks()],
+            callbacks=callbacks,
             keep_learners=self.keep_learners,
             known=known,
             model=self,
@@ -233,7 +234,7 @@ class GBGNNClassifier(NodePredictor):
                 "the learner more capacity or epochs, check the features, or try another rule."
             )
         if tuner is not None:
-            tune(self, problem, rule, tuner, Seeds(seed).tuning())
+            tune(self, problem, rule, tuner, Seeds(seed).tuning(), callbacks)
         return self
 
     def fit_predict(self, nodes: ArrayLike, y: ArrayLike, *, graph: Graph, **fit_params: Any) -> NDArray[Any]:

@@ -103,6 +103,12 @@ def test_rescaling_keeps_the_norm_of_the_labelled_rows_over_a_hundred_rounds() -
     assert raw.coefficients == (1.0,) * 5
 
 
+@pytest.mark.parametrize("solver", ["gradient", "exact"])
+def test_learned_coefficients_are_free_to_be_tuned(solver: str) -> None:
+    _, X, _, _, problem = random_problem(2, 8)
+    assert KernelTargetAlignment(solver=solver).fit(X, problem, seed=0).free == "coefficients"
+
+
 def test_zero_representation_has_alignment_zero() -> None:
     _, X, _, _, problem = random_problem(2, 8)
     hop = KernelTargetAlignment().fit(torch.zeros_like(X), problem, seed=0)

@@ -45,6 +45,12 @@ def test_lazy_and_injection_part_ways_at_the_second_hop() -> None:
     assert injected[:, 0].tolist() == [0.5, 1, 3, 4]
 
 
+@pytest.mark.parametrize("mixing", [0.0, 0.4, 1.0])
+def test_the_ratio_alone_is_free(mixing: float) -> None:
+    assert Lazy(mixing=mixing).hop().free == InputInjection(mixing=mixing).hop().free == "share"
+    assert Adjacency().hop().free is Identity().hop().free is None
+
+
 @pytest.mark.parametrize("part", [Lazy(mixing=1.4), InputInjection(mixing=-0.1), Lazy(mixing=float("nan"))])
 def test_mixing_is_checked(part: object) -> None:
     with pytest.raises(ParameterError, match=rf"{type(part).__name__}.mixing must be in \[0, 1\]; got"):

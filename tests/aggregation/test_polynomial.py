@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
+import pytest
 import torch
 
 from gbgnn.aggregation import PolynomialHop
+from gbgnn.errors import ParameterError
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import AugmentedAdjacency
 from gbgnn.testing import two_blocks
@@ -21,5 +25,21 @@ def test_hop_equals_the_dense_polynomial() -> None:
 
 
 def test_record_round_trips() -> None:
-    hop = PolynomialHop((0, 2), (0.1, 0.2), injection=0.3, alignment=0.9)
-    assert PolynomialHop.from_record(hop.record(), hop.state()) == hop
+    for free in (None, "coefficients", "share"):
+        hop = PolynomialHop((0, 2), (0.1, 0.2), injection=0.3, alignment=0.9, free=free)
+        record = json.loads(json.dumps(hop.record()))
+        assert PolynomialHop.from_record(record, hop.state()) == hop
+
+
+def test_record_of_before_there_was_a_say_has_nothing_free() -> None:
+    record = PolynomialHop((1,), (1.0,), free="share").record()
+    del record["free"]
+    assert PolynomialHop.from_record(record, {}) == PolynomialHop((1,), (1.0,))
+
+
+def test_only_what_can_be_moved_can_be_free() -> None:
+    with pytest.raises(
+        ParameterError,
+        match="PolynomialHop.free must be one of coefficients, share; got 'shares'.*mean 'share'",
+    ):
+        PolynomialHop((1,), (1.0,), free="shares")

@@ -1,89 +1,35 @@
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import gbgnn
-from gbgnn import MLP, Callback, Checkpoint, EarlyStopping, GBGNNClassifier, StopReason
+from gbgnn import MLP, Callback, Checkpoint, FineTuner, StopReason
 from gbgnn._random import Seeds
 from gbgnn.aggregation import Adjacency
-from gbgnn.boosting import RoundReport, RoundSelection, Samme, boost
+from gbgnn.boosting import EpochReport, RoundReport, Samme, TuningReport, boost
 from gbgnn.errors import ParameterError
-from gbgnn.testing import problem_of, two_blocks
-
-GRAPH, Y = two_blocks(60, n_classes=3)
-TRAIN, VAL = np.arange(15), np.arange(15, 35)
-VALIDATION = (VAL, Y[VAL])
+from gbgnn.testing import problem_of
 
 
-def model(**settings: object) -> GBGNNClassifier:
-    defaults = {"learner": MLP(epochs=5, units=8), "n_rounds": 12, "random_state": 0}
-    return GBGNNClassifier(**{**defaults, **settings})
+class _KillInRound(Callback):
+    def __init__(self, t: int) -> None:
+        self.t = t
 
-
-def test_validation_selects_the_most_accurate_round_and_the_lower_loss_among_equals() -> None:
-    fitted = model().fit(TRAIN, Y[TRAIN], graph=GRAPH, validation=VALIDATION)
-    keys = list(zip(fitted.history_["val_accuracy"], [-x for x in fitted.history_["val_loss"]], strict=True))
-    assert fitted.best_round_ == int(max(range(12), key=lambda i: keys[i])) + 1
-    assert fitted.score(VAL, Y[VAL]) == max(fitted.history_["val_accuracy"])
-
-
-def test_gradient_selects_the_smallest_norm() -> None:
-    fitted = model(select="gradient", rule="samme").fit(TRAIN, Y[TRAIN], graph=GRAPH)
-    assert fitted.best_round_ == int(np.argmin(fitted.history_["gradient_norm"])) + 1
-
-
-def test_last_is_last_and_auto_without_validation_too() -> None:
-    assert model(select="last").fit(TRAIN, Y[TRAIN], graph=GRAPH, validation=VALIDATION).best_round_ == 12
-    assert model().fit(TRAIN, Y[TRAIN], graph=GRAPH).best_round_ == 12
-
-
-def test_selected_scores_are_those_of_the_selected_round() -> None:
-    fitted = model(select="gradient", rule="samme").fit(TRAIN, Y[TRAIN], graph=GRAPH)
-    staged = list(fitted.staged_predict_proba(np.arange(60)))
-    np.testing.assert_array_equal(fitted.predict_proba(np.arange(60)), staged[fitted.best_round_ - 1])
-
-
-def test_early_stopping_stops_after_n_rounds_without_a_better_one() -> None:
-    fitted = model(n_rounds=100, n_iter_no_change=3).fit(TRAIN, Y[TRAIN], graph=GRAPH, validation=VALIDATION)
-    assert fitted.stop_reason_ is StopReason.NO_IMPROVEMENT
-    assert len(fitted.ensemble_) == fitted.best_round_ + 3
-    again = model(n_rounds=100, callbacks=[EarlyStopping(3)]).fit(
-        TRAIN, Y[TRAIN], graph=GRAPH, validation=VALIDATION
-    )
-    assert len(again.ensemble_) == len(fitted.ensemble_)
-
-
-@pytest.mark.parametrize("settings", [{"n_iter_no_change": 3}, {"select": "validation"}])
-def test_what_needs_validation_says_so(settings: dict[str, object]) -> None:
-    with pytest.raises(ParameterError, match="validation"):
-        model(**settings).fit(TRAIN, Y[TRAIN], graph=GRAPH)
-
-
-def test_selection_forgets_the_run_before() -> None:
-    selection = RoundSelection("last")
-    problem = problem_of(GRAPH, Y, TRAIN)
-    for n_rounds in (3, 1):
-        boost(
-            problem,
-            Adjacency(),
-            MLP(epochs=2),
-            Samme(),
-            n_rounds=n_rounds,
-            seeds=Seeds(0),
-            callbacks=[selection],
-        )
-        assert selection.best_round == n_rounds
-
-
-class _Kill(Callback):
     def on_round(self, report: RoundReport) -> StopReason | None:
-        if report.t == 7:
+        if report.t == self.t:
             raise KeyboardInterrupt
         return None
+
+
+class _KillInEpoch(Callback):
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def on_epoch(self, report: EpochReport) -> None:
+        if report.epoch == self.epoch:
+            raise KeyboardInterrupt
 
 
 class _Watch(Callback):
@@ -97,26 +43,46 @@ class _Watch(Callback):
         return None
 
 
-def test_killed_run_goes_on_from_its_checkpoint_to_the_same_bytes(tmp_path: Path) -> None:
+def test_killed_run_goes_on_from_its_checkpoint_to_the_same_bytes(toy, tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.gbgnn"
-    killed = model(callbacks=[Checkpoint(path, every=3), _Kill()])
+    killed = toy.model(callbacks=[Checkpoint(path, every=3), _KillInRound(7)])
     with pytest.raises(KeyboardInterrupt):
-        killed.fit(TRAIN, Y[TRAIN], graph=GRAPH, validation=VALIDATION)
+        toy.teach(killed)
     assert len(killed.ensemble_) == 7  # what was trained is kept
     assert killed.stop_reason_ is StopReason.INTERRUPTED
     resumed = gbgnn.load(path)
     assert len(resumed.ensemble_) == 6
     resumed.set_params(warm_start=True, callbacks=[Checkpoint(path, every=3), _Watch(path)])
-    resumed.fit(TRAIN, Y[TRAIN], graph=GRAPH, validation=VALIDATION)
-    whole = model().fit(TRAIN, Y[TRAIN], graph=GRAPH, validation=VALIDATION)
+    toy.teach(resumed)
+    whole = toy.fit()
     assert resumed.scores_.tobytes() == whole.scores_.tobytes()
     assert resumed.best_round_ == whole.best_round_
 
 
-def test_checkpoint_needs_an_estimator(tmp_path: Path) -> None:
+@pytest.mark.parametrize("epoch", [1, 4])
+def test_run_killed_in_fine_tuning_goes_on_from_all_boosted_rounds_to_the_same_bytes(
+    epoch: int, toy, tmp_path: Path
+) -> None:
+    path = tmp_path / "checkpoint.gbgnn"
+    settings = {"n_rounds": 7, "fine_tune": FineTuner(epochs=5, learning_rate=0.05, keep="tuned")}
+    killed = toy.model(**settings, callbacks=[Checkpoint(path, every=3), _KillInEpoch(epoch)])
+    with pytest.raises(KeyboardInterrupt):
+        toy.teach(killed)
+    boosted = toy.fit(n_rounds=7)
+    saved = gbgnn.load(path)
+    for model in (killed, saved):
+        assert model.scores_.tobytes() == boosted.scores_.tobytes()
+        assert (len(model.ensemble_), model.fine_tuning_) == (7, None)
+    before = path.read_bytes()
+    toy.teach(saved.set_params(warm_start=True, callbacks=[Checkpoint(path, every=3)]))
+    assert saved.scores_.tobytes() == toy.fit(**settings).scores_.tobytes()
+    assert path.read_bytes() == before  # no round was new
+
+
+def test_checkpoint_needs_an_estimator(toy, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="use it with GBGNNClassifier"):
         boost(
-            problem_of(GRAPH, Y, TRAIN),
+            problem_of(toy.graph, toy.y, toy.train),
             Adjacency(),
             MLP(epochs=1),
             Samme(),
@@ -126,21 +92,9 @@ def test_checkpoint_needs_an_estimator(tmp_path: Path) -> None:
         )
 
 
-def test_verbose_logs_every_kth_round_and_the_last(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="gbgnn"):
-        model(verbose=5).fit(TRAIN, Y[TRAIN], graph=GRAPH, validation=VALIDATION)
-    lines = [record.getMessage() for record in caplog.records]
-    assert [line.split()[1] for line in lines] == ["5/12", "10/12", "12/12"]
-    assert "val acc" in lines[0]
-
-
-def test_verbose_reaches_the_screen_when_logging_is_not_set_up(capfd: pytest.CaptureFixture[str]) -> None:
-    logger = logging.getLogger("gbgnn")
-    root_handlers, logging.root.handlers = logging.root.handlers, []
-    try:
-        model(verbose=12, n_rounds=1).fit(TRAIN, Y[TRAIN], graph=GRAPH)
-    finally:
-        logging.root.handlers = root_handlers
-        logger.handlers.clear()
-        logger.setLevel(logging.NOTSET)
-    assert "round 1/1" in capfd.readouterr().err
+def test_tuning_is_told_by_training_nodes_where_none_validate() -> None:
+    numbers = {"train_accuracy": 1.0, "train_loss": 0.5}
+    assert str(TuningReport(numbers, numbers, "boosted", 1)) == (
+        "fine-tuned 1 epoch: train accuracy 1.0000 to 1.0000, train loss 0.5000 to 0.5000; "
+        "the boosted model was kept"
+    )

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from gbgnn.boosting import RoundSelection
 from gbgnn.cli.app import app
 
 EDGES = "source,target\nann,bob\nbob,cat\ncat,dan\ndan,ann\nann,ann\nbob,ann\neve,dan\n"
@@ -36,6 +37,12 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     monkeypatch.setenv("GBGNN_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("GBGNN_DATA", raising=False)
     return Run()
+
+
+@pytest.fixture
+def third_is_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let round 3 predict, whatever validation says."""
+    monkeypatch.setattr(RoundSelection, "_key", lambda self, row: (-abs(row["round"] - 3),))
 
 
 @pytest.fixture

@@ -29,6 +29,39 @@ def test_json_holds_everything(run, learned: Path) -> None:
     assert report["run"]["command"].startswith("gbgnn")
 
 
+@pytest.mark.usefixtures("third_is_best")
+@pytest.mark.parametrize("aggregation", ["adjacency", "kta", "lazy"])
+def test_a_tuned_model_shows_what_fine_tuning_did(run, aggregation: str) -> None:
+    words = ("--fine-tune", "--tune-epochs", "6", "--keep", "tuned", "--aggregation", aggregation)
+    run("fit", *run.tiny, *run.quick, *words, "-q", "--out", "r")
+    report = json.loads(run("inspect", "r", "--json").stdout)
+    assert (len(report["etas"]), report["best_round"], len(report["history"])) == (3, 3, 4)
+    tuning = report["fine_tuning"]
+    accuracies = (tuning[k]["val_accuracy"] for k in ("before", "after"))
+    changed = "val accuracy {:.4f} to {:.4f}".format(*accuracies)
+    for saved in ("r", "r/model.gbgnn"):
+        text = run("inspect", saved).stdout
+        assert f"fine-tuned 6 epochs: {changed}, val loss " in text
+        assert "the tuned model was kept" in text
+        assert "epochs=6" in text
+        assert "moves=learners,etas,aggregation" in text
+        assert "losses and steps of the rounds are from before fine-tuning" in text
+        assert ("P^8" in text) == (aggregation == "kta")
+        first, last = (tuning["history"][k]["val_loss"] for k in (0, -1))
+        assert f" {first:.4f} to {last:.4f}" in text  # the curve
+
+
+def test_a_model_that_was_not_tuned_does_not_speak_of_it(run, learned: Path) -> None:
+    assert "tun" not in run("inspect", learned).stdout
+
+
+def test_learned_matrices_are_no_coefficients(run) -> None:
+    run("fit", *run.tiny, *run.quick, "-q", "--aggregation", "linear", "--out", "r")
+    text = run("inspect", "r").stdout
+    assert "* the round that predicts" in text
+    assert "alignment" not in text
+
+
 def test_fewer_rounds_on_demand(run, learned: Path) -> None:
     text = run("inspect", learned / "model.gbgnn", "--rounds", "2").stdout
     assert "rounds not shown (--rounds)" in text

@@ -21,10 +21,22 @@ def test_a_run_appears_whole(place: RunFolder) -> None:
     place.finish([{"round": 1}, {"round": 2}], {"loss": 0.5})
     assert not place.partial.exists()
     assert {p.name for p in place.path.iterdir()} == {"config.toml", "history.jsonl", "metrics.json"}
-    assert [json.loads(row) for row in (place.path / "history.jsonl").read_text().splitlines()] == [
-        {"round": 1},
-        {"round": 2},
-    ]
+    assert _rows(place, "history.jsonl") == [{"round": 1}, {"round": 2}]
+
+
+def test_epochs_are_recorded_where_there_was_fine_tuning(place: RunFolder) -> None:
+    place.start({})
+    place.finish([{"round": 1}], {}, [{"epoch": 1, "val_loss": None}, {"epoch": 2, "val_loss": float("nan")}])
+    assert _rows(place, "history.jsonl") == [{"round": 1}]
+    assert _rows(place, "fine_tuning.jsonl") == [{"epoch": k, "val_loss": None} for k in (1, 2)]
+    again = RunFolder(place.path, force=True)
+    again.start({})
+    again.finish([], {}, [])
+    assert _rows(place, "fine_tuning.jsonl") == []
+
+
+def _rows(place: RunFolder, name: str) -> list[dict[str, object]]:
+    return [json.loads(row) for row in (place.path / name).read_text().splitlines()]
 
 
 def test_a_run_is_not_replaced_unless_forced(place: RunFolder) -> None:

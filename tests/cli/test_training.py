@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,19 +17,29 @@ from gbgnn.learners import MLP
 
 
 class _StopAt(Callback):
-    """Fails in a round, as a full disk or an impatient person would."""
+    """Fails in a round or an epoch, as a full disk or an impatient person would."""
 
-    def __init__(self, t: int, error: BaseException) -> None:
-        self.t, self.error = t, error
+    def __init__(self, t: int | None, error: BaseException, epoch: int | None = None) -> None:
+        self.t, self.error, self.epoch = t, error, epoch
 
     def on_round(self, report) -> None:
         if report.t == self.t:
             raise self.error
 
+    def on_epoch(self, report) -> None:
+        if report.epoch == self.epoch:
+            raise self.error
 
-def _break_at(monkeypatch: pytest.MonkeyPatch, t: int, error: BaseException) -> None:
+
+def _break_at(
+    monkeypatch: pytest.MonkeyPatch, t: int | None, error: BaseException, epoch: int | None = None
+) -> None:
     usual = training._checkpoints
-    monkeypatch.setattr(training, "_checkpoints", lambda job: [*usual(job), _StopAt(t, error)])
+    monkeypatch.setattr(training, "_checkpoints", lambda job: [*usual(job), _StopAt(t, error, epoch)])
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _proba(folder: str, n_nodes: int) -> bytes:
@@ -96,6 +107,45 @@ def test_ctrl_c_while_rounds_are_replayed_keeps_the_checkpoint(run, monkeypatch:
     assert Path("r.partial/checkpoint.gbgnn").read_bytes() == before
 
 
+TUNED = ("--fine-tune", "--tune-epochs", "6", "--tune-lr", "0.05", "--keep", "tuned")
+AGAIN = "interrupted in fine-tuning; begin it again from the 4 boosted rounds with: gbgnn fit --resume r"
+
+
+@pytest.mark.parametrize("epoch", [0, 3, 6])
+def test_ctrl_c_in_fine_tuning_keeps_the_boosted_rounds(
+    run, epoch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("fit", *run.tiny, *run.quick, *TUNED)
+    with monkeypatch.context() as patch:
+        _break_at(patch, None, KeyboardInterrupt(), epoch)
+        assert AGAIN in run(*words, "--out", "r", code=130).stderr
+        before = Path("r.partial/checkpoint.gbgnn").read_bytes()
+        assert AGAIN in run("fit", "--resume", "r", code=130).stderr  # and once more
+        assert Path("r.partial/checkpoint.gbgnn").read_bytes() == before
+    assert gbgnn.load("r.partial/checkpoint.gbgnn").fine_tuning_ is None
+    told = run("fit", "--resume", "r").stderr
+    assert "going on from round 4 of 4" in told
+    assert "round 4/4" not in told
+    assert "epoch 6/6" in told
+    run(*words, "-q", "--out", "whole")
+    assert _proba("r", 60) == _proba("whole", 60)
+
+
+def test_ctrl_c_after_fine_tuning_never_puts_tuned_rounds_in_the_place_of_boosted_ones(
+    run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("fit", *run.tiny, *run.quick, *TUNED, "--out", "r")
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "score_splits", _interrupt)
+        assert "interrupted; nothing was kept." in run(*words, code=130).stderr
+        assert list(Path().iterdir()) == []
+        assert AGAIN in run(*words, "--checkpoint-every", "3", code=130).stderr
+    assert len(gbgnn.load("r.partial/checkpoint.gbgnn").ensemble_) == 4
+    run("fit", "--resume", "r", "-q")
+    run(*words[:-1], "whole", "-q")
+    assert _proba("r", 60) == _proba("whole", 60)
+
+
 def test_ctrl_c_keeps_nothing_where_nothing_can_be_kept(run, monkeypatch: pytest.MonkeyPatch) -> None:
     _break_at(monkeypatch, 2, KeyboardInterrupt())
     told = run("fit", *run.tiny, *run.quick, "--no-keep-learners", "--out", "r", code=130).stderr
@@ -104,6 +154,26 @@ def test_ctrl_c_keeps_nothing_where_nothing_can_be_kept(run, monkeypatch: pytest
     told = run("fit", *run.tiny, "--rounds", "3", *tree, "--out", "r", code=130).stderr
     assert "interrupted; nothing was kept." in told
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.usefixtures("third_is_best")
+def test_a_tuned_run_records_its_epochs_and_all_rounds_of_boosting(run) -> None:
+    words = ("fit", *run.tiny, *run.quick, *TUNED)
+    result = run(*words, "--out", "r")
+    metrics = json.loads(Path("r/metrics.json").read_text())
+    model = gbgnn.load("r/model.gbgnn")
+    assert (len(model.ensemble_), metrics["best_round"], metrics["rounds"]) == (3, 3, 4)
+    assert "best round 3 of 4 (" in result.stdout
+    rows = [json.loads(row) for row in Path("r/fine_tuning.jsonl").read_text().splitlines()]
+    assert rows == model.fine_tuning_["history"]
+    short = metrics["fine_tuning"]
+    assert list(short) == ["before", "after", "kept", "epochs"]
+    assert (short["kept"], short["epochs"]) == ("tuned", 6)
+    assert short["before"]["val_loss"] == pytest.approx(model.history_["val_loss"][2], rel=1e-5)
+    shown = "val accuracy {:.4f} to {:.4f}".format(*(short[k]["val_accuracy"] for k in ("before", "after")))
+    assert f"fine-tuned 6 epochs: {shown}, val loss " in result.stdout
+    assert result.stderr.count("\nepoch ") == 7
+    assert run(*words, "-q", "--out", "quiet").stderr == ""
 
 
 def test_an_error_leaves_no_folder(run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from gbgnn.errors import ParameterError
-from gbgnn.finetuning.heads import TunedHead, check_differentiable
-from gbgnn.learners import Head
+from gbgnn.finetuning.heads import HeadStack, TunedHeads, check_differentiable
+from gbgnn.learners import ConstrainedMLP, Head, Learner, WeakTask, WideReLU
 from gbgnn.learners.network import MLPHead
 
 
@@ -20,7 +20,7 @@ def network() -> MLPHead:
 
 
 class Scaled(Head):
-    """A head of another kind: one number."""
+    """A head without a linear layer: one number."""
 
     def __init__(self, factor: torch.Tensor) -> None:
         super().__init__()
@@ -37,39 +37,113 @@ class Scaled(Head):
         return cls(state["factor"])
 
 
-def test_standardised_coordinates_are_another_view_of_the_same_head() -> None:
-    head = network()
+class Exponential(Head):
+    """A head of another kind whose rows meet a linear layer first."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.inner = linear.requires_grad_(False)
+
+    @property
+    def first_layer(self) -> tuple[str, str]:
+        return "inner.weight", "inner.bias"
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.inner(X).exp()
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return dict(self.state_dict())
+
+    @classmethod
+    def from_state(cls, state: dict[str, torch.Tensor]) -> Exponential:
+        n_out, n_in = state["inner.weight"].shape
+        head = cls(nn.Linear(n_in, n_out, dtype=torch.float64))
+        head.load_state_dict(state)
+        return head
+
+
+def exponential() -> Exponential:
+    weight = 1e-2 * torch.arange(8.0, dtype=torch.float64).reshape(2, 4)
+    return Exponential.from_state({"inner.weight": weight, "inner.bias": torch.ones(2).double()})
+
+
+def fitted(learner: Learner) -> Head:
+    X = torch.randn(12, 4, generator=torch.Generator().manual_seed(2)).double()
+    weights = torch.full((12,), 1 / 12).double()
+    return learner.fit(X, WeakTask(torch.arange(12), X[:, :2] * X[:, 2:], weights, 2), seed=0)
+
+
+HEADS = {
+    "network": network(),
+    "other": exponential(),
+    "constrained": fitted(ConstrainedMLP(hidden_layers=1, units=5, bias=True)),
+    "wide": fitted(WideReLU(units=256)),
+}
+
+
+def stack_of(head: Head, centre: torch.Tensor, size: float) -> HeadStack:
+    return HeadStack([head], centre[None], torch.tensor([size], dtype=centre.dtype))
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+def test_standardised_coordinates_are_another_view_of_the_same_head(head: Head) -> None:
     X = torch.randn(9, 4, generator=torch.Generator().manual_seed(1)).double() + 50
-    tuned = TunedHead(head, X.mean(dim=0), 0.01)
-    torch.testing.assert_close(tuned(X), head(X), rtol=1e-11, atol=1e-11)
-    torch.testing.assert_close(tuned.rebuild()(X), head(X), rtol=1e-11, atol=1e-11)
-    inner = MLPHead.from_state({name: v.detach() for name, v in tuned.parameters.items()})
+    stack = stack_of(head, X.mean(dim=0), 0.01)
+    torch.testing.assert_close(stack(X[None])[0], head(X), rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(stack.rebuild()[0](X), head(X), rtol=1e-11, atol=1e-11)
+    inner = type(head).from_state({name: v[0].detach() for name, v in stack.parameters.items()})
     torch.testing.assert_close(inner((X - X.mean(dim=0)) / 0.01), head(X), rtol=1e-9, atol=1e-9)
 
 
-def test_moving_a_tuned_head_leaves_the_original_alone() -> None:
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+def test_slopes_are_those_of_standardised_rows(head: Head) -> None:
+    X = torch.randn(9, 4, generator=torch.Generator().manual_seed(1)).double()
+    centre, size = X.mean(dim=0), 0.3
+    stack = stack_of(head, centre, size)
+    stack(X[None]).square().sum().backward()
+    inner = type(head).from_state({name: v[0].detach().clone() for name, v in stack.parameters.items()})
+    inner.requires_grad_()((X - centre) / size).square().sum().backward()
+    for name, value in inner.named_parameters():
+        torch.testing.assert_close(stack.parameters[name].grad[0], value.grad, rtol=1e-9, atol=1e-9)
+
+
+def test_moving_a_stack_leaves_the_original_alone() -> None:
     head = network()
     before = {name: value.clone() for name, value in head.state().items()}
-    tuned = TunedHead(head, torch.zeros(4).double(), 2.0)
+    stack = stack_of(head, torch.zeros(4).double(), 2.0)
     with torch.no_grad():
-        for value in tuned.parameters.values():
+        for value in stack.parameters.values():
             value += 1
     assert all(torch.equal(before[name], value) for name, value in head.state().items())
-    moved = tuned.rebuild()
+    (moved,) = stack.rebuild()
     torch.testing.assert_close(moved.state()["layers.0.weight"], before["layers.0.weight"] + 0.5)
     assert not any(value.requires_grad for value in moved.parameters())
     with torch.no_grad():
-        tuned.parameters["layers.1.bias"] += 1  # and what was rebuilt is no view of what moves on
+        stack.parameters["layers.1.bias"] += 1  # and what was rebuilt is no view of what moves on
     torch.testing.assert_close(moved.state()["layers.1.bias"], before["layers.1.bias"] + 1)
 
 
-def test_heads_of_other_kinds_move_in_their_own_parameters() -> None:
-    tuned = TunedHead(Scaled(torch.tensor(3.0)), torch.tensor([5.0]), 0.1)
-    output = tuned(torch.tensor([[2.0]]))
+def test_heads_that_name_no_first_layer_move_in_their_own_parameters() -> None:
+    stack = stack_of(Scaled(torch.tensor(3.0)), torch.tensor([5.0]), 0.1)
+    output = stack(torch.tensor([[[2.0]]]))
     output.sum().backward()
-    assert output.tolist() == [[6.0]]
-    assert float(tuned.parameters["factor"].grad) == 2
-    assert float(tuned.rebuild().factor) == 3
+    assert output.tolist() == [[[6.0]]]
+    assert stack.parameters["factor"].grad.tolist() == [2.0]
+    assert float(stack.rebuild()[0].factor) == 3
+
+
+def test_heads_of_several_kinds_keep_their_rounds() -> None:
+    heads = [network(), exponential(), network(), exponential()]
+    random = torch.Generator().manual_seed(3)
+    X = torch.randn(4, 9, 4, generator=random).double()
+    tuned = TunedHeads(heads, X.mean(dim=1), X.flatten(1).std(dim=1))
+    assert len(tuned.stacks) == 2
+    expected = torch.stack([head(rows) for head, rows in zip(heads, X, strict=True)])
+    torch.testing.assert_close(tuned(X), expected, rtol=1e-11, atol=1e-11)
+    rebuilt = tuned.rebuild()
+    assert [type(head) for head in rebuilt] == [type(head) for head in heads]
+    again = torch.stack([head(rows) for head, rows in zip(rebuilt, X, strict=True)])
+    torch.testing.assert_close(again, expected, rtol=1e-11, atol=1e-11)
 
 
 def test_head_without_parameters_is_refused() -> None:

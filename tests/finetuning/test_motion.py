@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gbgnn.aggregation import IDENTITY, Adjacency, InputInjection, MixingHop, PolynomialHop
+from gbgnn.aggregation import IDENTITY, Adjacency, InputInjection, Lazy, MixingHop, PolynomialHop
 from gbgnn.finetuning.motion import ChebyshevHops, HopMotion, StillHops, SweptHops, motion_of
 from gbgnn.finetuning.polynomials import scalars_of
 from gbgnn.problem import Problem
@@ -12,7 +12,7 @@ from gbgnn.problem import Problem
 HOPS = [
     IDENTITY,
     InputInjection(mixing=0.6).hop(),
-    PolynomialHop((0, 1, 2), (0.5, -0.2, 0.9), alignment=0.7),
+    PolynomialHop((0, 1, 2), (0.5, -0.2, 0.9), free="coefficients"),
     Adjacency().hop(),
 ]
 
@@ -33,6 +33,14 @@ def slopes(motion: HopMotion, problem: Problem, rows: torch.Tensor, G: torch.Ten
     return [theta.grad for theta in motion.thetas if len(theta)]
 
 
+def assert_same_slopes(chebyshev: HopMotion, swept: HopMotion, problem: Problem) -> None:
+    rows = torch.tensor([3, 9, 27, 11, 0])
+    G = torch.tensor(np.random.default_rng(0).normal(size=(len(swept.thetas), 5, 5)))
+    ours, theirs = (slopes(motion, problem, rows, G) for motion in (chebyshev, swept))
+    assert all(float(slope.norm()) > 0 for slope in theirs)
+    torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
+
+
 def test_chebyshev_and_sweep_agree_with_each_other_and_with_the_hops(three_classes: Problem) -> None:
     rows = torch.tensor([3, 9, 27, 11, 0])
     chebyshev = motion_of(HOPS, three_classes.inputs)
@@ -50,9 +58,27 @@ def test_chebyshev_and_sweep_agree_with_each_other_and_with_the_hops(three_class
         for motion in (chebyshev, swept):
             got = representations(motion, three_classes, rows)
             torch.testing.assert_close(got, torch.stack(wanted), rtol=1e-12, atol=1e-13)
-    G = torch.tensor(np.random.default_rng(0).normal(size=(4, 5, 5)))
-    ours, theirs = (slopes(motion, three_classes, rows, G) for motion in (chebyshev, swept))
-    torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
+    assert_same_slopes(chebyshev, swept, three_classes)
+
+
+@pytest.mark.parametrize(
+    "hop",
+    [
+        InputInjection(mixing=0.0).hop(),
+        InputInjection(mixing=1.0).hop(),
+        Lazy(mixing=0.0).hop(),
+        Lazy(mixing=1.0).hop(),
+        PolynomialHop((0, 2, 16), (1.0, 0.0, 0.0), free="coefficients"),
+        PolynomialHop((2, 3), (0.6, 0.4), injection=0.5, free="share"),
+    ],
+    ids=str,
+)
+def test_numbers_at_zero_and_at_one_have_their_slopes_too(hop: PolynomialHop, three_classes: Problem) -> None:
+    hops = [IDENTITY, *[hop] * 5]
+    chebyshev = motion_of(hops, three_classes.inputs)
+    assert isinstance(chebyshev, ChebyshevHops)
+    swept = SweptHops([scalars_of(hop) for hop in hops], three_classes.inputs)
+    assert_same_slopes(chebyshev, swept, three_classes)
 
 
 def test_nothing_moves_beside_a_hop_that_mixes_columns(three_classes: Problem) -> None:
@@ -77,4 +103,4 @@ def test_hops_as_boosted_come_back_until_they_move(three_classes: Problem, kind:
     with torch.no_grad():
         motion.thetas[1].add_(7)
     motion.project()
-    assert motion.hops()[1] == PolynomialHop((1,), (1.0,))
+    assert motion.hops()[1] == InputInjection(mixing=1.0).hop()

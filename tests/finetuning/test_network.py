@@ -35,6 +35,8 @@ from gbgnn.testing import problem_of
 AGGREGATIONS = {
     "adjacency": Adjacency(),
     "injection": InputInjection(mixing=0.7),
+    "all-injected": InputInjection(mixing=0.0),
+    "none-injected": InputInjection(mixing=1.0),
     "lazy": Lazy(),
     "kta": KernelTargetAlignment(),
     "identity": Identity(),
@@ -107,22 +109,18 @@ def expected_gradients(found: dict[str, object], ensemble: Ensemble) -> dict[str
     learners, thetas = [], []
     for trained, own, (centre, size) in zip(ensemble, found["leaves"], found["centres"], strict=True):
         slope = own["layers.0.bias"].grad
-        learners += [
-            (own["layers.0.weight"].grad - slope[:, None] * centre) / size,
-            slope,
-            own["layers.1.weight"].grad,
-            own["layers.1.bias"].grad,
-        ]
+        first = (own["layers.0.weight"].grad - slope[:, None] * centre) / size
+        learners.append([first, slope, own["layers.1.weight"].grad, own["layers.1.bias"].grad])
         if "c" not in own:
             continue
-        if getattr(trained.hop, "alignment", None) is not None:
+        if trained.hop.free == "coefficients":
             thetas.append(own["c"].grad)
-        elif trained.hop.injection:
-            thetas.append(own["c"].grad - own["iota"].grad)
-        elif trained.hop.powers == (0, 1):
-            thetas.append(own["c"].grad[1:] - own["c"].grad[:1])
+        elif trained.hop.free == "share":
+            given_up = own["iota"].grad if len(own["c"]) == 1 else own["c"].grad[0]
+            thetas.append(own["c"].grad[-1:] - given_up)
     etas = torch.stack([own["eta"].grad for own in found["leaves"]])
-    expected = {"learners": learners, "etas": [etas], "aggregation": thetas}
+    stacked = [torch.stack(values) for values in zip(*learners, strict=True)]
+    expected = {"learners": stacked, "etas": [etas], "aggregation": thetas}
     return {kind: values for kind, values in expected.items() if values}
 
 
@@ -238,6 +236,22 @@ def test_rebuilt_rounds_give_the_network_scores_by_the_ordinary_way(
     wanted = network.scores(network.train, network.rule)
     torch.testing.assert_close(scores[three_classes.train.rows], wanted, rtol=1e-9, atol=1e-10)
     assert not any(p.requires_grad for r in rebuilt for p in r.head.parameters())
+
+
+@pytest.mark.parametrize("name", ["kta", "injection", "none-injected", "lazy"])
+def test_tuned_hops_move_again_when_tuned_again(
+    name: str, three_classes: Problem, boosted: Callable[..., Ensemble]
+) -> None:
+    ensemble = boosted(three_classes, AGGREGATIONS[name], SammeR())
+    network = MultiScaleNetwork(ensemble, three_classes, SammeR())
+    with torch.no_grad():
+        for theta in network.parameters()["aggregation"]:
+            theta -= 0.1
+    once = network.rebuild()
+    assert [r.hop.free for r in once] == [r.hop.free for r in ensemble]
+    assert all(a.hop != b.hop for a, b in list(zip(once, ensemble, strict=True))[1:])
+    again = MultiScaleNetwork(once, three_classes, SammeR())
+    assert_same(gradients(again), expected_gradients(unrolled(once, three_classes, SammeR()), once))
 
 
 def test_untouched_network_rebuilds_the_same_model(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,15 +12,15 @@ from gbgnn.aggregation import IDENTITY, Adjacency, InputInjection, Lazy, Polynom
 from gbgnn.finetuning.polynomials import HopPolynomials, scalars_of
 from gbgnn.finetuning.spectrum import Interval
 
-KTA = PolynomialHop((0, 1, 2, 4), (0.3, -0.1, 0.5, 0.2), alignment=0.8)
+KTA = PolynomialHop((0, 1, 2, 4), (0.3, -0.1, 0.5, 0.2), alignment=0.8, free="coefficients")
 
 
-@given(st.floats(0, 0.99))
-def test_ratio_of_injection_and_lazy_is_free_and_comes_back(mixing: float) -> None:
+@given(st.floats(0, 1))
+def test_share_of_injection_and_lazy_is_free_and_comes_back(mixing: float) -> None:
     for aggregation in (InputInjection, Lazy):
         hop = aggregation(mixing=mixing).hop()
         scalars = scalars_of(hop)
-        assert scalars.is_ratio
+        assert scalars.is_share
         assert scalars.initial.tolist() == [mixing]
         again = scalars.rebuild(scalars.initial)
         np.testing.assert_allclose(again.coefficients, hop.coefficients, atol=1e-15)
@@ -30,13 +32,40 @@ def test_ratio_of_injection_and_lazy_is_free_and_comes_back(mixing: float) -> No
 def test_learned_coefficients_are_free_and_moved_ones_have_no_alignment() -> None:
     scalars = scalars_of(KTA)
     moved = scalars.rebuild(2 * scalars.initial)
-    assert moved == PolynomialHop(KTA.powers, tuple(2 * c for c in KTA.coefficients))
-    assert not scalars.is_ratio
+    assert moved == replace(KTA, coefficients=tuple(2 * c for c in KTA.coefficients), alignment=None)
+    assert not scalars.is_share
+
+
+@given(st.sampled_from(["coefficients", "share"]), st.floats(-2, 2), st.floats(-2, 2), st.floats(-2, 2))
+def test_whatever_is_free_starts_where_the_hop_is(free: str, low: float, high: float, iota: float) -> None:
+    for hop in (
+        PolynomialHop((3,), (high,), iota, free=free),
+        PolynomialHop((0, 3), (low, high), iota, free=free),
+    ):
+        scalars = scalars_of(hop)
+        np.testing.assert_allclose(
+            scalars.terms(scalars.initial), [*hop.coefficients, hop.injection], rtol=1e-15, atol=1e-15
+        )
+
+
+@pytest.mark.parametrize(
+    "hop", [KTA, Lazy().hop(), InputInjection().hop(), InputInjection(mixing=1.0).hop()], ids=str
+)
+def test_moved_hop_is_free_to_move_again(hop: PolynomialHop) -> None:
+    scalars = scalars_of(hop)
+    moved = scalars.rebuild(scalars.initial / 2)
+    assert moved.free == hop.free
+    torch.testing.assert_close(scalars_of(moved).initial, scalars.initial / 2)
 
 
 @pytest.mark.parametrize(
     "hop",
-    [IDENTITY, Adjacency().hop(), PolynomialHop((2,), (0.5,)), PolynomialHop((0, 1), (0.5, 0.6))],
+    [
+        IDENTITY,
+        Adjacency().hop(),
+        PolynomialHop((0, 1), (0.5, 0.5)),
+        PolynomialHop((0, 1), (1, 2), alignment=1),
+    ],
     ids=str,
 )
 def test_other_hops_have_nothing_free_and_stay_the_same_object(hop: PolynomialHop) -> None:

@@ -27,7 +27,9 @@ def test_learners_and_heads_may_have_nothing_to_say() -> None:
     learner = SklearnLearner(estimator=Ridge())
     task = WeakTask(torch.arange(2), torch.ones(2, 1), torch.full((2,), 0.5), 1)
     assert learner.hypothesis_space() is None
-    assert learner.fit(torch.eye(2), task, seed=0).report() is None
+    head = learner.fit(torch.eye(2), task, seed=0)
+    assert head.report() is None
+    assert head.first_layer is None
     assert MLP().hypothesis_space() is None
     assert MLP(epochs=0).fit(torch.eye(2), task, seed=0).report() is None
 

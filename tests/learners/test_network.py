@@ -5,7 +5,7 @@ import pickle
 import pytest
 import torch
 
-from gbgnn.learners import MLPHead, WeakTask
+from gbgnn.learners import MLP, ConstrainedMLP, Learner, MLPHead, WeakTask, WideReLU
 from gbgnn.learners.network import Batch, Network, losses
 
 
@@ -79,6 +79,19 @@ def test_head_computes_what_the_network_does_and_keeps_copies(widths: list[int])
     assert len(pickle.dumps(head)) < len(pickle.dumps(MLPHead([]))) + 8 * network.weights.numel() + 4000
     network.weights.zero_()
     torch.testing.assert_close(head.evaluate(X), before)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [MLP(epochs=2), MLP(epochs=2, hidden_layers=0), ConstrainedMLP(epochs=2, bias=True), WideReLU(units=64)],
+    ids=str,
+)
+def test_first_layer_is_what_rows_meet_first(learner: Learner) -> None:
+    X, task = make_task(regression=True)
+    head = learner.fit(X, task, seed=0)
+    weight, bias = (head.state()[name] for name in head.first_layer)
+    rest = MLPHead([torch.nn.Identity(), *head.layers[1:]])
+    torch.testing.assert_close(rest(X @ weight.T + bias), head(X))
 
 
 def test_report_stays_with_the_head_but_not_in_its_state() -> None:

@@ -35,6 +35,24 @@ class Unweighted(Samme):
         return 2 * importance
 
 
+class Hard(Samme):
+    def soft_direction(self, output: torch.Tensor, n_classes: int) -> torch.Tensor:
+        return self.direction(output, n_classes)
+
+
+class Silent(Samme):
+    @property
+    def votes_for_one_class(self) -> bool:
+        return False
+
+
+class Misnamed(MLP):
+    def fit(self, X: torch.Tensor, task: object, seed: int) -> object:
+        head = super().fit(X, task, seed)
+        head.__class__ = type("Head", (type(head),), {"first_layer": ("no.weight", "no.bias")})
+        return head
+
+
 class Ordered(AugmentedAdjacency):
     def build(self, adjacency: sp.csr_array) -> sp.csr_array:
         return sp.csr_array(sp.diags_array(np.arange(20.0)))
@@ -46,7 +64,10 @@ class Ordered(AugmentedAdjacency):
         (check_learner, Peeks(epochs=1), "depends on rows that carry no label"),
         (check_aggregation, Changes(), "changed its input"),
         (check_aggregation, Numbered(), "not equivariant"),
+        (check_learner, Misnamed(epochs=1), "first_layer must name parameters"),
         (check_rule, Unweighted(), "importance does not sum to one"),
+        (check_rule, Hard(), "no gradient passes soft_direction"),
+        (check_rule, Silent(), "votes_for_one_class must say"),
         (check_propagation, Ordered(), "Not equal to tolerance"),
     ],
 )

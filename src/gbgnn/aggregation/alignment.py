@@ -133,7 +133,7 @@ class KernelTargetAlignment(Aggregation):
         if self.rescale:
             mixed = torch.tensordot(torch.tensor(weights, device=terms.device), terms.double(), 1)
             weights = weights * _ratio(float(terms[0].double().norm()), float(mixed.norm()))
-        return PolynomialHop(powers, tuple(weights.tolist()), alignment=reached)
+        return PolynomialHop(powers, tuple(weights.tolist()), alignment=reached, free="coefficients")
 
     def _ascend(self, alignment: AlignmentProblem) -> NDArray[np.float64]:
         weights = torch.ones(self.degree + 2, dtype=torch.float64)

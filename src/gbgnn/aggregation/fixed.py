@@ -70,7 +70,7 @@ class Lazy(FixedAggregation):
 
     def hop(self) -> Hop:
         """Return the lazy product."""
-        return PolynomialHop((0, 1), (1 - self.mixing, self.mixing))
+        return PolynomialHop((0, 1), (1 - self.mixing, self.mixing), free="share")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -99,7 +99,7 @@ class InputInjection(FixedAggregation):
 
     def hop(self) -> Hop:
         """Return the product with P plus the injected input."""
-        return PolynomialHop((1,), (self.mixing,), injection=1 - self.mixing)
+        return PolynomialHop((1,), (self.mixing,), injection=1 - self.mixing, free="share")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

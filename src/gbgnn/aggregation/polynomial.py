@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from gbgnn._checks import check_choice
 from gbgnn.aggregation.base import Hop
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import Propagator
@@ -27,6 +28,10 @@ class PolynomialHop(Hop):
         :math:`\iota`, the share of the raw features.
     alignment
         The kernel target alignment these coefficients reached, where they were learned.
+    free
+        What fine-tuning may move. ``"coefficients"``: each by itself. ``"share"``: one number in [0, 1], the
+        coefficient of the highest power; what it loses the raw features gain or, of two powers, the lower.
+        None: nothing.
 
     Examples
     --------
@@ -42,6 +47,12 @@ class PolynomialHop(Hop):
     coefficients: tuple[float, ...]
     injection: float = 0.0
     alignment: float | None = None
+    free: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise when ``free`` is none of the things that can be moved."""
+        if self.free is not None:
+            check_choice("PolynomialHop", "free", self.free, ("coefficients", "share"))
 
     def __call__(self, X: torch.Tensor, inputs: NodeInputs) -> torch.Tensor:
         """Return the next representation; a single product is scaled in place, not copied."""
@@ -58,12 +69,13 @@ class PolynomialHop(Hop):
         return result.add_(inputs.features, alpha=self.injection) if self.injection else result
 
     def record(self) -> dict[str, Any]:
-        """Return the coefficients by power, the injected share and the alignment."""
+        """Return the coefficients by power, the injected share, the alignment and what is free."""
         return {
             "powers": list(self.powers),
             "coefficients": list(self.coefficients),
             "injection": self.injection,
             "alignment": self.alignment,
+            "free": self.free,
         }
 
     @classmethod
@@ -74,6 +86,7 @@ class PolynomialHop(Hop):
             tuple(record["coefficients"]),
             record["injection"],
             record["alignment"],
+            record.get("free"),
         )
 
 

@@ -4,17 +4,18 @@ from gbgnn.boosting.callbacks import (
     Boosted,
     Callback,
     Checkpoint,
-    EarlyStopping,
-    LogProgress,
+    EpochReport,
     RoundReport,
-    RoundSelection,
     StartReport,
+    TuningReport,
 )
 from gbgnn.boosting.ensemble import Ensemble, Round
 from gbgnn.boosting.history import History
 from gbgnn.boosting.loop import boost
 from gbgnn.boosting.prediction import apply
+from gbgnn.boosting.progress import LogProgress
 from gbgnn.boosting.rules import BoostingRule, FunctionalGradient, Samme, SammeR, Vote
+from gbgnn.boosting.selection import EarlyStopping, RoundSelection
 from gbgnn.boosting.stopping import StopReason
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Checkpoint",
     "EarlyStopping",
     "Ensemble",
+    "EpochReport",
     "FunctionalGradient",
     "History",
     "LogProgress",
@@ -34,6 +36,7 @@ __all__ = [
     "SammeR",
     "StartReport",
     "StopReason",
+    "TuningReport",
     "Vote",
     "apply",
     "boost",

@@ -1,18 +1,15 @@
-"""Callbacks: what may look on while boosting runs, and ask it to stop."""
+"""Callbacks: what may look on while a model is boosted and fine-tuned, and ask boosting to stop."""
 
 from __future__ import annotations
 
-import logging
 import os
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 
-from gbgnn._checks import check_choice, check_integer
+from gbgnn._checks import check_integer
 from gbgnn.boosting.ensemble import Ensemble
 from gbgnn.boosting.history import History, Row
 from gbgnn.boosting.stopping import StopReason
@@ -60,6 +57,59 @@ class Boosted:
     stop: StopReason
 
 
+@dataclass(frozen=True, eq=False)
+class EpochReport:
+    """What is known after an epoch of fine-tuning; epoch 0 is the boosted model, before the first step.
+
+    Parameters
+    ----------
+    epoch, n_epochs
+        How many epochs are done, and the most there will be.
+    row
+        ``epoch``, ``train_loss``, ``val_loss`` and ``val_accuracy`` (None without validation nodes),
+        ``seconds``.
+    """
+
+    epoch: int
+    n_epochs: int
+    row: Row
+
+
+@dataclass(frozen=True, eq=False)
+class TuningReport:
+    """What came of fine-tuning; as text, a sentence.
+
+    Parameters
+    ----------
+    before, after
+        Loss and accuracy of the boosted and of the tuned model.
+    kept
+        Which of them predicts: ``"boosted"`` or ``"tuned"``.
+    epochs
+        How many were taken.
+
+    Examples
+    --------
+    >>> before, after = {"val_accuracy": 0.8, "val_loss": 0.6}, {"val_accuracy": 0.82, "val_loss": 0.5}
+    >>> print(TuningReport(before, after, kept="tuned", epochs=9))
+    fine-tuned 9 epochs: val accuracy 0.8000 to 0.8200, val loss 0.6000 to 0.5000; the tuned model was kept
+    """
+
+    before: dict[str, float]
+    after: dict[str, float]
+    kept: str
+    epochs: int
+
+    def __str__(self) -> str:
+        part = "val" if "val_loss" in self.after else "train"
+        changes = [
+            f"{part} {what} {self.before[f'{part}_{what}']:.4f} to {self.after[f'{part}_{what}']:.4f}"
+            for what in ("accuracy", "loss")
+        ]
+        noun = "epoch" if self.epochs == 1 else "epochs"
+        return f"fine-tuned {self.epochs} {noun}: {', '.join(changes)}; the {self.kept} model was kept"
+
+
 class Callback:
     """Base of all callbacks; every method is optional.
 
@@ -81,6 +131,12 @@ class Callback:
     def on_end(self, result: Boosted) -> None:
         """Look at the result, once, after the last round."""
 
+    def on_epoch(self, report: EpochReport) -> None:
+        """Look at an epoch of fine-tuning that just ended; first, as epoch 0, at the boosted model."""
+
+    def on_tuned(self, report: TuningReport) -> None:
+        """Look at what fine-tuning did, once, when the estimator has the model that is kept."""
+
 
 def announce_start(callbacks: Sequence[Callback], start: StartReport) -> None:
     """Tell every callback that boosting begins."""
@@ -101,97 +157,25 @@ def announce_end(callbacks: Sequence[Callback], result: Boosted) -> None:
         callback.on_end(result)
 
 
-@dataclass(eq=False)
-class RoundSelection(Callback):
-    """Remembers the best round and its scores.
-
-    Parameters
-    ----------
-    select
-        ``"last"``; ``"validation"``: highest validation accuracy, the lower validation loss among
-        equals; ``"gradient"``: smallest gradient norm, the paper's t*; ``"auto"``: validation where
-        there are validation nodes, else last.
-    """
-
-    select: str = "auto"
-    best_round: int = field(default=0, init=False)
-    best_scores: torch.Tensor | None = field(default=None, init=False)
-    _best_key: tuple[float, ...] | None = field(default=None, init=False, repr=False)
-
-    def check(self, has_validation: bool) -> None:
-        """Raise when the choice is unknown or needs validation nodes that are not there."""
-        check_choice("GBGNNClassifier", "select", self.select, SELECTIONS)
-        if self.select == "validation" and not has_validation:
-            raise ParameterError(
-                'select="validation" needs validation nodes; pass validation=(nodes, y) or '
-                "validation_fraction."
-            )
-
-    def on_start(self, start: StartReport) -> None:
-        """Forget the run before."""
-        self.best_round, self.best_scores, self._best_key = 0, None, None
-
-    def on_round(self, report: RoundReport) -> StopReason | None:
-        """Keep the round if it is the best so far."""
-        key = self._key(report.row)
-        if self._best_key is None or key > self._best_key:
-            self.best_round, self.best_scores, self._best_key = report.t, report.scores, key
-        return None
-
-    def best_scores_on_cpu(self) -> NDArray[Any]:
-        """Return the scores of the best round as a NumPy array."""
-        assert self.best_scores is not None
-        scores: NDArray[Any] = self.best_scores.cpu().numpy()
-        return scores
-
-    def _key(self, row: Row) -> tuple[float, ...]:
-        if self.select == "gradient":
-            return (-row["gradient_norm"],)
-        if self.select == "last" or row["val_accuracy"] is None:
-            return (row["round"],)
-        return validation_key(row)
+def announce_epoch(callbacks: Sequence[Callback], report: EpochReport) -> None:
+    """Tell every callback of an epoch."""
+    for callback in callbacks:
+        callback.on_epoch(report)
 
 
-SELECTIONS = ("auto", "last", "validation", "gradient")
-
-
-def validation_key(row: Row) -> tuple[float, float]:
-    """Order rounds by validation accuracy, equals by validation loss."""
-    return (row["val_accuracy"], -row["val_loss"])
-
-
-@dataclass(eq=False)
-class EarlyStopping(Callback):
-    """Stop after ``n_iter_no_change`` rounds without a better :func:`validation_key`."""
-
-    n_iter_no_change: int = 10
-
-    def on_start(self, start: StartReport) -> None:
-        """Check that there is something to watch."""
-        check_integer("GBGNNClassifier", "n_iter_no_change", self.n_iter_no_change, 1)
-        if start.problem.validation is None:
-            raise ParameterError(
-                "n_iter_no_change stops on validation nodes, but there are none; pass "
-                "validation=(nodes, y) or validation_fraction."
-            )
-        self._best_key: tuple[float, float] | None = None
-        self._best_t = 0
-
-    def on_round(self, report: RoundReport) -> StopReason | None:
-        """Stop when the best round is too long ago."""
-        key = validation_key(report.row)
-        if self._best_key is None or key > self._best_key:
-            self._best_key, self._best_t = key, report.t
-        too_long = report.t - self._best_t >= self.n_iter_no_change
-        return StopReason.NO_IMPROVEMENT if too_long else None
+def announce_tuned(callbacks: Sequence[Callback], report: TuningReport) -> None:
+    """Tell every callback that fine-tuning is over."""
+    for callback in callbacks:
+        callback.on_tuned(report)
 
 
 @dataclass(eq=False)
 class Checkpoint(Callback):
-    """Save the model every few rounds, so that a killed run can go on.
+    """Save the model every few rounds, and before it is fine-tuned, so that a killed run can go on.
 
-    The file is replaced atomically. To go on: ``gbgnn.load(path)``, ``set_params(warm_start=True)``,
-    and ``fit`` with the same nodes, labels and graph; the result equals a run that was never killed.
+    The file is replaced atomically, and holds boosted rounds, never tuned ones. To go on:
+    ``gbgnn.load(path)``, ``set_params(warm_start=True)``, and ``fit`` with the same nodes, labels and
+    graph; the result equals a run that was never killed.
 
     Parameters
     ----------
@@ -213,50 +197,20 @@ class Checkpoint(Callback):
             )
         self._model = start.model
         # A warm start replays known rounds first; a file of fewer rounds must not replace a newer one.
-        self._n_known = start.n_known
+        self._n_saved = start.n_known
 
     def on_round(self, report: RoundReport) -> StopReason | None:
         """Save when it is time."""
-        if report.t % self.every == 0 and report.t > self._n_known:
+        if report.t % self.every == 0:
+            self._save(report.t)
+        return None
+
+    def on_epoch(self, report: EpochReport) -> None:
+        """Save the boosted rounds before the first step moves them."""
+        if report.epoch == 0:
+            self._save(len(self._model.ensemble_))
+
+    def _save(self, n_rounds: int) -> None:
+        if n_rounds > self._n_saved:
             self._model.save(self.path)
-        return None
-
-
-@dataclass(eq=False)
-class LogProgress(Callback):
-    """Log a line every so often, through :mod:`logging`; what ``verbose`` turns on.
-
-    Parameters
-    ----------
-    every
-        Rounds between two lines; the last round always has one.
-    """
-
-    every: int = 1
-
-    def on_start(self, start: StartReport) -> None:
-        """Start the clock, and see that the lines reach a screen when logging is not set up."""
-        check_integer("LogProgress", "every", self.every, 1)
-        self._started = time.perf_counter()
-        logger = logging.getLogger("gbgnn")
-        if not logger.hasHandlers():
-            logger.addHandler(logging.StreamHandler())
-        if logger.getEffectiveLevel() > logging.INFO:
-            logger.setLevel(logging.INFO)
-
-    def on_round(self, report: RoundReport) -> StopReason | None:
-        """Log the newest row."""
-        if report.t % self.every == 0 or report.t == report.n_rounds:
-            row = report.row
-            val = "" if row["val_accuracy"] is None else f"  val acc {row['val_accuracy']:.3f}"
-            logging.getLogger("gbgnn").info(
-                "round %d/%d  loss %.4f  acc %.3f%s  cos %.3f  %.1f s",
-                report.t,
-                report.n_rounds,
-                row["train_loss"],
-                row["train_accuracy"],
-                val,
-                row["cosine"],
-                time.perf_counter() - self._started,
-            )
-        return None
+            self._n_saved = n_rounds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import overload
 
 from gbgnn.aggregation import Hop
@@ -49,6 +49,18 @@ class Ensemble:
     def add(self, new: Round) -> Ensemble:
         """Return the ensemble with one more round."""
         return Ensemble((*self.rounds, new))
+
+    def rescaled(self, total: float) -> Ensemble:
+        """Return the ensemble with all steps scaled by one number, so that they add up to ``total``.
+
+        Examples
+        --------
+        >>> from gbgnn.aggregation import IDENTITY
+        >>> Ensemble((Round(1, IDENTITY, None, 6.0), Round(2, IDENTITY, None, 2.0))).rescaled(4.0).etas
+        (3.0, 1.0)
+        """
+        factor = total / sum(self.etas)
+        return Ensemble(tuple(replace(r, eta=factor * r.eta) for r in self.rounds))
 
     @property
     def etas(self) -> tuple[float, ...]:

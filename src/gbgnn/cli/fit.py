@@ -292,7 +292,8 @@ def fit(
     """Train a model on a graph, and write it with its record to a run folder.
 
     What you leave out keeps the library's default. The folder holds config.toml (all settings: give it to
-    --config to repeat the run), history.jsonl (a line per round), metrics.json and model.gbgnn.
+    --config to repeat the run), history.jsonl (a line per round), fine_tuning.jsonl (a line per epoch, with
+    --fine-tune), metrics.json and model.gbgnn.
     """
     from gbgnn.cli.settings import from_document, is_setting, override
     from gbgnn.cli.source import Source

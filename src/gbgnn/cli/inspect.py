@@ -16,6 +16,7 @@ EXAMPLES = (
 )
 N_SHOWN = 20
 _LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
+_CURVES = ("train_loss", "val_loss", "train_accuracy", "val_accuracy")
 
 Row = dict[str, Any]
 
@@ -28,6 +29,7 @@ def inspect(
     """Show the settings of a model, its rounds, its best round and why training stopped."""
     from gbgnn.boosting import StopReason
     from gbgnn.cli.runs import open_saved
+    from gbgnn.cli.training import tuning_report
     from gbgnn.persistence import read_header
 
     saved = open_saved(saved_path)
@@ -58,6 +60,10 @@ def inspect(
         if name not in ("callbacks", "warm_start", "verbose") and value is not None:
             screen.out(f"  {name:<20} {_words(name, value)}")
     _show_curves(history)
+    if header["fine_tuning"] is not None:
+        screen.out()
+        screen.out(str(tuning_report(header["fine_tuning"])))
+        _show_curves(header["fine_tuning"]["history"])
     if rounds:
         _show_rounds(history, header, rounds)
 
@@ -73,21 +79,28 @@ def _words(name: str, value: Any) -> str:
     """Return a setting in one line: a part as its name and its settings, defaults included."""
     from gbgnn.registry import FAMILIES, part_class
 
+    if name == "fine_tune":
+        return _settings_words(value)
     if name not in FAMILIES:
         return str(value)
     packed = value if isinstance(value, dict) else {"name": value, "params": {}}
     settings = part_class(name, packed["name"])().get_params(deep=False) | packed["params"]
-    return " ".join([packed["name"], *(f"{k}={v}" for k, v in settings.items() if v is not None)])
+    return f"{packed['name']} {_settings_words(settings)}".rstrip()
+
+
+def _settings_words(settings: dict[str, Any]) -> str:
+    plain = {k: ",".join(v) if isinstance(v, list) else v for k, v in settings.items()}
+    return " ".join(f"{k}={v}" for k, v in plain.items() if v is not None)
 
 
 def _show_curves(history: list[Row]) -> None:
-    """Draw loss and accuracies over the rounds, where the terminal has the signs for it."""
+    """Draw losses and accuracies over rounds or epochs, where the terminal has the signs for it."""
     console = screen.console()
     if console.options.ascii_only or len(history) < 2:
         return
     screen.out()
-    for column in ("train_loss", "val_loss", "train_accuracy", "val_accuracy"):
-        values = [row[column] for row in history]
+    for column in _CURVES:
+        values = [row.get(column) for row in history]
         if values[0] is not None:
             line = screen.sparkline(values, width=max(10, min(60, console.width - 45)))
             screen.out(f"  {column:<20} {line} {values[0]:.4f} to {values[-1]:.4f}")
@@ -112,23 +125,24 @@ def _show_rounds(history: list[Row], header: dict[str, Any], n_shown: int) -> No
     for row, i in zip(rows, shown, strict=True):
         row[0] = f"*{row[0]}" if i == header["best_round"] - 1 else row[0]
     heads = [k.replace("_accuracy", "_acc").replace("gradient_norm", "grad_norm") for k in forms]
-    screen.show_table(
-        heads, rows, drop=("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
-    )
+    screen.show_table(heads, rows, drop=_LEAST_WANTED)
     _show_coefficients(header, shown)
     left_out = len(history) - len(shown)
     screen.out(f"* the round that predicts{f'; {left_out} rounds not shown (--rounds)' if left_out else ''}")
+    tuning = header["fine_tuning"]
+    if tuning is not None and tuning["kept"] == "tuned":
+        screen.out("losses and steps of the rounds are from before fine-tuning")
 
 
 def _show_coefficients(header: dict[str, Any], shown: list[int]) -> None:
-    """Print the weight of each power of P, where they were learned."""
-    hops = [r["hop"]["record"] for r in header["rounds"]]
-    learned = [i for i in shown if hops[i].get("alignment") is not None]
+    """Print the weight of each power of P, where each was learned."""
+    hops = [r["hop"]["record"] for r in header["rounds"]]  # of a tuned model, up to the round that predicts
+    learned = [i for i in shown if i < len(hops) and hops[i].get("free") == "coefficients"]
     if not learned:
         return
     powers = hops[learned[0]]["powers"]
     rows = [
-        [str(i + 1), *(f"{c:.3f}" for c in hops[i]["coefficients"]), f"{hops[i]['alignment']:.4f}"]
+        [str(i + 1), *(f"{c:.3f}" for c in hops[i]["coefficients"]), screen.number(hops[i]["alignment"])]
         for i in learned
     ]
     heads = ["round", *("I" if p == 0 else "P" if p == 1 else f"P^{p}" for p in powers), "alignment"]

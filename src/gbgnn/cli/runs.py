@@ -19,7 +19,9 @@ from gbgnn.cli.screen import to_json
 from gbgnn.errors import DataError, ModelFileError
 
 CONFIG, CHECKPOINT, MODEL = "config.toml", "checkpoint.gbgnn", "model.gbgnn"
-HISTORY, METRICS = "history.jsonl", "metrics.json"
+HISTORY, EPOCHS, METRICS = "history.jsonl", "fine_tuning.jsonl", "metrics.json"
+
+Rows = Sequence[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,14 @@ class RunFolder:
         self.partial.mkdir(parents=True)
         write_text(self.partial / CONFIG, toml.dumps(config))
 
-    def finish(self, history: Sequence[dict[str, Any]], metrics: dict[str, Any]) -> None:
-        """Write the record of what has run and put the folder in place; the model is there already."""
-        write_text(self.partial / HISTORY, "".join(to_json(row) + "\n" for row in history))
+    def finish(self, history: Rows, metrics: dict[str, Any], epochs: Rows | None = None) -> None:
+        """Write the record of what has run and put the folder in place; the model is there already.
+
+        ``history`` has a row per round, ``epochs`` one per epoch of fine-tuning; None where there was none.
+        """
+        _write_rows(self.partial / HISTORY, history)
+        if epochs is not None:
+            _write_rows(self.partial / EPOCHS, epochs)
         write_text(self.partial / METRICS, to_json(metrics, indent=2) + "\n")
         old = self.path.with_name(self.path.name + ".replaced")
         shutil.rmtree(old, ignore_errors=True)
@@ -127,6 +134,10 @@ def open_saved(path: Path) -> Saved:
             config = toml.read(path / CONFIG) if (path / CONFIG).is_file() else {}
             return Saved(path / name, config, _read_metrics(path / METRICS))
     raise ModelFileError(f"{path} holds neither {MODEL} nor {CHECKPOINT}, so it is not a run folder.")
+
+
+def _write_rows(path: Path, rows: Rows) -> None:
+    write_text(path, "".join(to_json(row) + "\n" for row in rows))
 
 
 def _read_metrics(path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import secrets
 import shlex
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,8 +16,18 @@ from typing import Any
 
 import typer
 
+from gbgnn._tuning import as_tuner
 from gbgnn._version import __version__
-from gbgnn.boosting import Callback, Checkpoint, RoundReport, StartReport, StopReason
+from gbgnn.boosting import (
+    Boosted,
+    Callback,
+    Checkpoint,
+    EpochReport,
+    RoundReport,
+    StartReport,
+    StopReason,
+    TuningReport,
+)
 from gbgnn.cli import screen, toml
 from gbgnn.cli.command import INTERRUPTED
 from gbgnn.cli.progress import watching
@@ -99,7 +109,8 @@ def train(job: Job, *, quiet: bool) -> dict[str, Any]:
         seconds = time.perf_counter() - started
         notes = _save(job)
         metrics = _report(job, score_splits(model, data), seconds, notes)
-        job.run.finish(model.history_.rows, metrics)
+        tuning = model.fine_tuning_
+        job.run.finish(model.history_.rows, metrics, None if tuning is None else tuning["history"])
     except KeyboardInterrupt:
         _keep_interrupted(job)
         raise typer.Exit(INTERRUPTED) from None
@@ -117,34 +128,15 @@ def show(result: dict[str, Any]) -> None:
         f"{result['seconds']:.1f} s, seed {result['seed']}"
     )
     if result["fine_tuning"] is not None:
-        screen.out(describe_tuning(result["fine_tuning"]))
+        screen.out(str(TuningReport(**result["fine_tuning"])))
     for sentence in result["notes"]:
         screen.out(f"note: {sentence}")
     screen.out(f"written to {result['run']}")
 
 
-def describe_tuning(tuning: dict[str, Any]) -> str:
-    """Return what fine-tuning did, and which model was kept.
-
-    Examples
-    --------
-    >>> before, after = {"val_accuracy": 0.8, "val_loss": 0.6}, {"val_accuracy": 0.82, "val_loss": 0.5}
-    >>> describe_tuning({"before": before, "after": after, "kept": "tuned", "epochs": 100})
-    'fine-tuned 100 epochs: val accuracy 0.8000 to 0.8200, val loss 0.6000 to 0.5000; the tuned model ...'
-    """
-    before, after = tuning["before"], tuning["after"]
-    part = "val" if "val_loss" in after else "train"
-    changes = [
-        f"{part} {what} {before[f'{part}_{what}']:.4f} to {after[f'{part}_{what}']:.4f}"
-        for what in ("accuracy", "loss")
-    ]
-    return f"fine-tuned {tuning['epochs']} epochs: {', '.join(changes)}; the {tuning['kept']} model was kept"
-
-
-def _tuning_in_short(tuning: dict[str, Any] | None) -> dict[str, Any] | None:
-    if tuning is None:
-        return None
-    return {**{k: tuning[k] for k in ("before", "after", "kept")}, "epochs": len(tuning["history"])}
+def tuning_report(tuning: dict[str, Any]) -> TuningReport:
+    """Return a model's ``fine_tuning_`` without its epochs."""
+    return TuningReport(tuning["before"], tuning["after"], tuning["kept"], len(tuning["history"]))
 
 
 @dataclass(eq=False)
@@ -159,6 +151,15 @@ class _NewRounds(Callback):
 
     def on_round(self, report: RoundReport) -> StopReason | None:
         return self.inner.on_round(report) if report.t > self.known else None
+
+    def on_end(self, result: Boosted) -> None:
+        self.inner.on_end(result)
+
+    def on_epoch(self, report: EpochReport) -> None:
+        self.inner.on_epoch(report)
+
+    def on_tuned(self, report: TuningReport) -> None:
+        self.inner.on_tuned(report)
 
 
 def _checkpoints(job: Job) -> list[Callback]:
@@ -238,30 +239,36 @@ def _report(job: Job, splits: Scores, seconds: float, notes: list[str]) -> dict[
     model = job.model
     return {
         "dataset": job.data.name,
-        "rounds": len(model.ensemble_),
+        "rounds": len(model.history_),  # a tuned model has those up to the best only
         "best_round": model.best_round_,
         "stop_reason": str(model.stop_reason_),
         "stop_message": model.stop_reason_.message,
         "seconds": seconds,
         "seed": model.seed_,
-        "fine_tuning": _tuning_in_short(model.fine_tuning_),
+        "fine_tuning": None if model.fine_tuning_ is None else asdict(tuning_report(model.fine_tuning_)),
         "splits": splits,
         "notes": notes,
     }
 
 
 def _keep_interrupted(job: Job) -> None:
-    """Save the rounds trained so far as a checkpoint, where they can be saved, and say what was kept."""
-    run, trained = job.run, len(getattr(job.model, "ensemble_", ()))
+    """Save the rounds boosted so far as a checkpoint, where they can be saved, and say what was kept."""
+    run, model = job.run, job.model
+    boosted, tuning = len(getattr(model, "ensemble_", ())), getattr(model, "fine_tuning_", None)
+    # Of tuned rounds there is no way on; a checkpoint of the boosted ones may be there, and stays.
+    is_tuned = tuning is not None and tuning["kept"] == "tuned"
     try:
-        if trained > job.known and job.model.keep_learners:
-            job.model.save(run.checkpoint)
+        if boosted > job.known and model.keep_learners and not is_tuned:
+            model.save(run.checkpoint)
     except GBGNNError:  # learners that cannot be stored: an older checkpoint may still be there
         pass
     run.discard()
-    if run.checkpoint.exists():
-        screen.note(
-            f"interrupted after round {max(trained, job.known)}; go on with: gbgnn fit --resume {run.path}"
-        )
-    else:
+    if not run.checkpoint.exists():
         screen.note("interrupted; nothing was kept.")
+        return
+    if as_tuner(model.fine_tune) is not None and model.stop_reason_ is not StopReason.INTERRUPTED:
+        rounds = screen.counted(len(model.history_), "boosted round")
+        where = f"interrupted in fine-tuning; begin it again from the {rounds} with"
+    else:
+        where = f"interrupted after round {max(boosted, job.known)}; go on with"
+    screen.note(f"{where}: gbgnn fit --resume {run.path}")

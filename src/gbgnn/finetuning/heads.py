@@ -1,72 +1,129 @@
-"""A head in tuning: its parameters, in coordinates in which steps of one size make sense."""
+"""Heads in tuning: their parameters, in coordinates in which steps of one size make sense."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
-from torch.func import functional_call
+from torch.func import functional_call, vmap
 
 from gbgnn.errors import ParameterError
 from gbgnn.learners import Head
-from gbgnn.learners.network import MLPHead
 
-_FIRST = "layers.0."
+Parameters = dict[str, torch.Tensor]
 
 
-class TunedHead:
-    r"""A head whose parameters can be moved.
+class HeadStack:
+    r"""Heads of one kind and shape whose parameters can be moved, a stack for each name.
 
-    The first layer of a network is moved as a function of standardised inputs, :math:`(x - m) / s`, as it
-    was trained: deep representations differ little beside what they have in common, and a step in the raw
-    weights, which are large there, would change the common part only. Heads of other kinds are moved in
-    their own parameters.
+    Heads are evaluated together: a round is so small that on a GPU starting its kernels would take most of
+    the time. Their :attr:`~gbgnn.learners.Head.first_layer` is moved as a function of standardised inputs,
+    :math:`(x - m) / s`, as that of an MLP was trained: deep representations differ little beside what they
+    have in common, and a step in the raw weights, which are large there, would change the common part only.
+    Heads that name no such layer are moved in their own parameters.
 
     Parameters
     ----------
-    head
-        The head; it stays as it is.
-    centre, size
-        m and s, of the rows that the head is tuned on.
+    heads
+        The heads; they stay as they are.
+    centres, sizes
+        m and s of every head, of the rows that it is tuned on.
 
     Examples
     --------
+    >>> from gbgnn.learners import MLPHead
     >>> head = MLPHead.from_layers([(torch.ones(2, 1), torch.zeros(1))])
-    >>> tuned = TunedHead(head, torch.tensor([5.0, 5.0]), 0.5)
-    >>> {name: value.tolist() for name, value in tuned.parameters.items()}
-    {'layers.0.weight': [[0.5, 0.5]], 'layers.0.bias': [10.0]}
-    >>> tuned(torch.tensor([[5.0, 6.0]])).tolist()
-    [[11.0]]
+    >>> stack = HeadStack([head], torch.tensor([[5.0, 5.0]]), torch.tensor([0.5]))
+    >>> {name: value.tolist() for name, value in stack.parameters.items()}
+    {'layers.0.weight': [[[0.5, 0.5]]], 'layers.0.bias': [[10.0]]}
+    >>> stack(torch.tensor([[[5.0, 6.0]]])).tolist()
+    [[[11.0]]]
     """
 
-    def __init__(self, head: Head, centre: torch.Tensor, size: float) -> None:
-        self.head = head
-        self.parameters = {name: value.detach().clone() for name, value in head.named_parameters()}
-        self._inputs = (centre, size) if isinstance(head, MLPHead) else None
-        if self._inputs is not None:
-            weight = self.parameters[_FIRST + "weight"]
-            self.parameters[_FIRST + "bias"] += weight @ centre
-            weight *= size
+    def __init__(self, heads: Sequence[Head], centres: torch.Tensor, sizes: torch.Tensor) -> None:
+        self.heads, self.centres, self.sizes = list(heads), centres[:, :, None], sizes[:, None, None]
+        named = [dict(head.named_parameters()) for head in heads]
+        self.parameters = {name: torch.stack([own[name].detach() for own in named]) for name in named[0]}
+        if heads[0].first_layer is not None:
+            weight, bias = (self.parameters[name] for name in heads[0].first_layer)
+            bias += (weight @ self.centres).squeeze(2)
+            weight *= self.sizes
         for value in self.parameters.values():
             value.requires_grad_()
 
-    def raw(self) -> dict[str, torch.Tensor]:
+    def raw(self) -> Parameters:
         """Return the parameters for raw inputs; differentiable."""
-        if self._inputs is None:
+        first_layer = self.heads[0].first_layer
+        if first_layer is None:
             return self.parameters
-        centre, size = self._inputs
-        weight = self.parameters[_FIRST + "weight"] / size
-        bias = self.parameters[_FIRST + "bias"] - weight @ centre
-        return self.parameters | {_FIRST + "weight": weight, _FIRST + "bias": bias}
+        of_weight, of_bias = first_layer
+        weight = self.parameters[of_weight] / self.sizes
+        bias = self.parameters[of_bias] - (weight @ self.centres).squeeze(2)
+        return self.parameters | {of_weight: weight, of_bias: bias}
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
-        """Return the outputs of the rows ``X``."""
-        output: torch.Tensor = functional_call(self.head, self.raw(), (X,))
+        """Return the outputs of every head for its own rows, shape (n_heads, n_rows, n_outputs)."""
+        output: torch.Tensor = vmap(self._evaluate)(self.raw(), X)
         return output
 
-    def rebuild(self) -> Head:
-        """Return an ordinary head with the parameters of now."""
+    def rebuild(self) -> list[Head]:
+        """Return ordinary heads with the parameters of now."""
         with torch.no_grad():
-            moved = {name: value.detach().clone() for name, value in self.raw().items()}
-        return type(self.head).from_state(self.head.state() | moved).requires_grad_(False)
+            raw = {name: value.detach().clone() for name, value in self.raw().items()}
+        return [
+            type(head)
+            .from_state(head.state() | {name: value[i].clone() for name, value in raw.items()})
+            .requires_grad_(False)
+            for i, head in enumerate(self.heads)
+        ]
+
+    def _evaluate(self, parameters: Parameters, X: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = functional_call(self.heads[0], parameters, (X,))
+        return output
+
+
+class TunedHeads:
+    """The heads of all rounds, stacked where they are alike.
+
+    Parameters
+    ----------
+    heads, centres, sizes
+        As in :class:`HeadStack`, of every round.
+
+    Examples
+    --------
+    >>> from gbgnn.learners import MLPHead
+    >>> narrow = MLPHead.from_layers([(torch.ones(2, 1), torch.zeros(1))])
+    >>> deep = MLPHead.from_layers([(torch.ones(2, 3), torch.zeros(3)), (torch.ones(3, 1), torch.zeros(1))])
+    >>> heads = TunedHeads([narrow, deep, narrow], torch.zeros(3, 2), torch.ones(3))
+    >>> len(heads.stacks), heads(torch.ones(3, 1, 2)).tolist()
+    (2, [[[2.0]], [[6.0]], [[2.0]]])
+    """
+
+    def __init__(self, heads: Sequence[Head], centres: torch.Tensor, sizes: torch.Tensor) -> None:
+        alike: dict[object, list[int]] = {}
+        for place, head in enumerate(heads):
+            kind = type(head), tuple((name, value.shape) for name, value in head.named_parameters())
+            alike.setdefault(kind, []).append(place)
+        self.places = list(alike.values())
+        self.stacks = [HeadStack([heads[i] for i in own], centres[own], sizes[own]) for own in self.places]
+        self._order = torch.tensor([i for own in self.places for i in own], device=centres.device).argsort()
+
+    def parameters(self) -> list[torch.Tensor]:
+        """Return all that can be moved."""
+        return [value for stack in self.stacks for value in stack.parameters.values()]
+
+    def __call__(self, X: torch.Tensor) -> torch.Tensor:
+        """Return the outputs of every round's head for its own rows, shape (T, n_rows, n_outputs)."""
+        if len(self.stacks) == 1:
+            return self.stacks[0](X)
+        parts = [stack(X[own]) for stack, own in zip(self.stacks, self.places, strict=True)]
+        return torch.cat(parts)[self._order]
+
+    def rebuild(self) -> list[Head]:
+        """Return ordinary heads with the parameters of now, round by round."""
+        rebuilt = [head for stack in self.stacks for head in stack.rebuild()]
+        return [rebuilt[i] for i in self._order.tolist()]
 
 
 def check_differentiable(head: Head, t: int) -> None:

@@ -13,15 +13,17 @@ import torch
 
 from gbgnn._optimizers import Stepper
 from gbgnn._random import generator
-from gbgnn.boosting import BoostingRule, Ensemble
+from gbgnn.boosting import BoostingRule, Ensemble, EpochReport
+from gbgnn.boosting.selection import validation_key
 from gbgnn.errors import GBGNNWarning, ParameterError
 from gbgnn.finetuning.memory import parse_bytes
-from gbgnn.finetuning.network import AGGREGATION, LEARNERS, MultiScaleNetwork
+from gbgnn.finetuning.network import AGGREGATION, ETAS, LEARNERS, MultiScaleNetwork
 from gbgnn.finetuning.representations import Positions
 from gbgnn.finetuning.tuner import FineTuner
 from gbgnn.problem import Problem
 
 Row = dict[str, Any]
+Listener = Callable[[EpochReport], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +37,9 @@ class FineTuned:
     is_soft
         Whether its learners vote by softmax: predict with ``SoftVote(rule=rule)`` then, else with the rule.
     before, after
-        Loss and accuracy of the boosted and of the tuned model, on the labelled nodes (``train_loss``,
-        ``train_accuracy``) and on the validation nodes (``val_loss``, ``val_accuracy``) where there are any.
+        Loss and accuracy of the boosted model (its steps scaled as tuning begins, where the rule asks for
+        that) and of the tuned one, on the labelled nodes (``train_loss``, ``train_accuracy``) and on the
+        validation nodes (``val_loss``, ``val_accuracy``) where there are any.
     kept
         ``"tuned"`` or ``"boosted"``.
     history
@@ -58,7 +61,7 @@ def fine_tune(
     rule: BoostingRule,
     tuner: FineTuner,
     seed: int,
-    on_epoch: Callable[[Row], None] | None = None,
+    on_epoch: Listener | None = None,
 ) -> FineTuned:
     """Lower the cross entropy of the labelled nodes in all parameters of a model at once.
 
@@ -71,7 +74,7 @@ def fine_tune(
     seed
         Of the order of batches.
     on_epoch
-        Called with the row of every epoch.
+        Called after every epoch, and with what the boosted model measures, as epoch 0, before the first.
 
     Examples
     --------
@@ -90,12 +93,17 @@ def fine_tune(
     tuner.check(has_validation=problem.validation is not None)
     if not len(ensemble):
         raise ParameterError("the ensemble has no rounds, so there is nothing to fine-tune; boost one first.")
+    started = time.perf_counter()
     limit = parse_bytes("FineTuner", "memory_limit", tuner.memory_limit)
     is_batched = tuner.batch_size is not None and tuner.batch_size < problem.train.size
+    total = rule.soft_total(problem.n_classes)
+    start = ensemble if total is None else ensemble.rescaled(total)
     network = MultiScaleNetwork(
-        ensemble, problem, rule, moves=tuner.moves, memory_limit=limit, is_batched=is_batched
+        start, problem, rule, moves=tuner.moves, memory_limit=limit, is_batched=is_batched
     )
     before = network.measure(rule)
+    if on_epoch is not None:
+        on_epoch(EpochReport(0, tuner.epochs, _row(0, before, started)))
     history = list(descend(network, tuner, seed, on_epoch))
     after = network.measure(network.rule)
     kept = choose(before, after, tuner.keep)
@@ -110,12 +118,12 @@ def fine_tune(
 
 
 def descend(
-    network: MultiScaleNetwork, tuner: FineTuner, seed: int, on_epoch: Callable[[Row], None] | None
+    network: MultiScaleNetwork, tuner: FineTuner, seed: int, on_epoch: Listener | None
 ) -> Iterator[Row]:
     """Take the steps, epoch by epoch; yield a row for each."""
     steppers = {kind: _stepper(kind, moved, tuner, network) for kind, moved in network.parameters().items()}
     random = generator(seed)
-    best = None if tuner.patience is None else _Best(network, tuner.patience)
+    best = None if network.validation is None else _Best(network, tuner.patience)
     for epoch in range(1, tuner.epochs + 1):
         started, train_loss = time.perf_counter(), 0.0
         for positions, share in batches(network.train, tuner.batch_size, random):
@@ -128,9 +136,9 @@ def descend(
             network.motion.project()
         network.after_epoch()
         measured = network.measure_validation()
-        row = {"epoch": epoch, "train_loss": train_loss, **measured, "seconds": time.perf_counter() - started}
+        row = _row(epoch, {"train_loss": train_loss, **measured}, started)
         if on_epoch is not None:
-            on_epoch(row)
+            on_epoch(EpochReport(epoch, tuner.epochs, row))
         yield row
         if not math.isfinite(train_loss):
             warnings.warn(
@@ -140,7 +148,7 @@ def descend(
                 stacklevel=3,
             )
             break
-        if best is not None and best.is_time_to_stop(measured["val_loss"]):
+        if best is not None and best.is_time_to_stop(measured):
             break
     if best is not None:
         best.restore()
@@ -178,8 +186,12 @@ def choose(before: dict[str, float], after: dict[str, float], keep: str) -> str:
         return "boosted"
     if keep == "tuned" or "val_loss" not in after:
         return "tuned"
-    ours = after["val_accuracy"], -after["val_loss"]
-    return "tuned" if ours >= (before["val_accuracy"], -before["val_loss"]) else "boosted"
+    return "tuned" if validation_key(after) >= validation_key(before) else "boosted"
+
+
+def _row(epoch: int, measured: dict[str, Any], started: float) -> Row:
+    columns = {name: measured.get(name) for name in ("train_loss", "val_loss", "val_accuracy")}
+    return {"epoch": epoch, **columns, "seconds": time.perf_counter() - started}
 
 
 def _stepper(
@@ -188,29 +200,37 @@ def _stepper(
     return Stepper(
         tuner.optimizer,
         parameters,
-        tuner.learning_rate / (len(network.ensemble) if kind == AGGREGATION else 1),
+        tuner.learning_rate * _size(kind, network),
         weight_decay=tuner.weight_decay if kind == LEARNERS else 0.0,
         momentum=tuner.momentum,
     )
 
 
-class _Best:
-    """The parameters at the lowest validation loss so far, the start included."""
+def _size(kind: str, network: MultiScaleNetwork) -> float:
+    """Return how large a step of one kind is beside one of the learners."""
+    if kind == AGGREGATION:  # a representation is a product of as many hops
+        return 1 / len(network.ensemble)
+    # Steps of rounds are as large as the rule made them, a hundredth or twenty: move them in proportion.
+    return float(network.etas.detach().abs().mean()) if kind == ETAS else 1.0
 
-    def __init__(self, network: MultiScaleNetwork, patience: int) -> None:
+
+class _Best:
+    """The parameters after the epoch with the best :func:`validation_key` so far."""
+
+    def __init__(self, network: MultiScaleNetwork, patience: int | None) -> None:
         self.moved = [value for kind in network.parameters().values() for value in kind]
         self.patience, self.n_since = patience, 0
-        self.loss = network.measure_validation()["val_loss"]
-        self.best = [value.detach().clone() for value in self.moved]
+        self.key, self.best = (-math.inf, -math.inf), [value.detach().clone() for value in self.moved]
 
-    def is_time_to_stop(self, loss: float) -> bool:
-        if loss < self.loss:
-            self.loss, self.n_since = loss, 0
+    def is_time_to_stop(self, measured: Row) -> bool:
+        key = validation_key(measured)
+        if math.isfinite(measured["val_loss"]) and key > self.key:
+            self.key, self.n_since = key, 0
             for kept, value in zip(self.best, self.moved, strict=True):
                 kept.copy_(value.detach())
         else:
             self.n_since += 1
-        return self.n_since >= self.patience
+        return self.patience is not None and self.n_since >= self.patience
 
     @torch.no_grad()
     def restore(self) -> None:

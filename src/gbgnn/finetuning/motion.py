@@ -106,7 +106,7 @@ class MovedHops(HopMotion):
     def project(self) -> None:
         """Keep shares within [0, 1]."""
         for hop, theta in zip(self.scalars, self.thetas, strict=True):
-            if hop.is_ratio:
+            if hop.is_share:
                 theta.clamp_(0, 1)
 
 
@@ -125,9 +125,14 @@ class ChebyshevHops(MovedHops):
 
     def terms(self) -> Terms:
         """Return as many terms as matter: what is left out is below the rounding of the sum."""
-        c = self._coefficients().detach()
-        # Some more than now, because the hops will move.
-        n_terms = min(c.shape[1], n_needed(c, self._rounding) * 11 // 10 + 8)
+        # A number at zero hides the terms that its slope needs; those of hops that moved a little show them.
+        moved = [theta.detach() + 0.01 for theta in self.thetas]
+        matter = max(
+            n_needed(self._polynomials.coefficients(thetas).detach(), self._rounding)
+            for thetas in (self.thetas, moved)
+        )
+        # Some more, because the hops will move further.
+        n_terms = min(self._polynomials.degree + 1, matter * 11 // 10 + 8)
         return ChebyshevTerms(n_terms, self._interval)
 
     def needs_other_terms(self, terms: Terms) -> bool:
@@ -232,9 +237,9 @@ def motion_of(hops: Sequence[Hop], inputs: NodeInputs) -> HopMotion:
     SweptHops
     """
     polynomials = [hop for hop in hops if isinstance(hop, PolynomialHop)]
-    scalars = [scalars_of(hop) for hop in polynomials]
-    if len(polynomials) < len(hops) or not any(len(hop.initial) for hop in scalars):
+    if len(polynomials) < len(hops) or all(hop.free is None for hop in polynomials):
         return StillHops(hops)
+    scalars = [scalars_of(hop) for hop in polynomials]
     interval = spectral_interval(inputs.P)
     if interval is None:
         return SweptHops(scalars, inputs)

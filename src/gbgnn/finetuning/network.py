@@ -9,11 +9,11 @@ import torch
 
 from gbgnn.boosting import BoostingRule, Ensemble, Round
 from gbgnn.errors import ParameterError
-from gbgnn.finetuning.heads import TunedHead, check_differentiable
+from gbgnn.finetuning.heads import TunedHeads, check_differentiable
 from gbgnn.finetuning.memory import Needs, plan_memory
 from gbgnn.finetuning.motion import StillHops, motion_of
 from gbgnn.finetuning.representations import Positions, RowTerms, Terms
-from gbgnn.finetuning.voting import differentiable
+from gbgnn.finetuning.voting import SoftVote
 from gbgnn.problem import Problem
 
 LEARNERS, ETAS, AGGREGATION = MOVES = ("learners", "etas", "aggregation")
@@ -62,7 +62,7 @@ class MultiScaleNetwork:
         is_batched: bool = False,
     ) -> None:
         self.ensemble, self.problem, self.moves = ensemble, problem, tuple(moves)
-        self.rule = differentiable(rule, problem.n_classes)
+        self.rule = SoftVote(rule=rule) if rule.votes_for_one_class else rule
         self.loss = rule.loss_for(problem.n_classes)
         self._limit, self._is_batched = memory_limit, is_batched
         self._inputs, nodes = problem.inputs, [problem.train]
@@ -99,7 +99,7 @@ class MultiScaleNetwork:
     def parameters(self) -> dict[str, list[torch.Tensor]]:
         """Return what moves, by kind."""
         kinds = {
-            LEARNERS: [value for head in self.heads for value in head.parameters.values()],
+            LEARNERS: self.heads.parameters(),
             ETAS: [self.etas],
             AGGREGATION: [theta for theta in self.motion.thetas if len(theta)],
         }
@@ -159,7 +159,7 @@ class MultiScaleNetwork:
         """Return the model as it is now, in ordinary rounds."""
         heads = [trained.kept_head() for trained in self.ensemble]
         if LEARNERS in self.moves:
-            heads = [head.rebuild() for head in self.heads]
+            heads = self.heads.rebuild()
         rounds = zip(self.ensemble, self.motion.hops(), heads, self.etas.tolist(), strict=True)
         return Ensemble(tuple(Round(old.t, hop, head, eta) for old, hop, head, eta in rounds))
 
@@ -172,9 +172,10 @@ class MultiScaleNetwork:
         }
 
     def _scores(self, X: torch.Tensor, positions: Positions, rule: BoostingRule) -> torch.Tensor:
-        scores = self._start[positions]
-        for head, eta, rows in zip(self.heads, self.etas.to(X.dtype).unbind(), X, strict=True):
-            scores = scores + eta * rule.direction(head(rows), self.problem.n_classes)
+        output = self.heads(X)
+        directions = rule.direction(output.flatten(0, 1), self.problem.n_classes)
+        votes = directions.unflatten(0, output.shape[:2])
+        scores: torch.Tensor = self._start[positions] + torch.tensordot(self.etas.to(X.dtype), votes, 1)
         return scores
 
     def _build_rows(self) -> RowTerms:
@@ -204,7 +205,7 @@ class MultiScaleNetwork:
         )
 
     @torch.no_grad()
-    def _build_heads(self) -> list[TunedHead]:
+    def _build_heads(self) -> TunedHeads:
         """Standardise the inputs of every head by the labelled rows, in double precision."""
         self.motion.begin(self.rows.terms)
         sums = squares = self.etas.new_zeros(())
@@ -216,11 +217,9 @@ class MultiScaleNetwork:
         centres = sums / n_rows
         sizes = (squares / n_rows - centres.square().sum(dim=1)).clamp_min(0).sqrt()
         heads = [trained.kept_head() for trained in self.ensemble]
-        tuned = [
-            TunedHead(head, centre.to(self._inputs.features), float(size) or 1.0)
-            for head, centre, size in zip(heads, centres, sizes, strict=True)
-        ]
-        for value in (value for head in tuned for value in head.parameters.values()):
+        sizes = torch.where(sizes > 0, sizes, 1.0)
+        tuned = TunedHeads(heads, centres.to(self._inputs.features), sizes.to(self._inputs.features))
+        for value in tuned.parameters():
             value.requires_grad_(LEARNERS in self.moves)
         return tuned
 

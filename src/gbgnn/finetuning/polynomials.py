@@ -24,15 +24,17 @@ class HopScalars:
         :math:`\theta` of this hop, in double precision; empty where nothing is free.
     offset, slope
         The coefficients, followed by the injection, are ``offset + slope @ theta``.
-    is_ratio
-        Whether :math:`\theta` is one share, which must stay in [0, 1].
     """
 
     hop: PolynomialHop
     initial: torch.Tensor
     offset: torch.Tensor
     slope: torch.Tensor
-    is_ratio: bool = False
+
+    @property
+    def is_share(self) -> bool:
+        r"""Whether :math:`\theta` is one share, which must stay in [0, 1]."""
+        return self.hop.free == "share"
 
     def terms(self, theta: torch.Tensor) -> torch.Tensor:
         """Return the coefficients and, last, the injection."""
@@ -40,43 +42,36 @@ class HopScalars:
 
     def rebuild(self, theta: torch.Tensor) -> PolynomialHop:
         """Return the hop with other numbers; the alignment was that of the old ones."""
-        if not len(self.initial):
+        if self.hop.free is None:
             return self.hop
         *coefficients, injection = self.terms(theta).tolist()
         return replace(self.hop, coefficients=tuple(coefficients), injection=injection, alignment=None)
 
 
 def scalars_of(hop: PolynomialHop) -> HopScalars:
-    """Find out what may be moved in a hop.
-
-    Coefficients that were learned are free. Where a hop shares between P X and the input (InputInjection),
-    or between P X and X (Lazy), the share is. Other hops stay as they are.
+    """Return what a hop says is free in it, as numbers.
 
     Examples
     --------
-    >>> scalars_of(PolynomialHop((1,), (0.75,), injection=0.25)).initial
+    >>> scalars_of(PolynomialHop((1,), (0.75,), injection=0.25, free="share")).initial
     tensor([0.7500], dtype=torch.float64)
-    >>> scalars_of(PolynomialHop((0, 1, 2), (0.1, 0.2, 0.3), alignment=0.9)).initial.tolist()
+    >>> scalars_of(PolynomialHop((0, 1, 2), (0.1, 0.2, 0.3), free="coefficients")).initial.tolist()
     [0.1, 0.2, 0.3]
     >>> len(scalars_of(PolynomialHop((1,), (1.0,))).initial)
     0
     """
     given = torch.tensor([*hop.coefficients, hop.injection], dtype=torch.float64)
-    n_powers = len(hop.powers)
-    if hop.alignment is not None:
-        offset = torch.zeros_like(given)
-        offset[-1] = hop.injection
-        slope = torch.eye(n_powers + 1, n_powers, dtype=torch.float64)
-        return HopScalars(hop, given[:-1], offset, slope)
-    adds_up = abs(float(given.sum()) - 1) < 1e-12
-    is_injection = hop.powers == (1,) and hop.injection != 0 and adds_up
-    is_lazy = hop.powers == (0, 1) and hop.injection == 0 and adds_up
-    if not (is_injection or is_lazy):
-        return HopScalars(hop, given[:0], given, given.new_zeros(n_powers + 1, 0))
-    moved, rest = (0, 1) if is_injection else (1, 0)  # where P X and what it shares with have their places
-    offset, slope = torch.zeros_like(given), given.new_zeros(n_powers + 1, 1)
-    offset[rest], slope[rest, 0], slope[moved, 0] = 1.0, -1.0, 1.0
-    return HopScalars(hop, given[moved : moved + 1], offset, slope, is_ratio=True)
+    n_powers, offset = len(hop.powers), given.clone()
+    if hop.free == "coefficients":
+        offset[:-1] = 0
+        return HopScalars(hop, given[:-1], offset, torch.eye(n_powers + 1, n_powers, dtype=torch.float64))
+    if hop.free == "share":
+        highest, rest = n_powers - 1, 1 if n_powers == 1 else 0  # after a single power comes the injection
+        slope = given.new_zeros(n_powers + 1, 1)
+        slope[highest], slope[rest] = 1, -1
+        offset[highest], offset[rest] = 0, given[highest] + given[rest]
+        return HopScalars(hop, given[highest : highest + 1], offset, slope)
+    return HopScalars(hop, given[:0], offset, given.new_zeros(n_powers + 1, 0))
 
 
 class HopPolynomials:
@@ -91,7 +86,7 @@ class HopPolynomials:
 
     Examples
     --------
-    >>> hops = [scalars_of(PolynomialHop((0, 1), (0.5, 0.5)))] * 2
+    >>> hops = [scalars_of(PolynomialHop((0, 1), (0.5, 0.5), free="share"))] * 2
     >>> q = HopPolynomials(hops, Interval(0.0, 1.0))
     >>> q.coefficients([h.initial for h in hops]).round(decimals=4).abs()  # (1+x)/2, (1+x)^2/4
     tensor([[0.5000, 0.5000, 0.0000],

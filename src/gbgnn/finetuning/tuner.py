@@ -25,14 +25,15 @@ class FineTuner(BaseEstimator):
     optimizer, learning_rate, momentum
         ``"sgd"``, ``"adam"`` or ``"rmsprop"`` with its step and its momentum (Adam has none). The numbers of
         the hops take steps of ``learning_rate`` over the number of rounds, because a representation is a
-        product of as many hops.
+        product of as many hops; the steps of the rounds are moved in proportion to their size.
     weight_decay
         L2 penalty on the learners; steps and hops have none.
     batch_size
         Labelled nodes per step, drawn without replacement; None takes all at once.
     patience
-        Stop when the loss of the validation nodes has not fallen for this many epochs and go back to the
-        best; None tunes all ``epochs`` and asks no validation node.
+        Stop when this many epochs have brought no better accuracy of the validation nodes, nor an equal one
+        with a lower loss; None takes all ``epochs``. Either way, where there are validation nodes the tuned
+        model is that of the best epoch.
     moves
         What is tuned: some of ``"learners"``, ``"etas"`` (the steps of the rounds) and ``"aggregation"`` (the
         coefficients of KTA, the mixing ratios of InputInjection and Lazy; other hops have nothing to move).
@@ -54,7 +55,7 @@ class FineTuner(BaseEstimator):
     optimizer: str = "adam"
     learning_rate: float = 1e-3
     momentum: float = 0.0
-    weight_decay: float = 0.0
+    weight_decay: float = 1e-3
     batch_size: int | None = None
     patience: int | None = None
     moves: Sequence[str] = MOVES

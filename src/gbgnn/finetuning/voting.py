@@ -1,4 +1,4 @@
-"""SoftVote: the vote for one class, smoothed so that it has a gradient."""
+"""SoftVote: a rule by its soft direction, for a model that was tuned along it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from gbgnn.problem import NodeInputs, Problem
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SoftVote(BoostingRule):
-    r"""A rule whose learners vote for all classes, by belief: the argmax becomes a softmax.
+    """A rule whose direction is the ``soft_direction`` of another: it has a gradient. All else is the same.
 
-    The code of a class is 1 in its own column and -1/(K-1) in the others; the average code under
-    :math:`p = \mathrm{softmax}(b(x))` is :math:`(K p_k - 1) / (K - 1)`. All else is the wrapped rule's.
+    Learners that voted for one class vote for all, as far as they believe in them.
 
     Parameters
     ----------
     rule
-        The rule that the model was boosted with: one whose learners vote for a single class.
+        The rule that the model was boosted with.
 
     Examples
     --------
@@ -46,9 +45,8 @@ class SoftVote(BoostingRule):
         return self.rule.task(importance, scores, problem)
 
     def direction(self, output: torch.Tensor, n_classes: int) -> torch.Tensor:
-        """Return the average class code; for the sigmoid loss, its last column."""
-        codes = (n_classes * output.softmax(dim=1) - 1) / (n_classes - 1)
-        return codes[:, -self.loss_for(n_classes).n_outputs(n_classes) :]
+        """Return the wrapped rule's soft direction."""
+        return self.rule.soft_direction(output, n_classes)
 
     def vote(self, direction: torch.Tensor, task: WeakTask, scores: torch.Tensor, problem: Problem) -> Vote:
         """Step as far as the wrapped rule would."""
@@ -82,22 +80,3 @@ class SoftVote(BoostingRule):
     def proba(self, scores: torch.Tensor, total_eta: float, n_classes: int) -> torch.Tensor:
         """Return the wrapped rule's probabilities."""
         return self.rule.proba(scores, total_eta, n_classes)
-
-
-def votes_for_one_class(rule: BoostingRule, n_classes: int) -> bool:
-    """Return whether a rule's direction is a choice, which no gradient passes.
-
-    Examples
-    --------
-    >>> from gbgnn.boosting import Samme, SammeR
-    >>> votes_for_one_class(Samme(), 3), votes_for_one_class(SammeR(), 3)
-    (True, False)
-    """
-    with torch.enable_grad():
-        probe = torch.zeros(1, n_classes, requires_grad=True)
-        return not rule.direction(probe, n_classes).requires_grad
-
-
-def differentiable(rule: BoostingRule, n_classes: int) -> BoostingRule:
-    """Return the rule itself, or its soft form where its learners vote for one class."""
-    return SoftVote(rule=rule) if votes_for_one_class(rule, n_classes) else rule

@@ -68,6 +68,14 @@ class Head(nn.Module, ABC):
         """Return what the learner has to say of its training, JSON-ready, for the history, or None."""
         return None
 
+    @property
+    def first_layer(self) -> tuple[str, str] | None:
+        """Names of the weight, shape (out, in), and the bias of a linear layer that rows meet first, or None.
+
+        Fine-tuning moves these two as a function of standardised rows.
+        """
+        return None
+
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:
         """Return the outputs of all rows, computed block by block without a gradient."""
         rows_per_block = max(1, BLOCK_BYTES // (X.shape[1] * X.element_size()))

@@ -45,6 +45,11 @@ class MLPHead(Head):
             hidden = layer(hidden.relu_())
         return hidden
 
+    @property
+    def first_layer(self) -> tuple[str, str]:
+        """Names of the weight and the bias of the first layer."""
+        return "layers.0.weight", "layers.0.bias"
+
     def report(self) -> dict[str, Any] | None:
         """Return what the learner had to say, while the head has not been through a file."""
         return self._report

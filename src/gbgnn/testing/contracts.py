@@ -50,6 +50,8 @@ def check_learner(learner: Learner, task: WeakTask | None = None) -> None:
     assert torch.equal(X, before), "fit or evaluate changed its input"
     assert output.shape == (len(X), task.n_outputs), f"wrong output shape {tuple(output.shape)}"
     assert torch.equal(output, learner.fit(X, task, seed=1).evaluate(X)), "the same seed gave another head"
+    named = dict(head.named_parameters())
+    assert all(name in named for name in head.first_layer or ()), "first_layer must name parameters"
     scrambled = X.clone()
     unlabelled = torch.ones(len(X), dtype=torch.bool)
     unlabelled[task.rows] = False
@@ -59,7 +61,7 @@ def check_learner(learner: Learner, task: WeakTask | None = None) -> None:
 
 
 def check_rule(rule: BoostingRule) -> None:
-    """Check settings, that importance sums to one, and that votes have the shape of the scores."""
+    """Check settings, that importance sums to one, the shape of votes, and that fine-tuning can descend."""
     _check_settings(rule)
     problem, _, _ = _problem_twice()
     rule.check(problem.n_classes)
@@ -75,6 +77,12 @@ def check_rule(rule: BoostingRule) -> None:
         importance = rule.advance(importance, vote, problem)
         assert abs(float(importance.sum()) - 1) < 1e-12, "importance does not sum to one"
         scores = scores + vote.eta * vote.direction
+    output.requires_grad_()
+    soft = rule.soft_direction(output, problem.n_classes)
+    assert soft.shape == scores.shape, "a soft direction must have the shape of the scores"
+    assert soft.requires_grad, "no gradient passes soft_direction, so fine-tuning would move nothing"
+    is_hard = not rule.direction(output, problem.n_classes).requires_grad
+    assert rule.votes_for_one_class == is_hard, "votes_for_one_class must say whether direction is a choice"
     proba = rule.proba(scores, 1.0, problem.n_classes)
     assert torch.allclose(proba.sum(dim=1), torch.ones(len(proba), dtype=proba.dtype))
 

@@ -46,7 +46,9 @@ class BoostingRule(BaseEstimator, ABC):
     ``direction`` (where do its outputs point?) and ``vote`` (how far to go?), adds that to the scores, and
     calls ``advance`` (what does the rule remember?). Prediction calls ``direction`` alone. What a rule
     remembers is its importance of the labelled nodes: it is handed in and returned, never stored on the
-    rule. ``check`` runs once before a fit. A rule of one's own::
+    rule. ``check`` runs once before a fit. A rule whose learners vote for one class also says so, by
+    ``votes_for_one_class``, and has a ``soft_direction`` for fine-tuning: no gradient passes a choice. A
+    rule of one's own::
 
         @dataclass(kw_only=True, eq=False, repr=False)
         class Bagging(BoostingRule):
@@ -93,10 +95,27 @@ class BoostingRule(BaseEstimator, ABC):
     def advance(self, importance: torch.Tensor, vote: Vote, problem: Problem) -> torch.Tensor:
         """Return the importance of the labelled nodes for the next round; it sums to one."""
 
+    def soft_total(self, n_classes: int) -> float | None:
+        """Return what the steps are scaled to add up to before fine-tuning; None leaves them as they are.
+
+        For a rule whose predictions do not change with that scale, and whose cross entropy would otherwise be
+        all but zero from the start, with nothing left to descend.
+        """
+        return None
+
     @property
     def max_attempts(self) -> int:
         """How many learners may be tried in a round, each from a fresh initialisation."""
         return 1
+
+    @property
+    def votes_for_one_class(self) -> bool:
+        """Whether ``direction`` is a choice, which no gradient passes; ``soft_direction`` then is another."""
+        return False
+
+    def soft_direction(self, output: torch.Tensor, n_classes: int) -> torch.Tensor:
+        """Return the direction as fine-tuning follows it, with a gradient; by default, ``direction``."""
+        return self.direction(output, n_classes)
 
     def settle(self, vote: Vote) -> Vote:
         """Decide what becomes of a refusal when no attempts are left; by default it stands."""
@@ -153,6 +172,19 @@ def class_codes(labels: torch.Tensor, n_classes: int, like: torch.Tensor) -> tor
     """
     codes = like.new_full((len(labels), n_classes), -1 / (n_classes - 1))
     return codes.scatter_(1, labels[:, None], 1.0)
+
+
+def average_codes(output: torch.Tensor, n_classes: int) -> torch.Tensor:
+    r"""Return the average code of the classes under a learner's belief :math:`p = \mathrm{softmax}(b(x))`.
+
+    The argmax of a vote for one class becomes a softmax: column k is :math:`(K p_k - 1) / (K - 1)`.
+
+    Examples
+    --------
+    >>> average_codes(torch.tensor([[0.0, 0.0], [0.0, 50.0]]), 2).tolist()
+    [[0.0, 0.0], [-1.0, 1.0]]
+    """
+    return (n_classes * output.softmax(dim=1) - 1) / (n_classes - 1)
 
 
 def code_residuals(importance: torch.Tensor, problem: Problem, scale: float) -> torch.Tensor:

@@ -9,7 +9,14 @@ import torch
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn.boosting.diagnostics import direction_quality
-from gbgnn.boosting.rules.base import BoostingRule, Vote, class_codes, label_task, normalized
+from gbgnn.boosting.rules.base import (
+    BoostingRule,
+    Vote,
+    average_codes,
+    class_codes,
+    label_task,
+    normalized,
+)
 from gbgnn.boosting.stopping import StopReason
 from gbgnn.errors import GBGNNWarning, ParameterError
 from gbgnn.learners import WeakTask
@@ -103,7 +110,20 @@ class FunctionalGradient(BoostingRule):
         """Point where the learner points, or at the classes it votes for."""
         if self.target == "gradient":
             return output
-        codes = class_codes(output.argmax(dim=1), n_classes, like=output)
+        return self._columns(class_codes(output.argmax(dim=1), n_classes, like=output), n_classes)
+
+    @property
+    def votes_for_one_class(self) -> bool:
+        """Whether learners fit the labels."""
+        return self.target == "labels"
+
+    def soft_direction(self, output: torch.Tensor, n_classes: int) -> torch.Tensor:
+        """Point where the learner points, or at every class as far as it is believed in."""
+        if self.target == "gradient":
+            return output
+        return self._columns(average_codes(output, n_classes), n_classes)
+
+    def _columns(self, codes: torch.Tensor, n_classes: int) -> torch.Tensor:
         return codes[:, -self.loss_for(n_classes).n_outputs(n_classes) :]  # sigmoid: the last column
 
     def vote(self, direction: torch.Tensor, task: WeakTask, scores: torch.Tensor, problem: Problem) -> Vote:

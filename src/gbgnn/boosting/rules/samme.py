@@ -11,6 +11,7 @@ from gbgnn._checks import check_number
 from gbgnn.boosting.rules.base import (
     BoostingRule,
     Vote,
+    average_codes,
     class_codes,
     code_residuals,
     label_task,
@@ -65,12 +66,21 @@ class Samme(BoostingRule):
         """Vote for the likeliest class of every node."""
         return class_codes(output.argmax(dim=1), n_classes, like=output)
 
+    @property
+    def votes_for_one_class(self) -> bool:
+        """Yes."""
+        return True
+
+    def soft_direction(self, output: torch.Tensor, n_classes: int) -> torch.Tensor:
+        """Vote for every class as far as it is believed in."""
+        return average_codes(output, n_classes)
+
     def vote(self, direction: torch.Tensor, task: WeakTask, scores: torch.Tensor, problem: Problem) -> Vote:
         """Return the larger a step the fewer errors there are."""
         n_classes = problem.n_classes
         error = weighted_error(direction, task)
         clipped = min(max(error, self.error_floor), 1 - self.error_floor)
-        eta = self.learning_rate * (math.log((1 - clipped) / clipped) + math.log(n_classes - 1))
+        eta = self.learning_rate * step(clipped, n_classes)
         refusal = StopReason.NO_BETTER_THAN_CHANCE if error >= 1 - 1 / n_classes else None
         return Vote(eta, direction, error, refusal)
 
@@ -80,6 +90,10 @@ class Samme(BoostingRule):
         wrong = vote.direction[train.rows].argmax(dim=1) != train.targets
         return normalized(importance * torch.exp(vote.eta * wrong.double()))
 
+    def soft_total(self, n_classes: int) -> float:
+        """Scale to the step of one learner that gets every twentieth node wrong."""
+        return step(0.05, n_classes)
+
     def exponential_residuals(self, importance: torch.Tensor, problem: Problem) -> torch.Tensor:
         r"""Return the gradient for :math:`\exp(-(1 - 1/K)^2 \langle y, Y\rangle)`: a miss costs exp(eta)."""
         return code_residuals(importance, problem, (1 - 1 / problem.n_classes) ** 2)
@@ -87,6 +101,17 @@ class Samme(BoostingRule):
     def proba(self, scores: torch.Tensor, total_eta: float, n_classes: int) -> torch.Tensor:
         """Return softmax of the average vote over K - 1, as scikit-learn's AdaBoost does."""
         return average_vote_proba(scores, total_eta, n_classes)
+
+
+def step(error: float, n_classes: int) -> float:
+    """Return SAMME's step for a learner with this weighted error.
+
+    Examples
+    --------
+    >>> step(0.5, 2), round(step(0.05, 3), 2)
+    (0.0, 3.64)
+    """
+    return math.log((1 - error) / error) + math.log(n_classes - 1)
 
 
 def average_vote_proba(scores: torch.Tensor, total_eta: float, n_classes: int) -> torch.Tensor:
