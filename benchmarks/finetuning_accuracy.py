@@ -75,6 +75,8 @@ def run(cell: Cell, settings: Settings, seed: int, judge: bool, device: str) -> 
     except GBGNNError as error:
         return {"val": float("nan"), "failed": str(error)}
     tuning = model.fine_tuning_
+    if cell[2] is not None and len(model.ensemble_) < cell[2]:
+        return {"val": float("nan"), "failed": f"ended after {len(model.ensemble_)} rounds"}
     result = {
         "val": 100 * tuning["after"]["val_accuracy"],
         "val_before": 100 * tuning["before"]["val_accuracy"],
