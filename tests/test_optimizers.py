@@ -40,3 +40,12 @@ GBGNNClassifier(n_rounds=2, aggregation="kta").fit(data.train, data.y[data.train
 assert "torch._dynamo" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_gradients_may_lie_in_memory_in_any_order(name: str) -> None:
+    gradient = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    plain, transposed = torch.ones(3, 5), torch.ones(3, 5)
+    Stepper(name, [plain], 0.1).step([gradient.T.contiguous()])
+    Stepper(name, [transposed], 0.1).step([gradient.T])
+    assert torch.equal(plain, transposed)

@@ -1,8 +1,26 @@
 from __future__ import annotations
 
-import torch
+import math
 
-from gbgnn._random import Seeds, generator
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gbgnn._random import (
+    Purpose,
+    Seeds,
+    cut_off,
+    draw,
+    generator,
+    key_of,
+    keys_of,
+    mix,
+    mix_,
+    places,
+    signed,
+    uniform,
+)
 
 
 def test_every_round_purpose_and_attempt_has_a_seed_of_its_own() -> None:
@@ -21,3 +39,119 @@ def test_seed_of_a_round_depends_on_the_root_alone() -> None:
 def test_generator_is_seeded() -> None:
     first, second = (torch.rand(3, generator=generator(4)) for _ in range(2))
     assert torch.equal(first, second)
+
+
+def table(n_rows: int, n_columns: int, *path: int) -> torch.Tensor:
+    return uniform(n_rows, n_columns, key_of(*path), torch.float64)
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=50))
+def test_tensors_are_mixed_as_numbers_are(numbers: list[int]) -> None:
+    mixed = mix_(torch.tensor([signed(n) for n in numbers], dtype=torch.int32))
+    assert mixed.tolist() == [signed(mix(n)) for n in numbers]
+    again = torch.tensor([signed(n) for n in numbers], dtype=torch.int32)
+    assert torch.equal(mix_(again, torch.empty_like(again)), mixed)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 31))
+def test_mixing_can_be_undone_so_no_two_numbers_meet(number: int, bit: int) -> None:
+    def undo_shift(value: int, shift: int) -> int:
+        found = value
+        for _ in range(32 // shift + 1):
+            found = value ^ (found >> shift)
+        return found
+
+    value = undo_shift(mix(number), 16)
+    for shift, factor in ((15, 0x846CA68B), (16, 0x7FEB352D)):
+        value = undo_shift(value * pow(factor, -1, 2**32) % 2**32, shift)
+    assert value == number
+    assert mix(number) != mix(number ^ (1 << bit))
+
+
+def test_one_changed_bit_changes_half_of_all_bits() -> None:
+    random = torch.Generator().manual_seed(0)
+    numbers = torch.randint(-(2**31), 2**31 - 1, (2000,), generator=random).int()
+    for bit in range(32):
+        flipped = mix_(numbers.clone()) ^ mix_(numbers ^ signed(1 << bit))
+        shares = torch.stack([((flipped >> k) & 1).double().mean() for k in range(32)])
+        assert (shares - 0.5).abs().max() < 0.08
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 2**31))
+def test_keys_are_int32_and_depend_on_all_bits_of_the_seed(seed: int, step: int) -> None:
+    key = key_of(seed, Purpose.ORDER, step)
+    assert -(2**31) <= key < 2**31
+    assert key != key_of(seed ^ 1, Purpose.ORDER, step)
+    assert key != key_of(seed ^ 2**40, Purpose.ORDER, step)
+    assert key != key_of(seed, Purpose.ORDER, step + 1)
+    assert key != key_of(seed, Purpose.START, step)
+
+
+@given(st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=9), st.integers(0, 2**31 - 1))
+def test_keys_of_many_are_those_of_each(seeds: list[int], step: int) -> None:
+    steps = torch.tensor([step, step // 2], dtype=torch.int32)
+    keys = keys_of(torch.tensor(seeds)[:, None], Purpose.DROPOUT, steps)
+    assert keys.dtype == torch.int32
+    expected = [[key_of(seed, Purpose.DROPOUT, each) for each in (step, step // 2)] for seed in seeds]
+    assert keys.tolist() == expected
+
+
+@pytest.mark.parametrize("path", [(0,), (1, 2, 3), (2**62, Purpose.WEIGHTS, 1)])
+def test_draws_are_uniform(path: tuple[int, ...]) -> None:
+    drawn = table(300, 200, *path).flatten()
+    n = len(drawn)
+    assert drawn.min() >= 0
+    assert drawn.max() < 1
+    for power in (1, 2, 3, 4):
+        deviation = math.sqrt((1 / (2 * power + 1) - 1 / (power + 1) ** 2) / n)
+        assert float(drawn.pow(power).mean()) == pytest.approx(1 / (power + 1), abs=4 * deviation)
+    counts = torch.histc(drawn, bins=100, min=0, max=1)
+    chi_square = float(((counts - n / 100) ** 2 / (n / 100)).sum())
+    assert abs(chi_square - 99) < 5 * math.sqrt(2 * 99)
+
+
+def test_rows_columns_and_streams_are_uncorrelated() -> None:
+    drawn = table(100, 100, 5)
+    streams = torch.stack([table(100, 100, 5, step).flatten() for step in range(20)])
+    for rows, n in ((drawn, 100), (drawn.T, 100), (streams, 10_000)):
+        correlations = torch.corrcoef(rows) - torch.eye(len(rows))
+        assert correlations.abs().max() < 5 / math.sqrt(n)
+
+
+def test_neighbours_are_uncorrelated() -> None:
+    drawn = table(200, 200, 1) - 0.5
+    for here, there in ((drawn[1:], drawn[:-1]), (drawn[:, 1:], drawn[:, :-1]), (drawn, drawn.T)):
+        assert abs(12 * float((here * there).mean())) < (1 / 10 if there is drawn.T else 1 / 40)
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**40))
+def test_larger_tables_begin_with_smaller_ones(n_rows: int, n_columns: int, seed: int) -> None:
+    assert torch.equal(table(9, 9, seed)[:n_rows, :n_columns], table(n_rows, n_columns, seed))
+
+
+def test_some_rows_are_those_of_the_table_and_stay_as_they_are() -> None:
+    rows = torch.tensor([7, 0, 3], dtype=torch.int32)
+    assert torch.equal(places(rows, 4), places(torch.arange(8), 4)[[7, 0, 3]])
+    assert rows.tolist() == [7, 0, 3]
+
+
+def test_precisions_draw_the_same_numbers() -> None:
+    single, double = (uniform(50, 50, key_of(3), dtype) for dtype in (torch.float32, torch.float64))
+    assert torch.equal(single.double(), double)
+
+
+def test_a_key_per_table_draws_what_each_key_alone_draws() -> None:
+    base, keys = places(torch.arange(6), 5), [key_of(s) for s in range(3)]
+    together = draw(base, torch.tensor(keys, dtype=torch.int32)[:, None, None])
+    assert all(torch.equal(mine, draw(base, key)) for mine, key in zip(together, keys, strict=True))
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-3, 0.25, 0.5, 0.9])
+def test_cut_off_leaves_its_share_below(share: float) -> None:
+    draws = draw(places(torch.arange(300), 300), key_of(1))
+    below = float((draws < cut_off(share)).double().mean())
+    assert below == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / 90_000))
+
+
+def test_cut_off_of_all_but_everything_is_an_int32() -> None:
+    assert cut_off(1 - 2**-53) == 2**31 - 1

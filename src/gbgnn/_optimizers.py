@@ -54,7 +54,11 @@ class Stepper:
 
     def step(self, gradients: Sequence[torch.Tensor]) -> None:
         """Take one step; ``gradients`` may be overwritten."""
-        moved, grads = self.parameters, list(gradients)
+        # torch's fused Adam reads memory in order: a transposed gradient would move the wrong elements.
+        moved, grads = (
+            self.parameters,
+            [_laid_out_as(p, g) for p, g in zip(self.parameters, gradients, strict=True)],
+        )
         rate, decay, momentum = self.learning_rate, self.weight_decay, self.momentum
         if self.name == "adam":
             adam(
@@ -88,3 +92,9 @@ class Stepper:
                 nesterov=False,
                 maximize=False,
             )
+
+
+def _laid_out_as(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    if gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)

@@ -1,7 +1,13 @@
-"""One seed, and from it an independent stream for every place that draws random numbers."""
+"""One seed, and from it an independent stream for every place that draws random numbers.
+
+Learners draw by counting: a number is a hash of the seed, of what it is for and of its place in a table. So
+it is the same on every device and in every precision, whatever else is drawn and however large the table: a
+small network draws the same weights alone and inside a larger one.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -17,6 +23,16 @@ class _Stream(IntEnum):
     HOP = 0
     HEAD = 1
     TUNING = 2
+
+
+class Purpose(IntEnum):
+    """What a learner draws numbers for."""
+
+    WEIGHTS = 0
+    BIASES = 1
+    DROPOUT = 2
+    ORDER = 3
+    START = 4
 
 
 @dataclass(frozen=True)
@@ -53,6 +69,142 @@ class Seeds:
 def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
     """Build a torch generator; it lives on ``device`` because torch requires that of its users."""
     return torch.Generator(device=device).manual_seed(seed)
+
+
+def mix(number: int) -> int:
+    """Scramble 32 bits: a finaliser of two products (Wellons' lowbias32) under which no two numbers meet.
+
+    Examples
+    --------
+    >>> [mix(n) for n in (0, 1, 2)]
+    [0, 1753845952, 3507691905]
+    """
+    number &= _MASK
+    for shift, factor in _ROUNDS:
+        number = (number ^ (number >> shift)) * factor & _MASK
+    return number ^ (number >> _LAST_SHIFT)
+
+
+def mix_(numbers: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
+    """Scramble the bits of int32 numbers, in place, as :func:`mix` does; they are read as signed.
+
+    ``scratch`` is memory of the same shape to work in.
+
+    Examples
+    --------
+    >>> mix_(torch.tensor([0, 1, 2], dtype=torch.int32)).tolist()
+    [0, 1753845952, -787275391]
+    """
+    scratch = torch.empty_like(numbers) if scratch is None else scratch
+    for shift, factor in _ROUNDS:
+        _xor_shifted_(numbers, shift, scratch).mul_(signed(factor))
+    return _xor_shifted_(numbers, _LAST_SHIFT, scratch)
+
+
+_MASK = 2**32 - 1
+_ROUNDS = ((16, 0x7FEB352D), (15, 0x846CA68B))
+_LAST_SHIFT = 16
+
+
+def _xor_shifted_(numbers: torch.Tensor, shift: int, scratch: torch.Tensor) -> torch.Tensor:
+    torch.bitwise_right_shift(numbers, shift, out=scratch)
+    scratch.bitwise_and_(_MASK >> shift)  # torch fills with the sign
+    return numbers.bitwise_xor_(scratch)
+
+
+def signed(number: int) -> int:
+    """Return the int32 with the same 32 bits.
+
+    Examples
+    --------
+    >>> signed(2**32 - 1), signed(5)
+    (-1, 5)
+    """
+    return (number + 2**31) % 2**32 - 2**31
+
+
+def key_of(seed: int, *path: int) -> int:
+    """Return the key of a stream, an int32: of a seed of up to 64 bits, a purpose, a layer, an epoch.
+
+    Examples
+    --------
+    >>> key_of(7, Purpose.DROPOUT, 0, 1) == key_of(7, Purpose.DROPOUT, 0, 1)
+    True
+    >>> key_of(7, Purpose.DROPOUT, 0, 1) == key_of(7, Purpose.DROPOUT, 1, 0)
+    False
+    """
+    key = 0
+    for number in (seed, seed >> 32, *path):
+        key = mix(key + number)
+    return signed(key)
+
+
+def keys_of(seeds: torch.Tensor, *path: int | torch.Tensor) -> torch.Tensor:
+    """Return :func:`key_of` of many seeds and paths; int64 seeds and int32 paths are broadcast.
+
+    Examples
+    --------
+    >>> keys_of(torch.tensor([7, 8]), Purpose.ORDER, 3).tolist() == [key_of(7, 3, 3), key_of(8, 3, 3)]
+    True
+    """
+    low, high = ((((half & _MASK) ^ 2**31) - 2**31).to(torch.int32) for half in (seeds, seeds >> 32))
+    key = torch.zeros_like(low)
+    for number in (low, high, *path):
+        key = mix_(key + number)
+    return key
+
+
+def places(rows: torch.Tensor, n_columns: int) -> torch.Tensor:
+    """Return the hash of every place in some rows of a table, int32, whatever other rows and columns it has.
+
+    Examples
+    --------
+    >>> torch.equal(places(torch.arange(3), 4)[1:, :2], places(torch.tensor([1, 2]), 2))
+    True
+    """
+    columns = torch.arange(n_columns, dtype=torch.int32, device=rows.device)
+    # A copy, because mixing is in place.
+    return mix_(mix_(rows.to(torch.int32, copy=True))[:, None] + columns)
+
+
+def draw(table: torch.Tensor, key: int | torch.Tensor) -> torch.Tensor:
+    """Return a random int32 for every place of a table of :func:`places`, from the stream of a key."""
+    return mix_(table + key)
+
+
+def as_uniform(draws: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return draws as multiples of 2^-24 in [0, 1), which every precision holds exactly.
+
+    Examples
+    --------
+    >>> as_uniform(torch.tensor([-(2**31), 0], dtype=torch.int32), torch.float32).tolist()
+    [0.0, 0.5]
+    """
+    return (draws >> 8).to(dtype).add_(2**23).mul_(2**-24)
+
+
+def uniform(
+    n_rows: int, n_columns: int, key: int, dtype: torch.dtype, device: torch.device | str = "cpu"
+) -> torch.Tensor:
+    """Return a table of numbers in [0, 1) from the stream of a key.
+
+    Examples
+    --------
+    >>> uniform(1, 2, key_of(0), torch.float64).dtype
+    torch.float64
+    """
+    return as_uniform(draw(places(torch.arange(n_rows, device=device), n_columns), key), dtype)
+
+
+def cut_off(share: float) -> int:
+    """Return the int32 below which there are ``share`` of all draws.
+
+    Examples
+    --------
+    >>> cut_off(0.5), cut_off(0.0) == -(2**31)
+    (0, True)
+    """
+    return min(math.ceil(share * 2**32), _MASK) - 2**31
 
 
 def root_seed(random_state: Any) -> int:

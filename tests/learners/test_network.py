@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from gbgnn.learners import MLP, ConstrainedMLP, Learner, MLPHead, WeakTask, WideReLU
+from gbgnn.learners.epochs import Dropout, Orders
 from gbgnn.learners.network import Batch, Network, losses
 
 
@@ -18,27 +19,24 @@ def make_task(regression: bool = False) -> tuple[torch.Tensor, WeakTask]:
     return X, WeakTask(torch.arange(15), targets, weights / weights.sum(), 3)
 
 
-def started(widths: list[int]) -> tuple[Network, torch.Generator]:
-    random = torch.Generator().manual_seed(0)
-    return Network.initialized(widths, random, like=torch.zeros(1, dtype=torch.float64)), random
+def started(widths: list[int], dtype: torch.dtype = torch.float64) -> Network:
+    return Network.initialized(widths, seed=0, like=torch.zeros(1, dtype=dtype))
 
 
 @pytest.mark.parametrize("regression", [False, True])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-@pytest.mark.parametrize("widths", [[5, 3], [5, 6, 3], [5, 6, 4, 3]])
+@pytest.mark.parametrize("widths", [[5, 3], [5, 6, 3], [5, 6, 6, 3]])
 def test_gradient_equals_autograd(widths: list[int], dropout: float, regression: bool) -> None:
     X, task = make_task(regression)
-    network, random = started(widths)
-    state = random.get_state()
-    network.backward(Batch.of_task(X, task), random, dropout)
-    random.set_state(state)  # the same units are dropped again
+    network, masks = started(widths), None
+    if dropout and len(widths) > 2:
+        masks = Dropout(dropout, (len(widths) - 2, 15, 6), seed=0, like=X).masks(epoch=0)
+    network.backward(Batch.of_task(X, task), masks)
     copies = [(w.clone().requires_grad_(), b.clone().requires_grad_()) for w, b in network.layers]
     hidden = X
-    for weight, bias in copies[:-1]:
+    for depth, (weight, bias) in enumerate(copies[:-1]):
         hidden = (hidden @ weight + bias).relu()
-        if dropout:
-            kept = torch.rand(hidden.shape, generator=random, dtype=torch.float64) >= dropout
-            hidden = hidden * kept / (1 - dropout)
+        hidden = hidden if masks is None else hidden * masks[depth]
     output = hidden @ copies[-1][0] + copies[-1][1]
     (losses(output, task.targets) * task.weights).sum().backward()
     for (mine_w, mine_b), (weight, bias) in zip(network.slopes, copies, strict=True):
@@ -48,22 +46,38 @@ def test_gradient_equals_autograd(widths: list[int], dropout: float, regression:
 
 def test_minibatch_gradients_average_to_that_of_all_rows() -> None:
     X, task = make_task()
-    network, random = started([5, 6, 3])
-    whole = Batch.of_task(X, task)
-    parts = [network.backward(batch, random).clone() for batch in whole.shuffled(5, random)]
+    network, whole = started([5, 6, 3]), Batch.of_task(X, task)
+    masks = Dropout(0.4, (1, 15, 6), seed=1, like=X)
+    batches = list(whole.shuffled(5, Orders(15, seed=1), epoch=2))
+    parts = [network.backward(batch, masks.masks(2, batch.chosen)).clone() for batch in batches]
     assert len(parts) == 3
-    torch.testing.assert_close(torch.stack(parts).mean(dim=0), network.backward(whole, random))
+    torch.testing.assert_close(torch.stack(parts).mean(dim=0), network.backward(whole, masks.masks(2)))
 
 
 @pytest.mark.parametrize("batch_size", [None, 15, 100])
 def test_large_batches_are_all_rows_in_order(batch_size: int | None) -> None:
     X, task = make_task()
     whole = Batch.of_task(X, task)
-    assert list(whole.shuffled(batch_size, torch.Generator())) == [whole]
+    assert list(whole.shuffled(batch_size, Orders(15, seed=0), epoch=0)) == [whole]
+
+
+def test_precisions_start_from_the_same_weights() -> None:
+    double, single = started([5, 6, 3]), started([5, 6, 3], torch.float32)
+    torch.testing.assert_close(double.weights.float(), single.weights, rtol=1e-6, atol=0)
+
+
+def test_narrow_network_starts_as_a_part_of_a_wider_one() -> None:
+    narrow, wide = started([5, 4, 3]), started([5, 9, 3])
+    (first, first_bias), (last, last_bias) = wide.layers
+    assert torch.equal(narrow.layers[0][0], first[:, :4])
+    assert torch.equal(narrow.layers[0][1], first_bias[:4])
+    # Deeper layers have fewer inputs, so that torch draws from a wider interval.
+    torch.testing.assert_close(narrow.layers[1][0], last[:4] * (9 / 4) ** 0.5)
+    torch.testing.assert_close(narrow.layers[1][1], last_bias * (9 / 4) ** 0.5)
 
 
 def test_layers_are_views_of_one_vector() -> None:
-    network, _ = started([5, 6, 3])
+    network = started([5, 6, 3])
     network.weights.fill_(2.0)
     assert all(bool((w == 2).all() and (b == 2).all()) for w, b in network.layers)
     assert network.weights.numel() == 5 * 6 + 6 + 6 * 3 + 3
@@ -72,7 +86,7 @@ def test_layers_are_views_of_one_vector() -> None:
 @pytest.mark.parametrize("widths", [[5, 1], [5, 6, 3]])
 def test_head_computes_what_the_network_does_and_keeps_copies(widths: list[int]) -> None:
     X, _ = make_task()
-    network, _ = started(widths)
+    network = started(widths)
     head = MLPHead.from_layers(network.layers)
     before = network.outputs(X)
     torch.testing.assert_close(head.evaluate(X), before)
@@ -95,7 +109,7 @@ def test_first_layer_is_what_rows_meet_first(learner: Learner) -> None:
 
 
 def test_report_stays_with_the_head_but_not_in_its_state() -> None:
-    network, _ = started([5, 3])
+    network = started([5, 3])
     head = MLPHead.from_layers(network.layers, {"epochs": 3})
     assert head.report() == {"epochs": 3}
     assert set(head.state()) == {"layers.0.weight", "layers.0.bias"}

@@ -10,8 +10,9 @@ from torch.nn import functional
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS, Stepper
 from gbgnn._projections import project_columns
-from gbgnn._random import generator
+from gbgnn._random import Purpose, key_of, uniform
 from gbgnn.learners.base import Head, HeadSpace, Learner, WeakTask
+from gbgnn.learners.epochs import Orders
 from gbgnn.learners.network import Batch, Layer, MLPHead, Network
 from gbgnn.learners.scaling import largest_eigenvalue, norm
 
@@ -98,15 +99,15 @@ class ConstrainedMLP(Learner):
 
     def fit(self, X: torch.Tensor, task: WeakTask, seed: int) -> Head:
         """Train one network on the labelled rows."""
-        random = generator(seed, X.device)
-        whole = _scaled_batch(self._inputs(X[task.rows]), task, random)
+        whole = _scaled_batch(self._inputs(X[task.rows]), task, seed)
         widths = [whole.rows.shape[1], *[self.units] * self.hidden_layers, task.n_outputs]
-        network = Network.initialized(widths, random, like=X)
+        network = Network.initialized(widths, seed, like=X)
         self._project(network.layers)
         stepper = Stepper(self.optimizer, [network.weights], self.learning_rate, momentum=self.momentum)
-        for _ in range(self.epochs):
-            for batch in whole.shuffled(self.batch_size, random):
-                stepper.step([network.backward(batch, random)])
+        orders = Orders(len(whole.rows), seed, X.device)
+        for epoch in range(self.epochs):
+            for batch in whole.shuffled(self.batch_size, orders, epoch):
+                stepper.step([network.backward(batch)])
                 self._project(network.layers)
         return MLPHead.from_layers(self._on_raw_inputs(network.layers))
 
@@ -126,7 +127,7 @@ class ConstrainedMLP(Learner):
         return [(weight[:-1], weight[-1]), *rest]
 
 
-def _scaled_batch(rows: torch.Tensor, task: WeakTask, random: torch.Generator) -> Batch:
+def _scaled_batch(rows: torch.Tensor, task: WeakTask, seed: int) -> Batch:
     """Return the labelled rows in units in which the target is within reach and a step of 0.5 is safe.
 
     Without biases a network is positively homogeneous: rows divided by s give outputs divided by s.
@@ -142,6 +143,6 @@ def _scaled_batch(rows: torch.Tensor, task: WeakTask, random: torch.Generator) -
     reach = float(follows.abs().amax(dim=0).sum() / (weights * residuals.square()).sum())
     rows = rows / reach if reach > 0 else rows
     roots = weights.sqrt().to(rows.dtype) * rows
-    start = torch.randn(rows.shape[1], generator=random, device=rows.device, dtype=rows.dtype)
+    start = uniform(rows.shape[1], 1, key_of(seed, Purpose.START), rows.dtype, rows.device).sub_(0.5)
     curvature = largest_eigenvalue(lambda v: roots.t() @ (roots @ v), start, n_steps=30)
     return Batch.of_task(rows, replace(task, weights=task.weights / (curvature or 1)))

@@ -9,9 +9,9 @@ import torch
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS, Stepper
-from gbgnn._random import generator
 from gbgnn.errors import ParameterError
 from gbgnn.learners.base import Head, Learner, WeakTask
+from gbgnn.learners.epochs import Dropout, Orders
 from gbgnn.learners.network import Batch, Layer, MLPHead, Network, losses
 
 
@@ -83,9 +83,11 @@ class MLP(Learner):
         rows = X[task.rows]
         shift, scale = _centre_and_size(rows) if self.standardize else (rows.new_zeros(1), rows.new_ones(1))
         whole = Batch.of_task((rows - shift) / scale, task)
-        random = generator(seed, X.device)
         widths = [X.shape[1], *[self.units] * self.hidden_layers, task.n_outputs]
-        network = Network.initialized(widths, random, like=rows)
+        network = Network.initialized(widths, seed, like=rows)
+        orders, dropout = Orders(len(rows), seed, rows.device), None
+        if self.dropout and self.hidden_layers:
+            dropout = Dropout(self.dropout, (self.hidden_layers, len(rows), self.units), seed, like=rows)
         stepper = Stepper(
             self.optimizer,
             [network.weights],
@@ -94,9 +96,10 @@ class MLP(Learner):
             momentum=self.momentum,
         )
         best = None if self.patience is None else _BestWeights(network, self.patience, task)
-        for _ in range(self.epochs):
-            for batch in whole.shuffled(self.batch_size, random):
-                stepper.step([network.backward(batch, random, self.dropout)])
+        for epoch in range(self.epochs):
+            for batch in whole.shuffled(self.batch_size, orders, epoch):
+                masks = None if dropout is None else dropout.masks(epoch, batch.chosen)
+                stepper.step([network.backward(batch, masks)])
             if best is not None and best.is_time_to_stop((X[task.val_rows] - shift) / scale):
                 break
         if best is not None:

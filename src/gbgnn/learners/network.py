@@ -15,7 +15,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from gbgnn._random import Purpose, key_of, uniform
 from gbgnn.learners.base import Head, WeakTask
+from gbgnn.learners.epochs import Orders
 
 Layer = tuple[torch.Tensor, torch.Tensor]
 """Weight, shape (in, out), and bias."""
@@ -87,6 +89,7 @@ class Batch:
     targets: torch.Tensor  # numbers; classes are one-hot
     weights: torch.Tensor
     is_regression: bool
+    chosen: torch.Tensor | None = None  # places among the labelled rows; None is all of them
 
     @classmethod
     def of_task(cls, rows: torch.Tensor, task: WeakTask) -> Batch:
@@ -95,19 +98,19 @@ class Batch:
         columns, weights = rows.t().contiguous(), task.weights.to(rows.dtype)
         return cls(rows, columns, targets.to(rows.dtype), weights[:, None], task.is_regression)
 
-    def shuffled(self, batch_size: int | None, random: torch.Generator) -> Iterator[Batch]:
+    def shuffled(self, batch_size: int | None, orders: Orders, epoch: int) -> Iterator[Batch]:
         """Yield an epoch: all rows at once, or parts of ``batch_size`` rows drawn without replacement."""
-        n_rows = len(self.rows)
-        if batch_size is None or batch_size >= n_rows:
+        if batch_size is None or batch_size >= len(self.rows):
             yield self
             return
-        for chosen in torch.randperm(n_rows, generator=random, device=random.device).split(batch_size):
+        for chosen in orders.order(epoch).split(batch_size):
             yield self._part(chosen)
 
     def _part(self, chosen: torch.Tensor) -> Batch:
         """Return some of the rows, weighted so that the expectation is the loss of all."""
         rows, weights = self.rows[chosen], self.weights[chosen] * (len(self.rows) / len(chosen))
-        return Batch(rows, rows.t().contiguous(), self.targets[chosen], weights, self.is_regression)
+        columns = rows.t().contiguous()
+        return Batch(rows, columns, self.targets[chosen], weights, self.is_regression, chosen)
 
     def error(self, output: torch.Tensor) -> torch.Tensor:
         """Return the gradient of the weighted loss in the output."""
@@ -126,13 +129,15 @@ class Network:
     slopes: list[Layer]
 
     @classmethod
-    def initialized(cls, widths: list[int], random: torch.Generator, like: torch.Tensor) -> Network:
-        """Draw torch's default initialisation from our own generator, not from the global one."""
+    def initialized(cls, widths: list[int], seed: int, like: torch.Tensor) -> Network:
+        """Draw torch's default initialisation."""
         network = cls(*_flat_layers(widths, like), *_flat_layers(widths, like))
-        for weight, bias in network.layers:
+        for depth, (weight, bias) in enumerate(network.layers):
             bound = 1 / math.sqrt(len(weight))
-            weight.uniform_(-bound, bound, generator=random)
-            bias.uniform_(-bound, bound, generator=random)
+            for values, purpose in ((weight, Purpose.WEIGHTS), (bias[None], Purpose.BIASES)):
+                n_rows, n_columns = values.shape
+                draws = uniform(n_rows, n_columns, key_of(seed, purpose, depth), like.dtype, like.device)
+                values.copy_(draws.sub_(0.5).mul_(2 * bound))
         return network
 
     def outputs(self, X: torch.Tensor) -> torch.Tensor:
@@ -142,20 +147,17 @@ class Network:
             X = torch.addmm(hidden_bias, X, hidden_weight).relu_()
         return torch.addmm(bias, X, weight)
 
-    def backward(self, batch: Batch, random: torch.Generator, dropout: float = 0.0) -> torch.Tensor:
+    def backward(self, batch: Batch, masks: torch.Tensor | None = None) -> torch.Tensor:
         """Return the loss's gradient in all weights: forward with dropout, then the chain rule.
 
-        Written out because autograd's bookkeeping costs as much as the arithmetic of so small a network
+        ``masks`` multiply the hidden units, see :class:`~gbgnn.learners.epochs.Dropout`. Written out because
+        autograd's bookkeeping costs as much as the arithmetic of so small a network
         (benchmarks/results/speed.md); a test holds it to autograd.
         """
-        inputs, rescale = [batch.rows], 1 / (1 - dropout)
-        for weight, bias in self.layers[:-1]:
+        inputs = [batch.rows]
+        for depth, (weight, bias) in enumerate(self.layers[:-1]):
             hidden = torch.addmm(bias, inputs[-1], weight).relu_()
-            if dropout:
-                # In-place comparison of uniform numbers: far faster than torch's Bernoulli draw, or booleans.
-                draw = torch.rand(hidden.shape, generator=random, device=hidden.device, dtype=hidden.dtype)
-                hidden.mul_(draw.ge_(dropout)).mul_(rescale)
-            inputs.append(hidden)
+            inputs.append(hidden if masks is None else hidden.mul_(masks[depth]))
         last_weight, last_bias = self.layers[-1]
         error = batch.error(torch.addmm(last_bias, inputs[-1], last_weight))
         for depth in range(len(self.layers) - 1, -1, -1):
@@ -163,7 +165,9 @@ class Network:
             torch.mm(columns, error, out=self.slopes[depth][0])
             torch.sum(error, dim=0, out=self.slopes[depth][1])
             if depth:  # the slope of a unit is its sign: 1 where it lives, 0 where it is off or dropped
-                error = (error @ self.layers[depth][0].t()).mul_(inputs[depth].sign()).mul_(rescale)
+                error = (error @ self.layers[depth][0].t()).mul_(inputs[depth].sign())
+                if masks is not None:
+                    error.mul_(masks[depth - 1])
         return self.gradient
 
 
