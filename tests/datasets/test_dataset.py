@@ -53,3 +53,14 @@ def test_unlabelled_nodes_may_not_be_in_the_split(graph):
 def test_every_class_needs_its_name(graph):
     with pytest.raises(DataError, match="class_names has 1 names but y holds class 1"):
         Dataset("toy", graph, np.array([0, 1, 0, 1]), NodeSplit([0]), class_names=["only"])
+
+
+@pytest.mark.parametrize("y", [np.array([0, 1, 0, 1]), np.array(["a", "b", "a", "b"])])
+def test_without_test_labels_only_those_of_train_and_val_are_left(graph, y):
+    data = Dataset("toy", graph, y, NodeSplit([0], [1], [3]), split_name="public")
+    hidden = data.without_test_labels()
+    assert hidden.y[:2].tolist() == y[:2].tolist()
+    assert set(hidden.y[2:].tolist()) <= {-1, ""}  # node 2 is in no part, and is nobody's business either
+    assert (hidden.train.tolist(), hidden.val.tolist(), hidden.test.tolist()) == ([0], [1], [])
+    assert (hidden.graph, hidden.name, hidden.split_name) == (graph, "toy", "public")
+    assert data.y.tolist() == y.tolist()

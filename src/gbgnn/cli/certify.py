@@ -136,7 +136,8 @@ def _bounds(
 
 
 def _graph(saved: Saved, dataset: str | None, data_dir: Path | None) -> Graph:
-    from gbgnn.cli.source import Source, graph_checksum, load_graph
+    from gbgnn._checksums import graph_checksum
+    from gbgnn.cli.source import Source, load_graph
     from gbgnn.errors import DataError
 
     source = Source.from_document(saved.config.get("data", {}), str(saved.model_path)).override(

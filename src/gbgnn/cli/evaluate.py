@@ -47,9 +47,10 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Print accuracy, cross entropy and macro-F1 of the training, validation and test nodes."""
+    from gbgnn._checksums import graph_checksum
     from gbgnn.cli.runs import open_saved
     from gbgnn.cli.scoring import score_splits, show_scores
-    from gbgnn.cli.source import Source, graph_checksum
+    from gbgnn.cli.source import Source
     from gbgnn.errors import DataError
     from gbgnn.persistence import load
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn import datasets
+from gbgnn._checksums import graph_checksum, labels_checksum
 from gbgnn.cli.screen import counted
 from gbgnn.datasets import Dataset
 from gbgnn.datasets.folders import is_plain_table_folder
@@ -88,24 +87,8 @@ class Source:
 
 def fingerprint(data: Dataset) -> dict[str, str]:
     """Return checksums of all that training sees: the graph, and the labels of all but the test nodes."""
-    labels = hashlib.sha256()
-    for nodes in (data.train, data.val):
-        labels.update(nodes.tobytes())
-        labels.update(repr(data.y[nodes].tolist()).encode())
-    return {"graph": graph_checksum(data.graph), "labels": labels.hexdigest()}
-
-
-def graph_checksum(graph: Graph) -> str:
-    """Return a checksum of edges, features and node ids."""
-    digest = hashlib.sha256()
-    matrices: tuple[Any, ...] = (graph.adjacency, graph.features)
-    arrays: list[NDArray[Any]] = [graph.node_ids.astype(np.str_)]
-    for matrix in matrices:
-        arrays += (matrix.data, matrix.indices, matrix.indptr) if sp.issparse(matrix) else (matrix,)
-    for array in arrays:
-        digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data.cast("B"))
-    return digest.hexdigest()
+    labels = labels_checksum((nodes, data.y[nodes]) for nodes in (data.train, data.val))
+    return {"graph": graph_checksum(data.graph), "labels": labels}
 
 
 def describe(data: Dataset) -> str:

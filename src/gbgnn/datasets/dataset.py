@@ -96,6 +96,24 @@ class Dataset:
         """
         return replace(self, split=split, split_name=split_name)
 
+    def without_test_labels(self) -> Dataset:
+        """Return the same data with no label but those of the training and validation nodes.
+
+        What is chosen with it cannot have been chosen by looking at the test nodes, which are in no part of
+        its split.
+
+        Examples
+        --------
+        >>> graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], [[1.0], [2.0], [3.0]])
+        >>> data = Dataset("path", graph, np.array([0, 1, 1]), NodeSplit([0, 1], test=[2]))
+        >>> data.without_test_labels().y
+        array([ 0,  1, -1])
+        """
+        y = np.full_like(self.y, "" if self.y.dtype.kind == "U" else -1)
+        seen = np.concatenate([self.train, self.val])
+        y[seen] = self.y[seen]
+        return replace(self, y=y, split=NodeSplit(self.train, self.val))
+
     def __repr__(self) -> str:
         graph = self.graph
         return (

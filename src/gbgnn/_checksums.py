@@ -1,0 +1,41 @@
+"""Checksums of what a model is trained on, for telling whether data has changed since."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gbgnn.graph import Graph
+
+
+def graph_checksum(graph: Graph) -> str:
+    """Return a checksum of edges, features and node ids."""
+    digest = hashlib.sha256()
+    matrices: tuple[Any, ...] = (graph.adjacency, graph.features)
+    arrays: list[NDArray[Any]] = [graph.node_ids.astype(np.str_)]
+    for matrix in matrices:
+        arrays += (matrix.data, matrix.indices, matrix.indptr) if sp.issparse(matrix) else (matrix,)
+    for array in arrays:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data.cast("B"))
+    return digest.hexdigest()
+
+
+def labels_checksum(parts: Iterable[tuple[Any, Any]]) -> str:
+    """Return a checksum of (nodes, labels) pairs: which nodes are labelled, and as what.
+
+    Examples
+    --------
+    >>> labels_checksum([([0, 1], ["a", "b"])]) == labels_checksum([(np.array([0, 1]), np.array(["a", "b"]))])
+    True
+    """
+    digest = hashlib.sha256()
+    for nodes, labels in parts:
+        digest.update(np.asarray(nodes, dtype=np.int64).tobytes())
+        digest.update(repr(np.asarray(labels).tolist()).encode())
+    return digest.hexdigest()

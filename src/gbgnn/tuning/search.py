@@ -1,0 +1,237 @@
+"""tune: search for the settings with the best validation accuracy."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import optuna
+from numpy.typing import ArrayLike
+from optuna.trial import FrozenTrial, TrialState
+
+from gbgnn._checks import check_integer, check_number
+from gbgnn._checksums import graph_checksum, labels_checksum
+from gbgnn.errors import ParameterError
+from gbgnn.estimators import GBGNNClassifier
+from gbgnn.fitting import Labels, check_graph, encode_classes, given_validation
+from gbgnn.graph import Graph, as_nodes, check_range
+from gbgnn.tuning.batches import Batches
+from gbgnn.tuning.objective import Task, run_trial
+from gbgnn.tuning.processes import attending
+from gbgnn.tuning.proposals import Draw
+from gbgnn.tuning.spaces import SearchSpace, Settings
+from gbgnn.tuning.study import ERROR, finished, open_study, state_of
+
+_LEAST_COMPLETE = 10
+
+Runner = Callable[[optuna.Study, Sequence[Draw]], list[FrozenTrial]]
+
+
+@dataclass(frozen=True, eq=False)
+class TrialReport:
+    """What is known after a trial.
+
+    Parameters
+    ----------
+    state
+        ``"complete"``, ``"pruned"`` or ``"failed"``.
+    value
+        Validation accuracy; of a pruned trial, that of its last round; of a failed one, None.
+    best_value
+        The best of all complete trials so far; None while there is none.
+    n_done, n_trials
+        How many are finished, and how many there are to be.
+    """
+
+    state: str
+    value: float | None
+    best_value: float | None
+    n_done: int
+    n_trials: int
+
+
+@dataclass(frozen=True, eq=False)
+class TuningResult:
+    """What a search has found.
+
+    Parameters
+    ----------
+    best_settings
+        The winner's settings, those that were searched.
+    best_value
+        Its validation accuracy as the trial had it, to which rounding in a population may add or take a node.
+    counts
+        How many trials are ``complete``, ``pruned`` and ``failed``.
+    model
+        Fitted with the winner's settings and seed; its learners are kept.
+    study
+        The study, for Optuna's own tools.
+    seconds
+        How long this search took; trials of an earlier one are not in it.
+    """
+
+    best_settings: Settings
+    best_value: float
+    counts: dict[str, int]
+    model: GBGNNClassifier
+    study: optuna.Study
+    seconds: float
+
+    @property
+    def trials(self) -> list[FrozenTrial]:
+        """All trials, in order."""
+        return self.study.get_trials(deepcopy=False)
+
+    def importances(self) -> dict[str, float]:
+        """Return how much each setting has to do with a good value, as shares of one, the largest first.
+
+        Empty while fewer than ten trials are complete: what they say is noise.
+        """
+        if self.counts["complete"] < _LEAST_COMPLETE:
+            return {}
+        return optuna.importance.get_param_importances(self.study)
+
+
+def tune(
+    nodes: ArrayLike,
+    y: ArrayLike,
+    *,
+    graph: Graph,
+    validation: Labels,
+    space: SearchSpace,
+    n_trials: int = 100,
+    seed: int = 0,
+    storage: str | os.PathLike[str] | None = None,
+    study_name: str = "gbgnn",
+    timeout: float | None = None,
+    population: int | None = None,
+    device: Any = "auto",
+    on_trial: Callable[[TrialReport], None] | None = None,
+) -> TuningResult:
+    """Search a space for the settings with the best validation accuracy.
+
+    Trials are proposed by TPE, given up by the median stopping rule, and judged by the validation accuracy of
+    the model they would predict with. No other label is asked for, so none can leak.
+
+    Parameters
+    ----------
+    nodes, y, graph, validation
+        As in :meth:`GBGNNClassifier.fit <gbgnn.GBGNNClassifier.fit>`; validation nodes are needed.
+    space
+        What is searched; see :func:`default_space` and :func:`paper_space`.
+    n_trials
+        How many finished trials the study is to have, those of earlier searches and of other processes
+        included.
+    seed
+        Of the search and of every model in it. The same seed gives the same trials, whether or not the
+        search was interrupted on the way, as long as one process works at a time.
+    storage, study_name
+        Where trials are kept: in memory; in a file ending in ``.log`` or ``.journal``; or in the database
+        of a URL. The same storage and name go on with a study; several processes may do so at once.
+    timeout
+        Begin no trial after so many seconds; None has no limit.
+    population
+        Draw so many trials at a time and train them at once, which is faster by far; None trains one after
+        another, and so do spaces that a population cannot train, such as those with fine-tuning.
+    device
+        ``"auto"``, ``"cpu"``, ``"cuda"`` or a torch device.
+    on_trial
+        Called after every trial.
+
+    Examples
+    --------
+    >>> from gbgnn import datasets
+    >>> from gbgnn.tuning import default_space
+    >>> data = datasets.csbm(n_nodes=60, per_class=6)
+    >>> space = default_space("adj").changed({"n_rounds": 3, "learner__epochs": [5, 10]})
+    >>> train, validation = (data.train, data.y[data.train]), (data.val, data.y[data.val])
+    >>> result = tune(*train, graph=data.graph, validation=validation, space=space, n_trials=3)
+    >>> result.counts
+    {'complete': 3, 'pruned': 0, 'failed': 0}
+    >>> result.model.score(*validation) == result.best_value
+    True
+    """
+    check_integer("tune", "n_trials", n_trials, 1)
+    check_integer("tune", "seed", seed, 0)
+    check_integer("tune", "population", population, 1, optional=True)
+    if timeout is not None:
+        check_number("tune", "timeout", timeout, 0, open_low=True)
+    started = time.perf_counter()
+    _check(nodes, y, graph, validation, space)
+    task = Task(nodes, y, graph, validation)
+    data = {"graph": graph_checksum(graph), "labels": labels_checksum([(nodes, y), validation])}
+    study = open_study(storage, study_name, {"space": space.to_document(), "data": data})
+    run, size = _runner(space, task, device, population)
+    with attending(study) as stream:
+        while len(done := finished(study)) < n_trials:
+            if timeout is not None and time.perf_counter() - started > timeout:
+                break
+            first = sum(trial.user_attrs.get("draw", [])[:2] == [seed, stream] for trial in done)
+            draws = [(seed, stream, first + i) for i in range(min(size, n_trials - len(done)))]
+            for trial in run(study, draws):
+                done.append(trial)
+                if on_trial is not None:
+                    on_trial(_report(done, n_trials))
+    best = _best(study)
+    own_seed = best.user_attrs.get("draw", [seed])[0]  # a trial may also have been added by hand
+    model = space.build(best.params, own_seed).set_params(device=device)
+    task.fit(model)
+    seconds = time.perf_counter() - started
+    return TuningResult(best.params, best.values[0], counts(study), model, study, seconds)
+
+
+def counts(study: optuna.Study) -> dict[str, int]:
+    """Return how many trials are complete, pruned and failed."""
+    states = Counter(map(state_of, finished(study)))
+    return {state: states[state] for state in ("complete", "pruned", "failed")}
+
+
+def _check(nodes: ArrayLike, y: ArrayLike, graph: Graph, validation: Labels, space: SearchSpace) -> None:
+    """Raise for what no trial could be trained on, before there is a study."""
+    check_graph(graph)
+    ids = as_nodes(nodes)
+    check_range(ids, graph.n_nodes)
+    classes, _ = encode_classes(y, len(ids))
+    given_validation(validation, ids, classes, graph)
+    if not space.ranges:
+        raise ParameterError("the space has no range, so there is nothing to search; give at least one.")
+    space.check(len(classes))
+
+
+def _best(study: optuna.Study) -> FrozenTrial:
+    """Return the first of the best trials."""
+    done = finished(study)
+    complete = [trial for trial in done if trial.state is TrialState.COMPLETE]
+    if not complete:
+        reasons = [trial.user_attrs[ERROR] for trial in done if ERROR in trial.user_attrs]
+        why = f" The last one: {reasons[-1]}" if reasons else ""
+        raise ParameterError(
+            f"none of {len(done)} trials was completed, so there is no best one; search longer, or "
+            f"elsewhere.{why}"
+        )
+    return max(complete, key=lambda trial: (trial.values[0], -trial.number))
+
+
+def _runner(space: SearchSpace, task: Task, device: Any, population: int | None) -> tuple[Runner, int]:
+    """Return what draws and trains trials, and how many it takes at a time."""
+    if population is not None:
+        batches = Batches(space, task, device)
+        if batches.can_train():
+            return batches.run, population
+
+    def one_by_one(study: optuna.Study, draws: Sequence[Draw]) -> list[FrozenTrial]:
+        return [run_trial(study, space, task, draw, device) for draw in draws]
+
+    return one_by_one, 1
+
+
+def _report(done: Sequence[FrozenTrial], n_trials: int) -> TrialReport:
+    """Return what is known after the last of the finished trials."""
+    values = [trial.values[0] for trial in done if trial.state is TrialState.COMPLETE]
+    last = done[-1]
+    value = None if last.values is None else last.values[0]
+    return TrialReport(state_of(last), value, max(values, default=None), len(done), n_trials)

@@ -1,0 +1,156 @@
+"""Studies: where trials are kept, what their states mean, when they are given up."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.trial import FrozenTrial, TrialState
+
+from gbgnn._version import __version__
+from gbgnn.errors import DataError, ParameterError
+
+N_STARTUP_TRIALS = 10
+"""No trial is pruned before so many are complete: a median of fewer says little."""
+N_WARMUP_ROUNDS = 5
+"""No trial is pruned before this round: the first rounds see little of the graph yet."""
+
+JOURNALS = (".log", ".journal")
+ERROR = "error"
+"""The attribute of a trial that failed; one without was interrupted, and is drawn again."""
+
+
+def open_study(storage: str | os.PathLike[str] | None, name: str, record: Mapping[str, Any]) -> optuna.Study:
+    """Return the study of that name, new or with the trials it has.
+
+    Parameters
+    ----------
+    storage
+        None keeps trials in memory; a file ending in ``.log`` or ``.journal``, or the URL of a database,
+        keeps them for later, and for other processes.
+    name
+        One storage may hold many studies.
+    record
+        What the study is about: ``space`` and ``data``. A study that is about something else is refused.
+    """
+    where = "memory" if storage is None else os.fspath(storage)
+    with _silence(), _explained(where):
+        study = optuna.create_study(
+            storage=_open_storage(storage),
+            study_name=name,
+            direction="maximize",
+            pruner=_pruner(),
+            load_if_exists=True,
+        )
+    known = study.user_attrs
+    for key, value in record.items():
+        if _canonical(known.get(key, value)) != _canonical(value):
+            raise ParameterError(
+                f"the study {name!r} in {where} was made with another {key}; its trials cannot be compared "
+                "with new ones. Give this search another study name, or another storage."
+            )
+    for key, value in {"gbgnn": __version__, "optuna": optuna.__version__, **record}.items():
+        if key not in known:
+            study.set_user_attr(key, value)
+    return study
+
+
+def desk_of(study: optuna.Study) -> optuna.Study:
+    """Return a copy of the study in memory, with its finished trials."""
+    with _silence():
+        desk = optuna.create_study(direction="maximize", pruner=_pruner())
+    desk.add_trials(trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished())
+    return desk
+
+
+def state_of(trial: FrozenTrial) -> str:
+    """Return ``"complete"``, ``"pruned"``, ``"failed"``, ``"interrupted"`` or ``"running"``.
+
+    Examples
+    --------
+    >>> state_of(optuna.trial.create_trial(value=0.8))
+    'complete'
+    """
+    if trial.state is TrialState.FAIL:
+        return "failed" if ERROR in trial.user_attrs else "interrupted"
+    return {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}.get(trial.state, "running")
+
+
+def finished(study: optuna.Study) -> list[FrozenTrial]:
+    """Return the trials that have come to an end of their own, in order."""
+    ends = ("complete", "pruned", "failed")
+    return [trial for trial in study.get_trials(deepcopy=False) if state_of(trial) in ends]
+
+
+def medians(study: optuna.Study) -> dict[int, float]:
+    """Return the median of the complete trials after each round from which on trials are pruned.
+
+    A trial whose best value so far is lower is given up: the median stopping rule, as Optuna has it, for
+    many trials that run at once.
+    """
+    complete = [trial for trial in study.get_trials(deepcopy=False) if trial.state is TrialState.COMPLETE]
+    if len(complete) < N_STARTUP_TRIALS:
+        return {}
+    by_round: dict[int, list[float]] = {}
+    for trial in complete:
+        for t, value in trial.intermediate_values.items():
+            by_round.setdefault(t, []).append(value)
+    return {t: float(np.median(values)) for t, values in by_round.items() if t >= N_WARMUP_ROUNDS}
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)  # in which 1 and 1.0 differ, as they do for ranges
+
+
+def _pruner() -> optuna.pruners.BasePruner:
+    return optuna.pruners.MedianPruner(n_startup_trials=N_STARTUP_TRIALS, n_warmup_steps=N_WARMUP_ROUNDS)
+
+
+def _open_storage(storage: str | os.PathLike[str] | None) -> BaseStorage | None:
+    if storage is None:
+        return None
+    text = os.fspath(storage)
+    if "://" in text:
+        return RDBStorage(text)
+    path = Path(text).expanduser()
+    if path.suffix not in JOURNALS:
+        hint = f" A SQLite file is sqlite:///{text}." if path.suffix in (".db", ".sqlite", ".sqlite3") else ""
+        raise ParameterError(
+            f"storage must be a file ending in {' or '.join(JOURNALS)}, or the URL of a database such as "
+            f"sqlite:///study.db; got {text!r}.{hint}"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Windows cannot make the symbolic links that are the usual lock.
+    lock = JournalFileOpenLock(str(path)) if os.name == "nt" else None
+    return JournalStorage(JournalFileBackend(str(path), lock))
+
+
+@contextmanager
+def _explained(where: str) -> Iterator[None]:
+    """Turn what a database, or a file that is none of ours, has to say into our error."""
+    try:
+        yield
+    except (ParameterError, OSError):
+        raise
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"cannot open the study in {where}: {reason}") from error
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep Optuna from announcing every study on the screen."""
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(level)
