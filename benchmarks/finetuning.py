@@ -78,7 +78,13 @@ def measure(how: str, n_rounds: int) -> dict[str, float]:
     data = datasets.load("pubmed")
     learner = MLP(epochs=10)
     model = GBGNNClassifier(
-        aggregation="kta", rule="samme", learner=learner, n_rounds=n_rounds, select="last", random_state=0
+        aggregation="kta",
+        rule="samme",
+        learner=learner,
+        n_rounds=n_rounds,
+        select="last",
+        random_state=0,
+        device="cpu",
     ).fit(data.train, data.y[data.train], graph=data.graph)
     problem, _ = build_problem(
         data.train,
