@@ -11,7 +11,7 @@ from gbgnn import cli
 
 COMMANDS = [
     *("fit", "predict", "evaluate", "inspect", "certify", "smoothing", "convert"),
-    *("datasets", "datasets info"),
+    *("tune", "baseline", "reproduce", "compare", "datasets", "datasets info"),
 ]
 
 

@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 from gbgnn._version import __version__
-from gbgnn.cli import certify, convert, datasets, evaluate, fit, inspect, predict, smoothing
+from gbgnn.cli import (
+    baseline,
+    certify,
+    compare,
+    convert,
+    datasets,
+    evaluate,
+    fit,
+    inspect,
+    predict,
+    reproduce,
+    smoothing,
+    tune,
+)
 from gbgnn.cli.command import epilog, guarded, help_of, register
 
 EXAMPLES = (
@@ -47,11 +60,15 @@ def root(
 
 app.callback(help=help_of(root), epilog=epilog(EXAMPLES))(root)
 register(app, fit.fit, examples=fit.EXAMPLES)
+register(app, tune.tune, examples=tune.EXAMPLES)
 register(app, predict.predict, examples=predict.EXAMPLES)
 register(app, evaluate.evaluate, examples=evaluate.EXAMPLES)
 register(app, inspect.inspect, examples=inspect.EXAMPLES)
 register(app, certify.certify, examples=certify.EXAMPLES)
 register(app, smoothing.smoothing, examples=smoothing.EXAMPLES)
+register(app, reproduce.reproduce, examples=reproduce.EXAMPLES)
+register(app, baseline.baseline, examples=baseline.EXAMPLES)
+register(app, compare.compare, examples=compare.EXAMPLES)
 register(app, convert.convert, examples=convert.EXAMPLES)
 
 datasets_app = typer.Typer(rich_markup_mode="rich")

@@ -1,0 +1,157 @@
+"""Records: one line of JSON per run, appended so that a killed process loses the run in progress alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from gbgnn.errors import DataError, GBGNNWarning
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is kept of a run.
+
+    Parameters
+    ----------
+    identity
+        What was run: data set with checksums and split, model, seed, protocol. Two runs of the same identity
+        are the same run, made twice.
+    settings
+        Settings of the model that was judged, as :meth:`GBGNNClassifier.set_params
+        <gbgnn.GBGNNClassifier.set_params>` takes them, or those of a baseline.
+    results
+        What was measured, accuracies between 0 and 1.
+    failure
+        Why there is no result, or None.
+    seconds
+        How long the run took, a search included.
+    environment
+        Versions, machine, date, and the command that repeats the run.
+
+    Examples
+    --------
+    >>> record = Record({"dataset": "cora", "run": 3}, results={"test_accuracy": 0.8})
+    >>> record["run"], record.results["test_accuracy"]
+    (3, 0.8)
+    """
+
+    identity: Fields
+    settings: Fields = field(default_factory=dict)
+    results: Fields = field(default_factory=dict)
+    failure: str | None = None
+    seconds: float = 0.0
+    environment: Fields = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The identity as text, equal for equal identities."""
+        return key_of(self.identity)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.identity[name]
+
+
+def key_of(identity: Mapping[str, Any] | Sequence[Any]) -> str:
+    """Return an identity, or a part of one, as text, whatever the order of its parts.
+
+    Examples
+    --------
+    >>> key_of({"run": 3, "dataset": "cora"}) == key_of({"dataset": "cora", "run": 3})
+    True
+    """
+    return json.dumps(identity, sort_keys=True)
+
+
+class RecordFile:
+    """A file of records that several processes may append to, each line in one piece.
+
+    Parameters
+    ----------
+    path
+        The file; it need not exist yet.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = RecordFile(Path(folder, "records.jsonl"))
+    ...     file.append(Record({"run": 0}, results={"test_accuracy": 0.8}))
+    ...     file.append(Record({"run": 0}, results={"test_accuracy": 0.9}))
+    ...     [record.results for record in file.read()]
+    [{'test_accuracy': 0.9}]
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def read(self) -> list[Record]:
+        """Return the newest record of every identity, in the order in which they first came."""
+        if not self.path.exists():
+            return []
+        newest: dict[str, Record] = {}
+        *whole, rest = self.path.read_text(encoding="utf-8").split("\n")
+        for number, line in enumerate(whole, 1):
+            record = self._parse(line, number)
+            newest[record.key] = record
+        if rest:
+            warnings.warn(
+                f"{self.path}: the last line is cut off; its run was killed and will be made again.",
+                GBGNNWarning,
+                stacklevel=2,
+            )
+        return list(newest.values())
+
+    def append(self, record: Record) -> None:
+        """Add a record; what a killed process left of a line is removed first."""
+        line = json.dumps(asdict(record), ensure_ascii=False, allow_nan=False) + "\n"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a+b") as file, _locked(file):
+            _drop_half_line(file)
+            file.write(line.encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _parse(self, line: str, number: int) -> Record:
+        try:
+            return Record(**json.loads(line))
+        except (ValueError, TypeError) as error:
+            raise DataError(
+                f"{self.path}: line {number} is not a record ({error}); remove the line, and its run will "
+                "be made again."
+            ) from error
+
+
+@contextmanager
+def _locked(file: BinaryIO) -> Iterator[None]:
+    """Let no other process write meanwhile. A lock goes with its process, so none is left behind."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: appends of one process at a time
+        yield
+        return
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _drop_half_line(file: BinaryIO) -> None:
+    """Cut the file after its last whole line; who wrote the rest is dead, or it would hold the lock."""
+    size = file.seek(0, os.SEEK_END)
+    if not size:
+        return
+    file.seek(size - 1)
+    if file.read(1) == b"\n":
+        return
+    file.seek(0)
+    file.truncate(file.read().rfind(b"\n") + 1)
