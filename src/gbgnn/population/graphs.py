@@ -1,0 +1,84 @@
+"""Taking the same step many times: called, or recorded once as a CUDA graph and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from gbgnn.population.cohorts import graph_sizes, phases
+
+Step = Callable[[int, int], None]
+"""Takes a step of so many members on so many rows, in memory that never moves, without asking the device."""
+
+_N_WARM_UP = 3
+"""Steps taken before recording, in which libraries and kernels set themselves up."""
+
+
+class StepRunner:
+    """Takes steps by calling.
+
+    Parameters
+    ----------
+    step
+        What to do.
+
+    Examples
+    --------
+    >>> StepRunner(lambda n_members, n_rows: print(n_members, n_rows, end="; ")).run([3, 3, 1], [9, 9, 2])
+    3 9; 2 9; 2 2;
+    """
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+
+    def run(self, n_steps: Sequence[int], n_rows: Sequence[int]) -> None:
+        """Take so many steps of every member, those with more first, and each on so many rows."""
+        sizes = [size for size, count in phases(n_steps) for _ in range(count)]
+        for size, needed in zip(sizes, n_rows, strict=True):
+            self._step(size, needed)
+
+
+class GraphRunner:
+    """Takes steps by replaying a CUDA graph of one: that launches all its kernels at once.
+
+    Parameters
+    ----------
+    step
+        What to do.
+    capacity, n_rows
+        The most members there are, and the most rows of a step. Fewer members come in sizes of which each
+        has a graph, recorded when it is first needed and kept; fewer rows are padded.
+    """
+
+    def __init__(self, step: Step, capacity: int, n_rows: int) -> None:
+        self._step, self._sizes, self._n_rows = step, graph_sizes(capacity), n_rows
+        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self._stream, self._pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
+
+    def run(self, n_steps: Sequence[int], n_rows: Sequence[int]) -> None:
+        """Take so many steps of every member, those with more first; ``n_rows`` is as good as the most."""
+        # On a stream of its own, as recording demands; the one that fills and reads the memory waits.
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            for size, count in phases(n_steps, self._sizes):
+                for _ in range(count - self._prepare(size, count)):
+                    self._graphs[size].replay()
+        torch.cuda.current_stream().wait_stream(self._stream)
+
+    def _prepare(self, size: int, count: int) -> int:
+        """Record the step where that has not been done; return how many steps were taken on the way."""
+        if size in self._graphs:
+            return 0
+        n_taken = min(count, _N_WARM_UP)
+        for _ in range(n_taken):
+            self._step(size, self._n_rows)
+        if n_taken < count:
+            # torch.cuda.graph would do the same after collecting garbage, which takes longer than recording.
+            graph = torch.cuda.CUDAGraph()
+            torch.cuda.synchronize()
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            self._step(size, self._n_rows)
+            graph.capture_end()
+            self._graphs[size] = graph
+        return n_taken

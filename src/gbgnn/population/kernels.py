@@ -1,0 +1,171 @@
+"""Two small Triton kernels: the optimisers' step and dropout, each in one pass over memory.
+
+For a GPU with Triton only. What they compute is what :class:`~gbgnn.population.optimizer.Moments` and
+:class:`~gbgnn.learners.epochs.Dropout` compute; tests hold them to that where there is a GPU.
+"""
+# No annotations from the future: Triton reads those of its kernels.
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+
+_BLOCK = 1024
+
+if find_spec("triton") is not None:  # else nobody calls what is below
+    triton: Any = import_module("triton")
+    tl: Any = import_module("triton.language")
+
+    @triton.jit
+    def _mix(number):  # type: ignore[no-untyped-def]
+        number ^= number >> 16
+        number *= 0x7FEB352D
+        number ^= number >> 15
+        number *= 0x846CA68B
+        number ^= number >> 16
+        return number
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def _move_kernel(  # type: ignore[no-untyped-def]
+        values, slopes, first, second, coefficients, rates, roots, now, n_values, n_steps, BLOCK: tl.constexpr
+    ):
+        member, step = tl.program_id(1), tl.load(now)
+        rate = tl.load(rates + member * n_steps + step)
+        if rate != 0:  # else this member is done
+            root = tl.load(roots + member * n_steps + step)
+            decay = tl.load(coefficients + member * 6)
+            keep = tl.load(coefficients + member * 6 + 1)
+            take = tl.load(coefficients + member * 6 + 2)
+            learn = tl.load(coefficients + member * 6 + 3)
+            floor = tl.load(coefficients + member * 6 + 4)
+            is_adam = tl.load(coefficients + member * 6 + 5) > 0
+            column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            at = member.to(tl.int64) * n_values + column
+            is_there = column < n_values
+            value = tl.load(values + at, mask=is_there, other=0.0)
+            slope = tl.load(slopes + at, mask=is_there, other=0.0) + decay * value
+            square = tl.load(second + at, mask=is_there, other=0.0)
+            square += learn * (slope * slope - square)
+            divisor = root * tl.sqrt(square) + floor
+            average = keep * tl.load(first + at, mask=is_there, other=0.0)
+            average += take * tl.where(is_adam, slope, slope / divisor)
+            tl.store(values + at, value - rate * tl.where(is_adam, average / divisor, average), mask=is_there)
+            tl.store(first + at, average, mask=is_there)
+            tl.store(second + at, square, mask=is_there)
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def _silence_kernel(  # type: ignore[no-untyped-def]
+        hidden,
+        chosen,
+        keys,
+        cut_offs,
+        kept,
+        now,
+        n_all,
+        n_members,
+        n_places,
+        n_units,
+        n_steps,
+        n_layers,
+        depth,
+        IS_BATCHED: tl.constexpr,
+        ROWS_FIRST: tl.constexpr,
+        BLOCK: tl.constexpr,
+    ):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        is_there = at < n_all
+        unit, rest = at % n_units, at // n_units
+        if ROWS_FIRST:
+            member, place = rest % n_members, rest // n_members
+        else:
+            member, place = rest // n_places, rest % n_places
+        step = member * n_steps + tl.load(now)
+        row = place
+        if IS_BATCHED:
+            row = tl.load(chosen + step * n_places + place, mask=is_there, other=0)
+        key = tl.load(keys + step * n_layers + depth, mask=is_there, other=0).to(tl.uint32, bitcast=True)
+        number = _mix(_mix(_mix(row.to(tl.uint32)) + unit.to(tl.uint32)) + key)
+        is_kept = number.to(tl.int32, bitcast=True) >= tl.load(cut_offs + member, mask=is_there, other=0)
+        value = tl.load(hidden + at, mask=is_there, other=0.0)
+        share = tl.load(kept + member, mask=is_there, other=0.0)
+        # Products, so that what is not a number stays so.
+        value = tl.where(value <= 0, 0.0, value) * tl.where(is_kept, share, 0.0)
+        tl.store(hidden + at, value, mask=is_there)
+
+
+def move(
+    values: torch.Tensor,
+    slopes: torch.Tensor,
+    moments: tuple[torch.Tensor, torch.Tensor],
+    coefficients: torch.Tensor,
+    schedules: tuple[torch.Tensor, torch.Tensor],
+    now: torch.Tensor,
+    n_members: int,
+) -> None:
+    """Move the values of the first members, in place.
+
+    Parameters
+    ----------
+    values, slopes, moments
+        Arrays of shape (members, n_values).
+    coefficients
+        For every member decay, keep, take, learn, floor, and 1 for Adam.
+    schedules
+        Rates and roots, shape (members, n_steps).
+    now
+        The number of the step.
+    n_members
+        How many members move.
+    """
+    n_values = values.shape[1]
+    grid = (triton.cdiv(n_values, _BLOCK), n_members)
+    _move_kernel[grid](
+        values, slopes, *moments, coefficients, *schedules, now, n_values, schedules[0].shape[1], BLOCK=_BLOCK
+    )
+
+
+def silence(
+    hidden: torch.Tensor,
+    chosen: torch.Tensor | None,
+    keys: torch.Tensor,
+    cut_offs: torch.Tensor,
+    kept: torch.Tensor,
+    now: torch.Tensor,
+    depth: int,
+) -> None:
+    """Apply ReLU and dropout to hidden units, in place.
+
+    Parameters
+    ----------
+    hidden
+        Shape (members, places, units); dense, members or places first in memory.
+    chosen
+        The rows of every step, shape (members, n_steps, places); None for all rows in order.
+    keys
+        Shape (members, n_steps, n_layers).
+    cut_offs, kept
+        The draw from which on a unit is kept, and what it is then multiplied by.
+    now, depth
+        The number of the step, and of the hidden layer.
+    """
+    n_members, n_places, n_units = hidden.shape
+    assert hidden.numel() < 2**31, "places are counted in 32 bits"
+    _silence_kernel[(triton.cdiv(hidden.numel(), _BLOCK),)](
+        hidden,
+        keys if chosen is None else chosen,
+        keys,
+        cut_offs,
+        kept,
+        now,
+        hidden.numel(),
+        n_members,
+        n_places,
+        n_units,
+        keys.shape[1],
+        keys.shape[2],
+        depth,
+        IS_BATCHED=chosen is not None,
+        ROWS_FIRST=n_members > 1 and hidden.stride(0) < hidden.stride(1),
+        BLOCK=_BLOCK,
+    )

@@ -1,0 +1,203 @@
+"""Members: the models of a population, what they share, and where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from sklearn.base import clone
+
+from gbgnn._checks import check_integer
+from gbgnn._devices import as_device, as_dtype
+from gbgnn._random import Seeds, root_seed
+from gbgnn._tuning import as_tuner
+from gbgnn.aggregation import (
+    Adjacency,
+    Aggregation,
+    Identity,
+    InputInjection,
+    KernelTargetAlignment,
+    Lazy,
+)
+from gbgnn.boosting import BoostingRule, FunctionalGradient, RoundSelection, Samme, SammeR
+from gbgnn.errors import ParameterError
+from gbgnn.estimators import GBGNNClassifier
+from gbgnn.learners import MLP
+from gbgnn.population.inputs import PopulationInputs
+from gbgnn.registry import as_part
+
+_AGGREGATIONS = (Adjacency, Identity, InputInjection, Lazy, KernelTargetAlignment)
+_RULES = (Samme, SammeR, FunctionalGradient)
+
+# What members of one population may not differ in, by part; the rest of a part's settings may.
+_SHARED = {
+    "model": ("propagation", "class_weight", "select"),
+    "aggregation": ("degree", "rescale"),
+    "learner": ("hidden_layers", "standardize"),
+    "rule": ("loss", "target", "retries", "on_failure"),
+}
+# What only a model that is trained alone may have other than this.
+_ALONE: dict[str, dict[str, Any]] = {
+    "model": {"validation_fraction": None, "n_iter_no_change": None, "warm_start": False},
+    "aggregation": {"solver": "gradient"},
+    "learner": {"patience": None},
+    "rule": {"target": "gradient"},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """The parts of every member, checked.
+
+    Parameters
+    ----------
+    aggregations, learners, rules
+        One per member.
+    seeds
+        Where each draws from.
+    n_rounds
+        The most rounds of each.
+    select
+        Which round of a member counts, as in :class:`~gbgnn.GBGNNClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gbgnn.testing import problem_of, two_blocks
+    >>> inputs = PopulationInputs(problem_of(*two_blocks(40), np.arange(8)))
+    >>> models = [GBGNNClassifier(learner=MLP(units=u), dtype="float64", device="cpu") for u in (8, 16)]
+    >>> Members.of(models, inputs).of_learners("units", torch.int64)
+    tensor([ 8, 16])
+    """
+
+    aggregations: Sequence[Any]
+    learners: Sequence[MLP]
+    rules: Sequence[Any]
+    seeds: Sequence[Seeds]
+    n_rounds: Sequence[int]
+    select: str
+
+    def __len__(self) -> int:
+        return len(self.learners)
+
+    @classmethod
+    def of(cls, models: Sequence[GBGNNClassifier], inputs: PopulationInputs) -> Members:
+        """Take models apart, and raise where they cannot be trained together on ``inputs``."""
+        if not models:
+            raise ParameterError("a population needs at least one model; got none.")
+        for i, model in enumerate(models):
+            _check_model(i, model, inputs)
+        aggregations = [as_part("aggregation", model.aggregation) for model in models]
+        learners = [as_part("learner", model.learner) for model in models]
+        rules = [_rule_of(model) for model in models]
+        _check_parts("aggregation", aggregations, _AGGREGATIONS)
+        _check_parts("learner", learners, (MLP,))
+        _check_parts("rule", rules, _RULES)
+        for family, parts in (
+            ("model", models),
+            ("aggregation", aggregations),
+            ("learner", learners),
+            ("rule", rules),
+        ):
+            _check_settings(family, parts)
+        for aggregation, learner, rule in zip(aggregations, learners, rules, strict=True):
+            aggregation.check()
+            learner.check()
+            rule.check(inputs.problem.n_classes)
+        return cls(
+            aggregations=aggregations,
+            learners=learners,
+            rules=rules,
+            seeds=[Seeds(root_seed(model.random_state)) for model in models],
+            n_rounds=[model.n_rounds for model in models],
+            select=models[0].select,
+        )
+
+    @property
+    def aggregation(self) -> Aggregation:
+        """The first member's aggregation: all are of its kind."""
+        first: Aggregation = self.aggregations[0]
+        return first
+
+    @property
+    def rule(self) -> BoostingRule:
+        """The first member's rule: all are of its kind."""
+        first: BoostingRule = self.rules[0]
+        return first
+
+    def of_aggregations(self, name: str) -> torch.Tensor:
+        """Return a setting of all aggregations, in double precision."""
+        return _column(self.aggregations, name, torch.float64)
+
+    def of_learners(self, name: str, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+        """Return a setting of all learners."""
+        return _column(self.learners, name, dtype)
+
+    def of_rules(self, name: str) -> torch.Tensor:
+        """Return a setting of all rules, in double precision."""
+        return _column(self.rules, name, torch.float64)
+
+
+def _column(parts: Sequence[Any], name: str, dtype: torch.dtype) -> torch.Tensor:
+    return torch.tensor([getattr(part, name) for part in parts], dtype=dtype)
+
+
+def _rule_of(model: GBGNNClassifier) -> BoostingRule:
+    rule: BoostingRule = as_part("rule", model.rule)
+    return rule if model.learning_rate is None else clone(rule).set_params(learning_rate=model.learning_rate)
+
+
+def _check_model(i: int, model: Any, inputs: PopulationInputs) -> None:
+    if not isinstance(model, GBGNNClassifier):
+        raise ParameterError(f"member {i} must be a GBGNNClassifier; got {type(model).__name__}.")
+    check_integer("GBGNNClassifier", "n_rounds", model.n_rounds, 1)
+    if as_tuner(model.fine_tune) is not None:
+        raise ParameterError(f"member {i} has fine_tune; fine-tune after boosting, one model at a time.")
+    if model.callbacks:
+        raise ParameterError(f"member {i} has callbacks; a population calls on_round instead.")
+    RoundSelection(model.select).check(has_validation=inputs.n_validation > 0)
+    if model.select == "gradient":
+        raise ParameterError(f'member {i} has select="gradient"; train that model alone, by fit().')
+    asked, given = (as_dtype(model.dtype), as_device(model.device).type), (inputs.dtype, inputs.device.type)
+    if asked != given:
+        raise ParameterError(
+            f"member {i} asks for {_spelled(*asked)}, but the inputs are {_spelled(*given)}; build them by "
+            "PopulationInputs.of(model, ...)."
+        )
+
+
+def _spelled(dtype: torch.dtype, device: str) -> str:
+    return f"{str(dtype).removeprefix('torch.')} on {device}"
+
+
+def _check_parts(family: str, parts: Sequence[Any], known: tuple[type[Any], ...]) -> None:
+    for i, part in enumerate(parts):
+        if type(part) not in known:
+            names = ", ".join(kind.__name__ for kind in known)
+            raise ParameterError(
+                f"member {i} has the {family} {part!r}; populations know {names}. Train that model alone, by "
+                "fit()."
+            )
+        if type(part) is not type(parts[0]):
+            raise ParameterError(
+                f"members of a population share the kind of {family}; member 0 has {parts[0]!r}, member {i} "
+                f"{part!r}. Train them in two populations."
+            )
+
+
+def _check_settings(family: str, parts: Sequence[Any]) -> None:
+    for name in _SHARED[family]:
+        for i, part in enumerate(parts):
+            mine, first = (repr(getattr(p, name, None)) for p in (part, parts[0]))
+            if mine != first:
+                raise ParameterError(
+                    f"members of a population share {name}; member 0 has {first}, member {i} {mine}. Train "
+                    "them in two populations."
+                )
+    for name, only in _ALONE[family].items():
+        for i, part in enumerate(parts):
+            got = getattr(part, name, only)
+            if got != only:
+                raise ParameterError(f"member {i} has {name}={got!r}; train that model alone, by fit().")
