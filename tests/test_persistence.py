@@ -27,7 +27,7 @@ NODES = np.arange(40)
 
 
 def fit(**settings: object) -> GBGNNClassifier:
-    defaults = {"learner": MLP(epochs=3, units=6), "n_rounds": 4, "random_state": 0}
+    defaults = {"learner": MLP(epochs=5, units=8), "n_rounds": 4, "random_state": 0}
     names = np.array(["ant", "bee", "cat"])
     return GBGNNClassifier(**{**defaults, **settings}).fit(TRAIN, names[Y[TRAIN]], graph=GRAPH)
 
@@ -53,7 +53,7 @@ def test_loaded_model_predicts_the_same_bytes(
     tmp_path_factory: pytest.TempPathFactory, **settings_: object
 ) -> None:
     hidden_layers = settings_.pop("hidden_layers")
-    model = fit(learner=MLP(hidden_layers=hidden_layers, epochs=15, units=5), **settings_)
+    model = fit(learner=MLP(hidden_layers=hidden_layers, epochs=30, units=12, dropout=0.0), **settings_)
     path = tmp_path_factory.mktemp("models") / "model.gbgnn"
     model.save(path)
     loaded = gbgnn.load(path)

@@ -94,7 +94,9 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
     try:
         with st.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            # Copied to where torch would have put them: products of arrays that begin elsewhere in memory
+            # may differ in the last bit.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     except (st.SafetensorError, OSError, ValueError) as error:
         raise ModelFileError(f"{path} is damaged, truncated or no model file ({error}).") from error
     if "gbgnn" not in metadata:

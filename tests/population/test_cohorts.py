@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gbgnn.learners import MLP
-from gbgnn.population.cohorts import Costs, graph_sizes, phases, split_cohorts
+from gbgnn.population.cohorts import Costs, Size, graph_sizes, phases, sizes_of, split_cohorts
 from gbgnn.population.schedule import Plan
 
 LEARNER = st.builds(
@@ -28,13 +28,13 @@ def test_cohorts_take_everyone_once_and_none_would_be_better_off_alone(
     plan = Plan.of(learners, n_rows=20)
     cohorts = split_cohorts(plan, costs)
     assert sorted(i for cohort in cohorts for i in cohort) == list(range(len(learners)))
-    sizes = list(zip(plan.batch.tolist(), plan.units.tolist(), plan.n_steps.tolist(), strict=True))
+    sizes = sizes_of(plan)
     for cohort in cohorts:
         assert 1 <= len(cohort) <= most
         members = [sizes[i] for i in cohort]
-        steps = [n_steps for *_, n_steps in members]
+        steps = [each.n_steps for each in members]
         assert steps == sorted(steps, reverse=True)
-        batches = [n_rows for n_rows, *_ in members]
+        batches = [each.batch for each in members]
         assert max(batches) <= 2 * min(batches)
         assert (20 in batches) == all(n_rows == 20 for n_rows in batches)
         assert len({learners[i].dropout for i in cohort}) == 1
@@ -44,8 +44,16 @@ def test_cohorts_take_everyone_once_and_none_would_be_better_off_alone(
 
 def test_cost_is_that_of_the_widest_and_largest_while_anyone_goes_on() -> None:
     costs = Costs(call=10.0, product=0.5, weight=2.0, most=9)
+    long, short = Size(6, 4, 7, 7, units=3), Size(2, 2, 20, 5, units=4)
     # Five steps of two members, then two of one, each as wide as 4 units on 6 rows.
-    assert costs.of_cohort([(6, 3, 7), (2, 4, 5)]) == 5 * (10 + 2 * 4 * (3 + 2)) + 2 * (10 + 4 * (3 + 2))
+    assert costs.of_cohort([long, short]) == 5 * (10 + 2 * 4 * (3 + 2)) + 2 * (10 + 4 * (3 + 2))
+
+
+def test_last_batches_that_meet_cost_no_more_than_the_largest_of_them() -> None:
+    costs = Costs(call=0.0, product=1.0, weight=0.0, most=9)
+    sizes = sizes_of(Plan.of([MLP(batch_size=b, epochs=1, units=1) for b in (100, 90)], n_rows=140))
+    assert [costs.of_cohort([each]) for each in sizes] == [140, 140]
+    assert costs.of_cohort(sizes) == 2 * (100 + 50)
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=12))

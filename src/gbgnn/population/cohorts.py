@@ -10,6 +10,36 @@ from gbgnn.population.schedule import Plan
 
 
 @dataclass(frozen=True)
+class Size:
+    """What a member takes: rows of a step and of an epoch's last, steps of an epoch and in all, units."""
+
+    batch: int
+    last: int
+    n_batches: int
+    n_steps: int
+    units: int
+
+    @property
+    def halvings(self) -> int:
+        """How often all rows are halved until they are as few as a batch; 0 for all rows alone."""
+        return math.ceil(math.log2((self.batch * (self.n_batches - 1) + self.last) / self.batch))
+
+
+def sizes_of(plan: Plan) -> list[Size]:
+    """Return the sizes of all members.
+
+    Examples
+    --------
+    >>> from gbgnn.learners import MLP
+    >>> sizes_of(Plan.of([MLP(batch_size=40, epochs=10, units=8)], n_rows=140))
+    [Size(batch=40, last=20, n_batches=4, n_steps=40, units=8)]
+    """
+    last = plan.n_rows - (plan.batches - 1) * plan.batch
+    columns = (plan.batch, last, plan.batches, plan.n_steps, plan.units)
+    return [Size(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+@dataclass(frozen=True)
 class Costs:
     """Rough times of a step, in microseconds: only their ratios matter.
 
@@ -18,9 +48,9 @@ class Costs:
     call
         Of a cohort, whoever is in it: what calling takes.
     product
-        Of a unit, per labelled row: its products with all features.
+        Of a unit and a labelled row: its products with all features.
     weight
-        Of a unit, per feature: the moves of its weights.
+        Of a unit: the moves of its weights.
     most
         Members of a cohort at most.
     """
@@ -30,15 +60,18 @@ class Costs:
     weight: float
     most: int
 
-    def of_cohort(self, members: Sequence[tuple[int, int, int]]) -> float:
-        """Return the time of a cohort of members with so many rows, units and steps, the most steps first.
+    def of_cohort(self, members: Sequence[Size]) -> float:
+        """Return the time of members, those with more steps first, in lockstep.
 
-        Everyone costs as much as the largest batch and the widest member do.
+        Everyone costs as much as the widest member does, and at every step as much as the largest batch.
         """
-        n_rows, n_units, _ = (max(column) for column in zip(*members, strict=True))
-        each = n_units * (self.product * n_rows + self.weight)
-        steps = [n_steps for _, _, n_steps in members]
-        return math.fsum(count * (self.call + size * each) for size, count in phases(steps))
+        n_rows: float = max(each.batch for each in members)
+        if len({each.n_batches for each in members}) == 1:  # then their last batches meet
+            n_batches, last = members[0].n_batches, max(each.last for each in members)
+            n_rows = (n_rows * (n_batches - 1) + last) / n_batches
+        each_takes = max(each.units for each in members) * (self.product * n_rows + self.weight)
+        found = phases([each.n_steps for each in members])
+        return math.fsum(count * (self.call + size * each_takes) for size, count in found)
 
 
 def split_cohorts(plan: Plan, costs: Costs) -> list[list[int]]:
@@ -57,21 +90,17 @@ def split_cohorts(plan: Plan, costs: Costs) -> list[list[int]]:
     >>> split_cohorts(Plan.of(learners, n_rows=140), Costs(call=1e5, product=0.05, weight=1, most=8))
     [[3, 2, 0, 1]]
     """
-    sizes = list(zip(plan.batch.tolist(), plan.units.tolist(), plan.n_steps.tolist(), strict=True))
-    has_dropout = (plan.dropout > 0).tolist()
-
-    def kind(i: int) -> tuple[int, bool]:
-        # Halvings that lead from all rows to a batch of this size; 0 for all rows alone.
-        return math.ceil(math.log2(plan.n_rows / sizes[i][0])), has_dropout[i]
+    sizes = sizes_of(plan)
+    kinds = list(zip((size.halvings for size in sizes), (plan.dropout > 0).tolist(), strict=True))
 
     def time_of(members: Sequence[int]) -> float:
         return costs.of_cohort([sizes[i] for i in members])
 
     cohorts: list[list[int]] = []
     times: list[float] = []
-    for i in sorted(range(len(sizes)), key=lambda i: (kind(i), -sizes[i][1], -sizes[i][0], -sizes[i][2])):
-        if cohorts and kind(i) == kind(cohorts[-1][0]) and len(cohorts[-1]) < costs.most:
-            joined = sorted([*cohorts[-1], i], key=lambda j: -sizes[j][2])
+    for i in sorted(range(len(sizes)), key=lambda i: (kinds[i], -sizes[i].units, -sizes[i].batch)):
+        if cohorts and kinds[i] == kinds[cohorts[-1][0]] and len(cohorts[-1]) < costs.most:
+            joined = sorted([*cohorts[-1], i], key=lambda j: -sizes[j].n_steps)
             together = time_of(joined)
             if together <= times[-1] + time_of([i]):
                 cohorts[-1], times[-1] = joined, together

@@ -101,7 +101,7 @@ class Crew:
         if self._inputs.device.type == "cpu":
             # Few, so that weights stay in the cache, and no fewer cohorts than there are cores.
             most = min(_MOST_ON_CPU, -(-n_members // torch.get_num_threads()))
-            return Costs(call=120.0, product=4e-5 * width, weight=6e-4 * width, most=most)
+            return Costs(call=200.0, product=4e-5 * width, weight=6e-4 * width, most=most)
         return Costs(call=40.0, product=1e-7 * width, weight=7e-6 * width, most=_MOST_ON_GPU)
 
     def _shape(self, members: list[int], is_shared: bool) -> Shape:

@@ -104,6 +104,10 @@ class Lockstep:
         n_chosen = (shape.n_steps, shape.n_places) if shape.is_batched else (0, 0)
         self.chosen = torch.zeros(m, *n_chosen, dtype=torch.int64, device=device)
         self.places = places(torch.arange(n + 1, device=device), first)
+        sizes = [(first, shape.n_features), *shape.later_sizes]
+        self._weight_places = [
+            places(torch.arange(n_in, device=device), n_out).T.contiguous() for n_out, n_in in sizes
+        ]
         self.keys = torch.zeros(m, shape.n_steps, max(1, shape.n_hidden), dtype=torch.int32, device=device)
         self.cut_offs, self.kept = torch.zeros(m, 1, 1, dtype=torch.int32, device=device), new(m, 1, 1)
         # Room for what a step computes: fresh memory would cost more than the computation.
@@ -165,18 +169,21 @@ class Lockstep:
         layers = [first, *((weight[:m], bias[:m]) for weight, bias in self.layers)]
         fan_in = torch.full_like(plan.units, n_features)
         for depth, (weight, bias) in enumerate(layers):
-            is_hidden = depth < self.shape.n_hidden
-            fan_out = plan.units if is_hidden else torch.full_like(fan_in, weight.shape[1])
+            n_out, n_in = weight.shape[1:]
+            row, unit = (torch.arange(size, device=seeds.device) for size in (n_in, n_out))
+            fan_out = plan.units if depth < self.shape.n_hidden else torch.full_like(fan_in, n_out)
             spread = (2 / fan_in.double().sqrt()).to(weight.dtype)[:, None, None]
-            for values, purpose in ((weight, Purpose.WEIGHTS), (bias[:, :, None], Purpose.BIASES)):
-                _, n_out, n_in = values.shape
-                row, unit = (torch.arange(size, device=seeds.device) for size in (n_in, n_out))
-                key = keys_of(seeds, purpose, depth)[:, None, None]
-                drawn = as_uniform(draw(places(row, n_out).T, key), weight.dtype).sub_(0.5).mul_(spread)
-                is_there = unit[:, None] < fan_out[:, None, None]
-                if purpose == Purpose.WEIGHTS:
-                    is_there = is_there & (row < fan_in[:, None, None])
-                values.copy_(drawn.mul_(is_there))
+            is_there = unit[:, None] < fan_out[:, None, None]
+            tables = (
+                Purpose.WEIGHTS,
+                weight,
+                self._weight_places[depth],
+                is_there & (row < fan_in[:, None, None]),
+            )
+            biases = (Purpose.BIASES, bias[..., None], self._weight_places[depth][:, :1], is_there)
+            for purpose, values, table, mask in (tables, biases):
+                draws = draw(table, keys_of(seeds, purpose, depth)[:, None, None])
+                values.copy_(as_uniform(draws, weight.dtype).sub_(0.5).mul_(spread).mul_(mask))
             fan_in = fan_out
 
     def step(self, m: int, n_places: int) -> None:
