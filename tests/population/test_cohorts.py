@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from itertools import product
+
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gbgnn.learners import MLP
-from gbgnn.population.cohorts import Costs, Size, graph_sizes, phases, sizes_of, split_cohorts
+from gbgnn.population.cohorts import Costs, Sizes, graph_sizes, phases, split_cohorts
 from gbgnn.population.schedule import Plan
 
 LEARNER = st.builds(
@@ -16,6 +20,10 @@ LEARNER = st.builds(
 )
 
 
+def time_of(members: list[int], sizes: Sizes, costs: Costs) -> float:
+    return float(costs.of_first(sizes.of_members(members))[-1])
+
+
 @given(
     learners=st.lists(LEARNER, min_size=1, max_size=30),
     most=st.integers(1, 9),
@@ -24,36 +32,59 @@ LEARNER = st.builds(
 def test_cohorts_take_everyone_once_and_none_would_be_better_off_alone(
     learners: list[MLP], most: int, call: float
 ) -> None:
-    costs = Costs(call=call, product=0.05, weight=1.0, most=most)
-    plan = Plan.of(learners, n_rows=20)
-    cohorts = split_cohorts(plan, costs)
+    costs, plan = Costs(call=call, product=0.05, weight=1.0, most=most), Plan.of(learners, n_rows=20)
+    sizes, cohorts = Sizes.of(plan), split_cohorts(plan, costs)
     assert sorted(i for cohort in cohorts for i in cohort) == list(range(len(learners)))
-    sizes = sizes_of(plan)
     for cohort in cohorts:
         assert 1 <= len(cohort) <= most
-        members = [sizes[i] for i in cohort]
-        steps = [each.n_steps for each in members]
-        assert steps == sorted(steps, reverse=True)
-        batches = [each.batch for each in members]
-        assert max(batches) <= 2 * min(batches)
-        assert (20 in batches) == all(n_rows == 20 for n_rows in batches)
+        steps, batches = sizes.n_steps[cohort], sizes.batch[cohort]
+        assert (np.diff(steps) <= 0).all()
+        assert batches.max() <= 2 * batches.min()
+        assert (20 in batches) == (batches == 20).all()
         assert len({learners[i].dropout for i in cohort}) == 1
-        alone = sum(costs.of_cohort([each]) for each in members)
-        assert costs.of_cohort(members) <= alone * (1 + 1e-9)
+        alone = sum(time_of([i], sizes, costs) for i in cohort)
+        assert time_of(cohort, sizes, costs) <= alone * (1 + 1e-9) + 1e-9
+
+
+@given(
+    learners=st.lists(
+        st.builds(MLP, units=st.integers(1, 99), epochs=st.integers(1, 9)), max_size=6, min_size=1
+    ),
+    most=st.integers(1, 6),
+    call=st.sampled_from([1.0, 30.0, 300.0]),
+)
+def test_no_other_cuts_take_less_time(learners: list[MLP], most: int, call: float) -> None:
+    costs, plan = Costs(call=call, product=0.05, weight=1.0, most=most), Plan.of(learners, n_rows=20)
+    sizes, n = Sizes.of(plan), len(learners)
+    order = sorted(range(n), key=lambda i: -learners[i].units)
+
+    def time_of_all(cohorts: list[list[int]]) -> float:
+        return sum(time_of(cohort, sizes, costs) for cohort in cohorts)
+
+    def cut(marks: tuple[bool, ...]) -> list[list[int]]:
+        parts = [[order[0]]]
+        for i, is_cut in zip(order[1:], marks, strict=True):
+            parts = [*parts, [i]] if is_cut else [*parts[:-1], [*parts[-1], i]]
+        return parts
+
+    ways = [cut(marks) for marks in product([True, False], repeat=n - 1)]
+    best = min(time_of_all(way) for way in ways if max(map(len, way)) <= most)
+    assert time_of_all(split_cohorts(plan, costs)) == pytest.approx(best)
 
 
 def test_cost_is_that_of_the_widest_and_largest_while_anyone_goes_on() -> None:
     costs = Costs(call=10.0, product=0.5, weight=2.0, most=9)
-    long, short = Size(6, 4, 7, 7, units=3), Size(2, 2, 20, 5, units=4)
+    columns = {"batch": [6, 2], "last": [4, 2], "n_batches": [7, 20], "n_steps": [7, 5], "units": [3, 4]}
+    sizes = Sizes(**{name: np.array(values, dtype=float) for name, values in columns.items()})
     # Five steps of two members, then two of one, each as wide as 4 units on 6 rows.
-    assert costs.of_cohort([long, short]) == 5 * (10 + 2 * 4 * (3 + 2)) + 2 * (10 + 4 * (3 + 2))
+    assert time_of([0, 1], sizes, costs) == 5 * (10 + 2 * 4 * (3 + 2)) + 2 * (10 + 4 * (3 + 2))
 
 
 def test_last_batches_that_meet_cost_no_more_than_the_largest_of_them() -> None:
     costs = Costs(call=0.0, product=1.0, weight=0.0, most=9)
-    sizes = sizes_of(Plan.of([MLP(batch_size=b, epochs=1, units=1) for b in (100, 90)], n_rows=140))
-    assert [costs.of_cohort([each]) for each in sizes] == [140, 140]
-    assert costs.of_cohort(sizes) == 2 * (100 + 50)
+    sizes = Sizes.of(Plan.of([MLP(batch_size=b, epochs=1, units=1) for b in (100, 90)], n_rows=140))
+    assert [time_of([i], sizes, costs) for i in (0, 1)] == [140, 140]
+    assert time_of([0, 1], sizes, costs) == 2 * (100 + 50)
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=12))

@@ -66,13 +66,18 @@ def test_learners_own_optimizers_move_on_a_cpu() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("momentum", [0.0, 0.4])
 @pytest.mark.parametrize("name", ["adam", "rmsprop"])
-def test_fused_steps_are_those_of_the_learners_own_optimizer(name: str, dtype: torch.dtype) -> None:
+def test_fused_steps_are_those_of_the_learners_own_optimizer(
+    name: str, momentum: float, dtype: torch.dtype
+) -> None:
     random = torch.Generator().manual_seed(0)
     start = [torch.randn(n, generator=random, dtype=dtype) for n in (40, 3)]
     mine, other = ([each.clone() for each in start] for _ in range(2))
-    fused = FusedStepper(mine, 0.05, 0.1, is_adam=name == "adam")
-    alone = Stepper(name, other, 0.05, weight_decay=0.1)
+    fused, alone = (
+        kind(name, moved, 0.05, weight_decay=0.1, momentum=momentum)
+        for kind, moved in ((FusedStepper, mine), (Stepper, other))
+    )
     for _ in range(20):
         slopes = [torch.randn(each.shape, generator=random, dtype=dtype) for each in start]
         slopes[0][:5] = 0

@@ -6,37 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gbgnn.population.schedule import Plan
 
-
-@dataclass(frozen=True)
-class Size:
-    """What a member takes: rows of a step and of an epoch's last, steps of an epoch and in all, units."""
-
-    batch: int
-    last: int
-    n_batches: int
-    n_steps: int
-    units: int
-
-    @property
-    def halvings(self) -> int:
-        """How often all rows are halved until they are as few as a batch; 0 for all rows alone."""
-        return math.ceil(math.log2((self.batch * (self.n_batches - 1) + self.last) / self.batch))
-
-
-def sizes_of(plan: Plan) -> list[Size]:
-    """Return the sizes of all members.
-
-    Examples
-    --------
-    >>> from gbgnn.learners import MLP
-    >>> sizes_of(Plan.of([MLP(batch_size=40, epochs=10, units=8)], n_rows=140))
-    [Size(batch=40, last=20, n_batches=4, n_steps=40, units=8)]
-    """
-    last = plan.n_rows - (plan.batches - 1) * plan.batch
-    columns = (plan.batch, last, plan.batches, plan.n_steps, plan.units)
-    return [Size(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -60,25 +35,55 @@ class Costs:
     weight: float
     most: int
 
-    def of_cohort(self, members: Sequence[Size]) -> float:
-        """Return the time of members, those with more steps first, in lockstep.
+    def of_first(self, sizes: Sizes) -> Numbers:
+        """Return the times of cohorts of the first member, the first two, the first three and so on.
 
-        Everyone costs as much as the widest member does, and at every step as much as the largest batch.
+        A cohort steps until its last member is done. Everyone costs as much as the widest member does, and
+        at every step as much as the largest batch.
         """
-        n_rows: float = max(each.batch for each in members)
-        if len({each.n_batches for each in members}) == 1:  # then their last batches meet
-            n_batches, last = members[0].n_batches, max(each.last for each in members)
-            n_rows = (n_rows * (n_batches - 1) + last) / n_batches
-        each_takes = max(each.units for each in members) * (self.product * n_rows + self.weight)
-        found = phases([each.n_steps for each in members])
-        return math.fsum(count * (self.call + size * each_takes) for size, count in found)
+        batch, last = (np.maximum.accumulate(column) for column in (sizes.batch, sizes.last))
+        n_batches = sizes.n_batches[0]
+        do_last_meet = np.logical_and.accumulate(sizes.n_batches == n_batches)
+        rows = np.where(do_last_meet, (batch * (n_batches - 1) + last) / n_batches, batch)
+        each = np.maximum.accumulate(sizes.units) * (self.product * rows + self.weight)
+        return self.call * np.maximum.accumulate(sizes.n_steps) + each * np.cumsum(sizes.n_steps)
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """What members take: rows of a step and of an epoch's last, steps of an epoch and in all, units.
+
+    Examples
+    --------
+    >>> from gbgnn.learners import MLP
+    >>> Sizes.of(Plan.of([MLP(batch_size=40, epochs=10, units=8)], n_rows=140))
+    Sizes(batch=array([40.]), last=array([20.]), n_batches=array([4.]), n_steps=array([40.]), units=array([8.]))
+    """
+
+    batch: Numbers
+    last: Numbers
+    n_batches: Numbers
+    n_steps: Numbers
+    units: Numbers
+
+    @classmethod
+    def of(cls, plan: Plan) -> Sizes:
+        """Return the sizes of all members."""
+        last = plan.n_rows - (plan.batches - 1) * plan.batch
+        columns = (plan.batch, last, plan.batches, plan.n_steps, plan.units)
+        return cls(*(column.double().numpy() for column in columns))
+
+    def of_members(self, at: Sequence[int] | slice) -> Sizes:
+        """Return the sizes of some members."""
+        return Sizes(*(column[at] for column in vars(self).values()))
 
 
 def split_cohorts(plan: Plan, costs: Costs) -> list[list[int]]:
     """Return the numbers of the members of every cohort, those with more steps first.
 
-    Members with batches of about a size are taken in the order of their width, and each joins the one before
-    where that takes less time than beginning a new cohort.
+    Members that take all rows at once, those that take half of them or more, a quarter or more and so on are
+    kept apart, and so are those with and without dropout. In the order of their width, each kind is cut
+    where that takes the least time in all.
 
     Examples
     --------
@@ -90,24 +95,35 @@ def split_cohorts(plan: Plan, costs: Costs) -> list[list[int]]:
     >>> split_cohorts(Plan.of(learners, n_rows=140), Costs(call=1e5, product=0.05, weight=1, most=8))
     [[3, 2, 0, 1]]
     """
-    sizes = sizes_of(plan)
-    kinds = list(zip((size.halvings for size in sizes), (plan.dropout > 0).tolist(), strict=True))
+    sizes = Sizes.of(plan)
+    halvings = np.ceil(np.log2(plan.n_rows / sizes.batch))
+    kinds: dict[tuple[float, bool], list[int]] = {}
+    for i in np.lexsort((-sizes.batch, -sizes.units)).tolist():
+        kinds.setdefault((halvings[i], bool(plan.dropout[i] > 0)), []).append(i)
+    cohorts = [
+        members[start:end]
+        for members in kinds.values()
+        for start, end in _cheapest_cuts(sizes.of_members(members), costs)
+    ]
+    return [sorted(cohort, key=lambda i: -sizes.n_steps[i]) for cohort in cohorts]
 
-    def time_of(members: Sequence[int]) -> float:
-        return costs.of_cohort([sizes[i] for i in members])
 
-    cohorts: list[list[int]] = []
-    times: list[float] = []
-    for i in sorted(range(len(sizes)), key=lambda i: (kinds[i], -sizes[i].units, -sizes[i].batch)):
-        if cohorts and kinds[i] == kinds[cohorts[-1][0]] and len(cohorts[-1]) < costs.most:
-            joined = sorted([*cohorts[-1], i], key=lambda j: -sizes[j].n_steps)
-            together = time_of(joined)
-            if together <= times[-1] + time_of([i]):
-                cohorts[-1], times[-1] = joined, together
-                continue
-        cohorts.append([i])
-        times.append(time_of([i]))
-    return cohorts
+def _cheapest_cuts(sizes: Sizes, costs: Costs) -> list[tuple[int, int]]:
+    """Return the first and the end of every part of a sequence of members."""
+    n = len(sizes.units)
+    times, starts = np.full(n + 1, np.inf), np.zeros(n + 1, dtype=int)  # of the first k members
+    times[0] = 0
+    for start in range(n):
+        end = min(n, start + costs.most)
+        found = times[start] + costs.of_first(sizes.of_members(slice(start, end)))
+        is_better = found < times[start + 1 : end + 1]
+        times[start + 1 : end + 1][is_better] = found[is_better]
+        starts[start + 1 : end + 1][is_better] = start
+    cuts, end = [], n
+    while end:
+        cuts.append((int(starts[end]), end))
+        end = int(starts[end])
+    return cuts[::-1]
 
 
 def phases(n_steps: Sequence[int], sizes: Sequence[int] | None = None) -> Iterator[tuple[int, int]]:

@@ -88,7 +88,8 @@ class Crew:
         if self._cohorts and 2 * len(ids) > self._n_planned:
             return
         self._cohorts, self._n_planned = [], len(ids)  # the old memory goes before the new is taken
-        for numbers in split_cohorts(self._on_host.of_members(torch.tensor(ids)), self._costs(len(ids))):
+        plan = self._on_host.of_members(torch.tensor(ids))
+        for numbers in split_cohorts(plan, self._costs(len(ids))):
             members = [ids[number] for number in numbers]
             learners = [self._members.learners[member] for member in members]
             kinds = frozenset(learner.optimizer for learner in learners)

@@ -68,6 +68,7 @@ if find_spec("triton") is not None:  # else nobody calls what is below
         n_units,
         n_steps,
         n_layers,
+        n_chosen,
         depth,
         IS_BATCHED: tl.constexpr,
         ROWS_FIRST: tl.constexpr,
@@ -83,7 +84,7 @@ if find_spec("triton") is not None:  # else nobody calls what is below
         step = member * n_steps + tl.load(now)
         row = place
         if IS_BATCHED:
-            row = tl.load(chosen + step * n_places + place, mask=is_there, other=0)
+            row = tl.load(chosen + step * n_chosen + place, mask=is_there, other=0)
         key = tl.load(keys + step * n_layers + depth, mask=is_there, other=0).to(tl.uint32, bitcast=True)
         number = _mix(_mix(_mix(row.to(tl.uint32)) + unit.to(tl.uint32)) + key)
         is_kept = number.to(tl.int32, bitcast=True) >= tl.load(cut_offs + member, mask=is_there, other=0)
@@ -141,7 +142,7 @@ def silence(
     hidden
         Shape (members, places, units); dense, members or places first in memory.
     chosen
-        The rows of every step, shape (members, n_steps, places); None for all rows in order.
+        The rows of every step, shape (members, n_steps, places or more); None for all rows in order.
     keys
         Shape (members, n_steps, n_layers).
     cut_offs, kept
@@ -164,6 +165,7 @@ def silence(
         n_units,
         keys.shape[1],
         keys.shape[2],
+        0 if chosen is None else chosen.shape[2],
         depth,
         IS_BATCHED=chosen is not None,
         ROWS_FIRST=n_members > 1 and hidden.stride(0) < hidden.stride(1),

@@ -63,59 +63,70 @@ class OneByOne(Mover):
 
 def _stepper_of(learner: MLP, parameters: list[torch.Tensor]) -> Stepper | FusedStepper:
     rate, decay, momentum = learner.learning_rate, learner.weight_decay, learner.momentum
-    if learner.optimizer == "adam":
-        return FusedStepper(parameters, rate, decay)
-    if learner.optimizer == "rmsprop" and not momentum:
-        return FusedStepper(parameters, rate, decay, is_adam=False)
-    return Stepper(learner.optimizer, parameters, rate, weight_decay=decay, momentum=momentum)
+    if learner.optimizer == "sgd":
+        return Stepper("sgd", parameters, rate, weight_decay=decay, momentum=momentum)
+    return FusedStepper(learner.optimizer, parameters, rate, weight_decay=decay, momentum=momentum)
 
 
 class FusedStepper:
-    """Adam, or RMSprop without momentum, in one pass.
+    """Adam and RMSprop as :class:`~gbgnn._optimizers.Stepper` computes them, by torch's single pass for Adam.
 
-    RMSprop is Adam that averages no gradients and has long forgotten its start. torch has a single pass for
-    Adam alone; its function around it takes as long as a step of a small network.
+    RMSprop is Adam that averages no gradients and has long forgotten its start. With momentum, that is what
+    moves the momentum, which in turn moves the parameters. The function that torch has around its pass takes
+    as long as a small network's step, so that it is called directly.
 
     Parameters
     ----------
+    name
+        ``"adam"`` or ``"rmsprop"``.
     parameters
         The tensors to move.
-    rate, decay
-        Learning rate and weight decay.
-    is_adam
-        Whether it is not RMSprop.
+    learning_rate, weight_decay, momentum
+        As in :mod:`torch.optim`; Adam ignores the last.
 
     Examples
     --------
     >>> w = torch.tensor([1.0])
-    >>> FusedStepper([w], rate=0.5, decay=0.0).step([torch.tensor([0.2])])
+    >>> FusedStepper("adam", [w], 0.5).step([torch.tensor([0.2])])
     >>> w
     tensor([0.5000])
     """
 
     def __init__(
-        self, parameters: list[torch.Tensor], rate: float, decay: float, *, is_adam: bool = True
+        self,
+        name: str,
+        parameters: list[torch.Tensor],
+        learning_rate: float,
+        *,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
     ) -> None:
-        self._parameters = parameters
+        is_adam = name == "adam"
+        self._parameters, self._rate, self._decay = parameters, learning_rate, weight_decay
+        self._momentum = 0.0 if is_adam else momentum
         self._first, self._second = ([torch.zeros_like(each) for each in parameters] for _ in range(2))
-        self._count = torch.zeros((), device=parameters[0].device)
+        self._velocities = [torch.zeros_like(each) for each in parameters] if self._momentum else parameters
+        # 0.99 to the power of a million is zero: RMSprop corrects for no start.
+        self._count = torch.full((), 0.0 if is_adam else 1e6, device=parameters[0].device)
         self._settings: dict[str, Any] = {
-            "lr": rate,
-            "weight_decay": decay,
+            "lr": 1.0 if self._momentum else learning_rate,
+            "weight_decay": 0.0 if self._momentum else weight_decay,
             "beta1": 0.9 if is_adam else 0.0,
             "beta2": 0.999 if is_adam else 0.99,
             "eps": 1e-8,
             "amsgrad": False,
             "maximize": False,
         }
-        if not is_adam:
-            self._count.fill_(1e6)  # 0.99^1e6 is zero
 
     def step(self, slopes: list[torch.Tensor]) -> None:
-        """Take a step."""
-        counts = [self._count.add_(1)] * len(slopes)
-        averages = self._first, self._second
-        torch._fused_adam_(self._parameters, slopes, *averages, [], counts, **self._settings)
+        """Take a step; ``slopes`` may be overwritten."""
+        if self._momentum:
+            torch._foreach_add_(slopes, self._parameters, alpha=self._decay)
+            torch._foreach_mul_(self._velocities, self._momentum)
+        averages, counts = (self._first, self._second), [self._count.add_(1)] * len(slopes)
+        torch._fused_adam_(self._velocities, slopes, *averages, [], counts, **self._settings)
+        if self._momentum:
+            torch._foreach_add_(self._parameters, self._velocities, alpha=self._rate)
 
 
 class AllAtOnce(Mover):

@@ -132,7 +132,8 @@ class Moments:
     """
 
     def __init__(self, first: torch.Tensor, second: torch.Tensor) -> None:
-        self.first, self.second, self._scratch = first, second, torch.empty_like(first)
+        self.first, self.second = first, second
+        self._scratch: torch.Tensor | None = None
 
     @classmethod
     def like(cls, parameters: torch.Tensor) -> Moments:
@@ -157,11 +158,14 @@ class Moments:
         ``rate`` and ``root`` are columns of :meth:`Coefficients.schedule`.
         """
         n = len(parameters)
-        first, second, scratch = self.first[:n], self.second[:n], self._scratch[:n]
+        first, second = self.first[:n], self.second[:n]
         gradient.addcmul_(parameters, c.decay)
         if c.kinds == {"sgd"}:
             parameters.addcmul_(first.mul_(c.keep).add_(gradient), rate, value=-1)
             return
+        if self._scratch is None:
+            self._scratch = torch.empty_like(self.first)
+        scratch = self._scratch[:n]
         second.lerp_(torch.mul(gradient, gradient, out=scratch), c.learn)
         torch.addcmul(c.floor, torch.sqrt(second, out=scratch), root, out=scratch)  # d
         if c.kinds == {"adam"}:
