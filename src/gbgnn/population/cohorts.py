@@ -56,8 +56,9 @@ class Sizes:
     Examples
     --------
     >>> from gbgnn.learners import MLP
-    >>> Sizes.of(Plan.of([MLP(batch_size=40, epochs=10, units=8)], n_rows=140))
-    Sizes(batch=array([40.]), last=array([20.]), n_batches=array([4.]), n_steps=array([40.]), units=array([8.]))
+    >>> sizes = Sizes.of(Plan.of([MLP(batch_size=40, epochs=10)], n_rows=140))
+    >>> [column.tolist() for column in (sizes.batch, sizes.last, sizes.n_batches, sizes.n_steps)]
+    [[40.0], [20.0], [4.0], [40.0]]
     """
 
     batch: Numbers

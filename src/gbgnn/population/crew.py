@@ -31,12 +31,18 @@ class Cohort:
         As in :class:`~gbgnn.population.network.Lockstep`.
     use_graphs
         Whether steps are recorded as CUDA graphs.
+
+    Attributes
+    ----------
+    work
+        Roughly how long it takes to train them.
     """
 
     def __init__(
         self, ids: list[int], shape: Shape, kinds: frozenset[str], like: torch.Tensor, use_graphs: bool
     ) -> None:
         self.ids, self.network = ids, Lockstep(shape, kinds, like)
+        self.work = len(ids) * shape.n_steps * shape.n_places * shape.widths[1]
         step = self.network.step
         self.runner: GraphRunner | StepRunner = StepRunner(step)
         if use_graphs:
@@ -151,9 +157,9 @@ class Crew:
         standardize = self._members.learners[0].standardize
         shared = inputs.ready(hops.rows(self._tensor(ids)), standardize) if hops.is_shared else None
 
-        # Everything is sent before training begins: sending waits for the device.
+        # Everything is sent before training begins, because sending waits for the device; long jobs first.
         sent = []
-        for cohort in self._cohorts:
+        for cohort in sorted(self._cohorts, key=lambda cohort: -cohort.work):
             mine = [member for member in cohort.ids if member in place]
             numbers = (mine, [place[member] for member in mine], [seeds[place[member]] for member in mine])
             sent += [(cohort, mine, *(self._tensor(each) for each in numbers))] if mine else []
