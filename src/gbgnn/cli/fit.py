@@ -9,7 +9,17 @@ import typer
 
 from gbgnn.cli import screen, toml
 from gbgnn.cli.command import UsageError
-from gbgnn.cli.options import AsJson, DataDir, DataOption, Normalize, Split, SplitSeed, as_split, key_values
+from gbgnn.cli.options import (
+    AsJson,
+    DataDir,
+    DataOption,
+    DatasetOrDigits,
+    Normalize,
+    Split,
+    SplitSeed,
+    as_split,
+    key_values,
+)
 
 EXAMPLES = (
     ("gbgnn fit", "the embedded digits with the library's defaults"),
@@ -44,14 +54,7 @@ def _option(panel: str, help: str, *flags: str, metavar: str | None = None) -> A
 # the options given are a dictionary of settings as they stand.
 def fit(
     context: typer.Context,
-    dataset: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATASET_OR_FOLDER",
-            help="A known name (see gbgnn datasets), a folder or a file. Default: the embedded digits.",
-            show_default=False,
-        ),
-    ] = None,
+    dataset: DatasetOrDigits = None,
     aggregation: Annotated[
         str | None,
         _option(

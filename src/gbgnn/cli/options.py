@@ -15,6 +15,14 @@ DATA = "Data"
 SavedPath = Annotated[
     Path, typer.Argument(metavar="RUN_OR_MODEL", help="A run folder, or a model file.", show_default=False)
 ]
+DatasetOrDigits = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DATASET_OR_FOLDER",
+        help="A known name (see gbgnn datasets), a folder or a file. Default: the embedded digits.",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 DataDir = Annotated[
     Path | None,

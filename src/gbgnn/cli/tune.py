@@ -8,7 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from gbgnn.cli import screen
-from gbgnn.cli.options import AsJson, DataDir, DataOption, Normalize, Split, SplitSeed, as_split, key_values
+from gbgnn.cli.options import (
+    AsJson,
+    DataDir,
+    DataOption,
+    DatasetOrDigits,
+    Normalize,
+    Split,
+    SplitSeed,
+    as_split,
+    key_values,
+)
 
 EXAMPLES = (
     ("gbgnn tune cora --variant kta --trials 200 --out runs/kta", "search, and keep the best model"),
@@ -31,14 +41,7 @@ def _option(panel: str, help: str, *flags: str, metavar: str | None = None) -> A
 
 
 def tune(
-    dataset: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATASET_OR_FOLDER",
-            help="A known name (see gbgnn datasets), a folder or a file. Default: the embedded digits.",
-            show_default=False,
-        ),
-    ] = None,
+    dataset: DatasetOrDigits = None,
     variant: Annotated[
         str | None,
         _option(_SPACE, "adj, kta, ii, samme_r, or custom (all in --space). Default: adj.", metavar="NAME"),
