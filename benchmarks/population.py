@@ -20,6 +20,7 @@ from sklearn.base import clone
 
 from gbgnn import MLP, GBGNNClassifier, datasets
 from gbgnn.datasets import Dataset
+from gbgnn.errors import WeakLearnerError
 from gbgnn.population import PopulationInputs, train_population
 
 Models = list[GBGNNClassifier]
@@ -77,11 +78,14 @@ KINDS: dict[str, Callable[..., Models]] = {
 }
 
 
-def alone(data: Dataset, models: Models) -> list[float]:
-    """Train one after the other; return the best validation accuracies."""
+def alone(data: Dataset, model: GBGNNClassifier) -> float:
+    """Train one model by itself; return its best validation accuracy."""
     val = (data.val, data.y[data.val])
-    fits = [clone(m).fit(data.train, data.y[data.train], graph=data.graph, validation=val) for m in models]
-    return [max(fit.history_["val_accuracy"]) for fit in fits]
+    try:
+        fit = clone(model).fit(data.train, data.y[data.train], graph=data.graph, validation=val)
+    except WeakLearnerError:  # not even one round could be trained
+        return 0.0
+    return max(fit.history_["val_accuracy"])
 
 
 def inputs_of(data: Dataset, model: GBGNNClassifier) -> PopulationInputs:
@@ -114,13 +118,15 @@ def on_cpu(data: Dataset, n_rounds: int, members: Sequence[int], n_repeats: int)
         for n in members:
             models = build(n, n_rounds, "cpu")
             inputs, few = inputs_of(data, models[0]), models[:: max(1, n // 4)]
-            together(inputs, few)  # computes the rows that a study computes once
-            agree = np.mean(np.array(alone(data, few)) == np.array(together(inputs, few)))
+            found = together(inputs, few)  # computes the rows that a study computes once
+            agree = np.mean([alone(data, model) == best for model, best in zip(few, found, strict=True)])
             one, all_ = [], []
             for _ in range(n_repeats):
-                one.append(seconds(lambda models=models: alone(data, models)))
+                one.append([seconds(lambda model=model: alone(data, model)) for model in models])
                 all_.append(seconds(lambda inputs=inputs, models=models: together(inputs, models)))
-            rows.append([kind, n, min(one) / n, min(all_) / n, min(one) / min(all_), agree])
+            each, joint = float(np.min(one, axis=0).mean()), min(all_) / n
+            rows.append([kind, n, each, joint, each / joint, float(agree)])
+            print(rows[-1], flush=True)
     shown = [
         [kind, n, f"{a:.2f}", f"{b:.2f}", f"{r:.1f} x", f"{same:.0%}"] for kind, n, a, b, r, same in rows
     ]
@@ -149,7 +155,7 @@ def on_gpu(data: Dataset, n_rounds: int, members: Sequence[int], n_repeats: int)
 
     (single,) = one_setting(1, n_rounds, "cuda")
     inputs = inputs_of(data, single)
-    add("alone, by fit", 1, lambda: alone(data, [single]))
+    add("alone, by fit", 1, lambda: alone(data, single))
     for n in members:
         models = one_setting(n, n_rounds, "cuda")
         add("one setting", n, lambda models=models: together(inputs, models))
@@ -162,7 +168,7 @@ def on_gpu(data: Dataset, n_rounds: int, members: Sequence[int], n_repeats: int)
         models = search(max(members), n_rounds, "cuda", aggregation=name)
         add(f"search, {name}", len(models), lambda models=models: together(inputs, models))
     on_gpu_too = together(inputs, few)
-    on_cpu_too = alone(data, [clone(model).set_params(device="cpu") for model in few[:4]])
+    on_cpu_too = [alone(data, clone(model).set_params(device="cpu")) for model in few[:4]]
     lines = [
         *table(["models", "members", "s", "trials/s", "peak, GiB"], rows),
         "",

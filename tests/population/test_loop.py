@@ -268,3 +268,44 @@ def test_members_share_the_time(model: Build, inputs_of: Inputs) -> None:
     models = [model(n_rounds=n) for n in (1, 6)]
     short, long = train_population(inputs_of(models[0]), models)
     assert 0 < short.seconds < long.seconds
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
+@pytest.mark.parametrize("use_graphs", [True, False])
+@pytest.mark.parametrize("hidden_layers", [0, 1, 2])
+@pytest.mark.parametrize("aggregation", ["adjacency", "injection", "kta"])
+@pytest.mark.parametrize("rule", ["samme", "samme_r", "gradient"])
+def test_members_on_a_gpu_equal_models_trained_alone_on_a_cpu(
+    model: Build,
+    inputs_of: Inputs,
+    alone: Alone,
+    rule: str,
+    aggregation: str,
+    hidden_layers: int,
+    use_graphs: bool,
+) -> None:
+    methods = ("adam", "rmsprop", "sgd")
+    models = [
+        model(
+            {
+                "units": 4 + i,
+                "epochs": 6 + 3 * i,
+                "optimizer": methods[i % 3],
+                "batch_size": (None, 7, 5)[i % 3 if i < 6 else 0],
+                "dropout": (0.5, 0.0)[i % 2],
+                "hidden_layers": hidden_layers,
+            },
+            rule=rule,
+            aggregation=aggregation,
+            n_rounds=1 + i % 4,
+            random_state=i,
+        )
+        for i in range(9)
+    ]
+    fits = alone(models)
+    for each in models:
+        each.set_params(device="cuda")
+    results = train_population(inputs_of(models[0]), models, use_graphs=use_graphs)
+    for result, fitted in zip(results, fits, strict=True):
+        assert_equal(result, fitted, tolerance=1e-7)

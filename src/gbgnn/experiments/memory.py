@@ -28,8 +28,8 @@ class MemoryMeter:
     Examples
     --------
     >>> meter = MemoryMeter(torch.device("cpu"))
-    >>> numbers = torch.ones(2**23)
-    >>> meter.peak() > 2**24
+    >>> numbers = torch.ones(2**25)  # so large that it takes memory of its own
+    >>> meter.peak() > 2**26
     True
     """
 
