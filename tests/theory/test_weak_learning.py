@@ -130,7 +130,8 @@ def test_edge_is_adaboosts_and_at_least_the_cosine(signs: np.ndarray, g: np.ndar
     error = weights[np.sign(g) != Z].sum()
     assert quality.edge == pytest.approx(1 - 2 * error, abs=1e-9)
     assert abs(quality.edge) >= abs(quality.cosine) - 1e-9
-    assert (quality.edge > 0) == (quality.inner > 0)  # the third form of the condition
+    if abs(quality.cosine) > 1e-12:  # else rounding decides
+        assert (quality.edge > 0) == (quality.inner > 0)  # the third form of the condition
 
 
 def test_only_signs_have_an_edge() -> None:
