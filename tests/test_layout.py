@@ -20,7 +20,7 @@ MODULES = sorted(
 # Each layer may import itself and those before it.
 LAYERS = [
     ["errors", "_version"],
-    ["_random", "_checks", "_devices", "_files", "_optimizers", "_projections"],
+    ["_random", "_checks", "_devices", "_isolation", "_files", "_optimizers", "_projections"],
     ["graph"],
     ["propagation", "_checksums"],
     ["problem", "losses"],

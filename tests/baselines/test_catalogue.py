@@ -44,6 +44,18 @@ def test_settings_are_by_data_set() -> None:
     assert depths == {"Cora": 64, "citeseer": 32, "pubmed": 16, "other": 64}
 
 
+def test_adagcn_has_a_classifier_for_every_layer_of_its_published_commands() -> None:
+    adagcn = find_baseline("adagcn")
+    models = [adagcn.model_for(name) for name in CITATION]
+    settings = ("depth", "units", "dropout", "weight_decay", "first_weight_decay", "epochs", "patience")
+    # Their layers (12, 15, 20) count the classifier on the features themselves, which is no hop.
+    assert [[getattr(model, name) for name in settings] for model in models] == [
+        [12 - 1, 5000, 0.0, 1e-4, 5e-3, 500, 300],
+        [15 - 1, 5000, 0.0, 1e-3, 5e-3, 500, 300],
+        [20 - 1, 5000, 0.2, 1e-4, 5e-3, 500, 300],
+    ]
+
+
 def test_depth_is_a_setting_wherever_there_is_a_graph() -> None:
     without = [name for name, entry in BASELINES.items() if not hasattr(entry.model, "depth")]
     assert without == ["mlp"]

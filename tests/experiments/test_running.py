@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> RecordFile:
 
 
 def jobs(n: int, work: Any = None) -> list[Job]:
-    return [Job({"run": run}, partial(work or half, run)) for run in range(n)]
+    return [Job.of_run({"run": run}, partial(work or half, run)) for run in range(n)]
 
 
 def half(run: int, tell: Any) -> Outcome:
@@ -136,7 +136,7 @@ def test_our_warnings_are_recorded_once_each():
             warnings.warn("a repair", GBGNNWarning, stacklevel=1)
         return Outcome()
 
-    assert attempt(Job({}, work)).results == {"warnings": ["a repair"]}
+    assert attempt(Job.of_run({}, work))[0].results == {"warnings": ["a repair"]}
 
 
 def test_plain_values_are_what_json_has():

@@ -17,7 +17,7 @@ def fit(settings, data, run):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_recorded_settings_give_the_recorded_accuracy(tiny, protocol, variant):
-    outcome = search(Cell(variant), tiny, 3, protocol, "cpu")
+    (outcome,) = search(Cell(variant), tiny, [3], protocol, "cpu")
     model = fit(json.loads(json.dumps(outcome.settings)), tiny, run=3)
     assert model.score(tiny.test, tiny.y[tiny.test]) == outcome.results["test_accuracy"]
     assert model.score(tiny.val, tiny.y[tiny.val]) == outcome.results["val_accuracy"]
@@ -25,7 +25,7 @@ def test_the_recorded_settings_give_the_recorded_accuracy(tiny, protocol, varian
 
 
 def test_test_labels_change_the_test_accuracy_and_nothing_else(tiny, scrambled, protocol):
-    told, other = (search(Cell("adj"), data, 0, protocol, "cpu") for data in (tiny, scrambled))
+    (told,), (other,) = (search(Cell("adj"), data, [0], protocol, "cpu") for data in (tiny, scrambled))
     assert told.settings == other.settings
     accuracies = told.results.pop("test_accuracy"), other.results.pop("test_accuracy")
     assert accuracies[0] != accuracies[1]
@@ -33,7 +33,7 @@ def test_test_labels_change_the_test_accuracy_and_nothing_else(tiny, scrambled, 
 
 
 def test_the_finalists_are_the_best_trials_in_order(tiny, protocol):
-    outcome = search(Cell("adj"), tiny, 0, protocol, "cpu")
+    (outcome,) = search(Cell("adj"), tiny, [0], protocol, "cpu")
     values = [kept["val_accuracy"] for kept in outcome.results["finalists"]]
     assert values == sorted(values, reverse=True)
     assert values[0] == outcome.results["search_accuracy"]
@@ -43,7 +43,7 @@ def test_the_finalists_are_the_best_trials_in_order(tiny, protocol):
 
 def test_trials_are_told_of(tiny, protocol):
     said: list[str] = []
-    search(Cell("adj"), tiny, 0, protocol, "cpu", said.append)
+    search(Cell("adj"), tiny, [0], protocol, "cpu", said.append)
     assert [words.partition(",")[0] for words in said] == ["trial 1 of 2", "trial 2 of 2"]
 
 

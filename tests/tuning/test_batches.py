@@ -8,8 +8,9 @@ import pytest
 
 from gbgnn import Graph
 from gbgnn.tuning import Choice, TrialReport, batches
-from gbgnn.tuning.batches import Batches
+from gbgnn.tuning.batches import Batch, Batches
 from gbgnn.tuning.objective import Task, run_trial
+from gbgnn.tuning.proposals import propose
 from gbgnn.tuning.study import medians, open_study, state_of
 
 DOUBLE = {"dtype": "float64"}  # in which rounding turns no prediction
@@ -22,6 +23,12 @@ def study() -> optuna.Study:
 
 def _draws(n: int) -> list[tuple[int, ...]]:
     return [(0, 0, i) for i in range(n)]
+
+
+def _run(space, task: Task, study: optuna.Study, draws) -> list[optuna.trial.FrozenTrial]:
+    settings = propose(study.trials, space, draws)
+    (ended,) = Batches(space, task, "cpu").run([Batch(study, draws, settings)])
+    return ended
 
 
 def _alone(space, task: Task, draws) -> list[tuple[object, ...]]:
@@ -55,14 +62,14 @@ def _told(trial: optuna.trial.FrozenTrial) -> tuple[object, ...]:
 )
 def test_trials_of_a_batch_are_what_they_are_alone(toy, study: optuna.Study, changes) -> None:
     space = toy.space.changed(DOUBLE | changes)
-    ended = Batches(space, toy.task, "cpu").run(study, _draws(6))
+    ended = _run(space, toy.task, study, _draws(6))
     assert [_told(trial) for trial in ended] == _alone(space, toy.task, _draws(6))
     assert [_told(trial) for trial in study.trials] == [_told(trial) for trial in ended]
 
 
 def test_failed_trials_say_why(toy, study: optuna.Study) -> None:
     diverging = {"learner__optimizer": "sgd", "learner__learning_rate": 1e30}
-    (trial,) = Batches(toy.space.changed(diverging), toy.task, "cpu").run(study, _draws(1))
+    (trial,) = _run(toy.space.changed(diverging), toy.task, study, _draws(1))
     assert (state_of(trial), trial.user_attrs["error"]) == (
         "failed",
         "round 1: a learner returned NaN or infinity",
@@ -75,9 +82,7 @@ def test_a_batch_is_pruned_by_the_trials_before_it(toy, impatient) -> None:
     assert states[:8] == ["complete"] * 8
     assert "pruned" in states[8:]
     for first in (8, 16):
-        before = open_study(None, "mine", {})
-        before.add_trials(result.trials[:first])
-        limits = medians(before)
+        limits = medians(result.trials[:first])
         for trial in result.trials[first : first + 8]:
             best = np.maximum.accumulate(list(trial.intermediate_values.values()))
             below = [t for t, value in enumerate(best, start=1) if value < limits.get(t, 0)]
@@ -99,15 +104,16 @@ def test_a_population_is_drawn_at_once_and_trained_to_the_end(toy, told, tmp_pat
 def test_an_interrupted_batch_leaves_nothing_and_is_drawn_again(
     toy, told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual = batches.Reports.__call__
+    usual, stopped = batches.MedianStopping.__call__, []
 
     def interrupt(self, t, accuracies):
-        if self._trials[0].number == 8 and t == 3:
+        stopped.append(t)
+        if stopped.count(1) == 3 and t == 3:  # the third batch
             raise KeyboardInterrupt
         return usual(self, t, accuracies)
 
     with monkeypatch.context() as patch:
-        patch.setattr(batches.Reports, "__call__", interrupt)
+        patch.setattr(batches.MedianStopping, "__call__", interrupt)
         with pytest.raises(KeyboardInterrupt):
             toy.tune(16, population=4, storage=tmp_path / "s.log")
     result = toy.tune(16, population=4, storage=tmp_path / "s.log")
@@ -128,7 +134,7 @@ def test_what_turns_out_to_be_for_nobody_together_is_trained_alone(toy, study: o
     one_way = (random.random((90, 90)) < 0.1).astype(float)
     task = Task(task.nodes, task.y, Graph(one_way, task.graph.features), task.validation)
     space = toy.space.changed({"aggregation": "kta", "propagation": "random_walk"})
-    ended = Batches(space, task, "cpu").run(study, _draws(2))
+    ended = _run(space, task, study, _draws(2))
     assert [_told(trial) for trial in ended] == _alone(space, task, _draws(2))
 
 
@@ -143,6 +149,6 @@ def test_inputs_are_built_once_for_all_batches(toy, study: optuna.Study, monkeyp
     monkeypatch.setattr(batches.PopulationInputs, "of", of)
     together = Batches(toy.space, toy.task, "cpu")
     assert together.can_train()
-    together.run(study, _draws(2))
-    together.run(study, [(0, 0, 2)])
+    for draws in (_draws(2), [(0, 0, 2)]):
+        together.run([Batch(study, draws, propose(study.trials, toy.space, draws))])
     assert len(built) == 1

@@ -35,7 +35,7 @@ def test_trials_depend_on_their_draw_and_on_those_before_alone() -> None:
     whole, broken = _new(), _new()
     _play(whole, n_trials)
     _play(broken, n_trials - 2)
-    _play(other := desk_of(broken), 2)
+    _play(other := desk_of(broken.trials), 2)
     assert [t.params for t in other.trials] == [t.params for t in whole.trials]
     assert len({tuple(t.params.values()) for t in whole.trials}) == n_trials
 

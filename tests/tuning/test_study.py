@@ -120,7 +120,7 @@ def test_a_desk_has_the_finished_trials(tmp_path: Path) -> None:
     study = open_study(tmp_path / "s.log", "mine", RECORD)
     params = _play(study, 2)
     study.ask()
-    desk = desk_of(study)
+    desk = desk_of(study.trials)
     assert [trial.params for trial in desk.trials] == params
     _play(desk, 1)
     assert len(study.trials) == 3
@@ -157,7 +157,7 @@ def test_our_medians_prune_when_optuna_does(past: list[list[float]], mine: list[
         values = dict(enumerate(curve, start=1))
         study.add_trial(create_trial(value=curve[-1], intermediate_values=values))
     study.add_trial(create_trial(state=TrialState.PRUNED, intermediate_values={N_WARMUP_ROUNDS: 9.0}))
-    limits = medians(study)
+    limits = medians(study.trials)
     trial = study.ask()
     for t, value in enumerate(mine, start=1):
         trial.report(value, t)

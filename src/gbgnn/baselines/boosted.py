@@ -33,15 +33,15 @@ class AdaGCN(BaselineModel):
     Examples
     --------
     >>> AdaGCN()
-    AdaGCN(depth=10, units=64, dropout=0.5, learning_rate=0.01, weight_decay=0.0005,
+    AdaGCN(depth=11, units=5000, dropout=0.0, learning_rate=0.01, weight_decay=0.0001,
     first_weight_decay=0.005, epochs=500, patience=300)
     """
 
-    depth: int = 10
-    units: int = 64
-    dropout: float = 0.5
+    depth: int = 11
+    units: int = 5000
+    dropout: float = 0.0
     learning_rate: float = 0.01
-    weight_decay: float = 5e-4
+    weight_decay: float = 1e-4
     first_weight_decay: float = 5e-3
     epochs: int = 500
     patience: int | None = 300

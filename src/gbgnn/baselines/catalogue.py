@@ -82,7 +82,7 @@ _ENTRIES = (
         title="SGC",
         description="logistic regression on features mixed beforehand",
         reference="Wu et al., Simplifying graph convolutional networks, ICML 2019",
-        settings_from="github.com/Tiiiger/SGC; for citeseer and pubmed, DGL's example",
+        settings_from="github.com/Tiiiger/SGC, its penalty untuned; for citeseer and pubmed, DGL's example",
         model=SGC(),
         variants={
             "citeseer": SGC(weight_decay=5e-5, epochs=150),
@@ -96,10 +96,10 @@ _ENTRIES = (
         title="TAGCN",
         description="layers that are polynomials in the adjacency",
         reference="Du et al., Topology adaptive graph convolutional networks, arXiv:1710.10370, 2017",
-        settings_from="the paper (degree 2) and DGL's example",
+        settings_from="DGL's example, without its self loops",
         model=TAGCN(),
         cited=_planetoid(83.3, 71.4, 81.1),
-        cited_from="its paper",
+        cited_from="its paper, as DGL's example quotes it",
     ),
     Baseline(
         name="dgi",
@@ -117,10 +117,10 @@ _ENTRIES = (
         title="GraphSAGE",
         description="a node beside the mean of its neighbours, on the whole graph",
         reference="Hamilton et al., Inductive representation learning on large graphs, NeurIPS 2017",
-        settings_from="DGL's example; the paper has none for these graphs",
+        settings_from="DGL's example but for the aggregator; the paper has none for these graphs",
         model=GraphSAGE(),
         cited=_planetoid(83.3, 71.1, 78.3),
-        cited_from="DGL's example, as Oono and Suzuki cite it",
+        cited_from="DGL's example, which averages a node with its neighbours",
     ),
     Baseline(
         name="appnp",
@@ -130,7 +130,8 @@ _ENTRIES = (
         settings_from="the paper and github.com/gasteigerjo/ppnp",
         model=APPNP(),
         cited=_planetoid(85.0, 75.7, 79.7),
-        cited_from="its paper, on random splits of other versions of the graphs",
+        cited_from="its paper, as DGL's example quotes it: random splits of Cora-ML and other versions of "
+        "the other graphs",
     ),
     Baseline(
         name="gat",
@@ -152,17 +153,15 @@ _ENTRIES = (
         model=MoNet(),
         variants={"pubmed": MoNet(coordinates=3)},
         cited=_planetoid(81.7, None, 78.8),
-        cited_from="its paper",
+        cited_from="its paper, as Velickovic et al. 2018 quote it",
     ),
     Baseline(
         name="jknet",
         title="JK-Net",
         description="a linear layer that reads the outputs of all graph convolutions",
         reference="Xu et al., Representation learning on graphs with jumping knowledge networks, ICML 2018",
-        settings_from="DGL's example; layers by validation, as in the paper",
+        settings_from="DGL's example, which is for other splits; two layers, chosen here by validation",
         model=JKNet(),
-        cited=_planetoid(81.1, 69.8, 78.1),
-        cited_from="Chen et al. 2020, who ran it on the public split",
     ),
     Baseline(
         name="gcnii",
@@ -183,10 +182,14 @@ _ENTRIES = (
         title="AdaGCN",
         description="AdaBoost over hops with one classifier, trained on from hop to hop",
         reference="Sun et al., AdaGCN: Adaboosting graph convolutional networks into deep models, ICLR 2021",
-        settings_from="github.com/datake/AdaGCN; units, dropout and hops of APPNP, which its code is made of",
+        settings_from="github.com/datake/AdaGCN, the commands of its README (Cora-ML's for cora)",
         model=AdaGCN(),
+        variants={
+            "citeseer": AdaGCN(depth=14, weight_decay=1e-3),
+            "pubmed": AdaGCN(depth=19, dropout=0.2),
+        },
         cited=_planetoid(85.97, 76.68, 79.95),
-        cited_from="its paper, on random splits of other versions of the graphs",
+        cited_from="its README: random splits of Cora-ML and other versions of the other graphs",
     ),
     Baseline(
         name="correct_and_smooth",
@@ -194,7 +197,7 @@ _ENTRIES = (
         description="a perceptron, its errors and then its labels spread along the graph",
         reference="Huang et al., Combining label propagation and simple models out-performs graph neural "
         "networks, ICLR 2021",
-        settings_from="github.com/CUAI/CorrectAndSmooth; both shares by validation, as in the paper",
+        settings_from="github.com/CUAI/CorrectAndSmooth; both shares by validation; the perceptron as GCN",
         model=CorrectAndSmooth(),
     ),
     Baseline(
@@ -202,10 +205,10 @@ _ENTRIES = (
         title="LP",
         description="labels spread along the graph, no features",
         reference="Zhou et al., Learning with local and global consistency, NeurIPS 2003",
-        settings_from="github.com/CUAI/CorrectAndSmooth",
+        settings_from="github.com/CUAI/CorrectAndSmooth for ogbn-arxiv, not tuned to these graphs",
         model=LabelPropagation(),
         cited=_planetoid(68.0, 45.3, 63.0),
-        cited_from="Kipf and Welling 2017, for a close relative",
+        cited_from="Velickovic et al. 2018, for a close relative (Zhu et al. 2003)",
     ),
     Baseline(
         name="mlp",
@@ -215,7 +218,7 @@ _ENTRIES = (
         settings_from="as GCN",
         model=MLP(),
         cited=_planetoid(55.1, 46.5, 71.4),
-        cited_from="Kipf and Welling 2017",
+        cited_from="Kipf and Welling 2017, table 3",
     ),
 )
 

@@ -51,9 +51,9 @@ class Bar(Watch):
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
-    def on_stage(self, n_done: int, n_jobs: int) -> None:
+    def on_stage(self, n_done: int, n_runs: int) -> None:
         """Draw a bar, where there is something to do."""
-        self._task = self._progress.add_task("", total=n_jobs, completed=n_done, visible=n_jobs > 0)
+        self._task = self._progress.add_task("", total=n_runs, completed=n_done, visible=n_runs > 0)
 
     def on_words(self, identity: Fields, words: str) -> None:
         """Show how the run goes."""

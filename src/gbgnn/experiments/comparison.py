@@ -30,7 +30,7 @@ def stages(data: Mapping[str, Dataset], options: Options, shelf: Shelf) -> Itera
         for system in [*find_systems(options.systems), *searched_systems(searched, known)]:
             identity = {**known, "system": system.name, **_given(system)}
             jobs += [
-                Job(identity | {"run": run}, partial(measure, system, each, run, options.device))
+                Job.of_run(identity | {"run": run}, partial(measure, system, each, run, options.device))
                 for run in range(options.runs or 0)
             ]
     yield jobs

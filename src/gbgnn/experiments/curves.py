@@ -104,7 +104,7 @@ def stages(data: Mapping[str, Dataset], options: Options, shelf: Shelf) -> Itera
                 settings, how = settings_of(kind, layers, known, searched)
                 settings["n_rounds"] = n_rounds
                 jobs += [
-                    Job(
+                    Job.of_run(
                         {
                             **known,
                             "kind": kind,

@@ -39,7 +39,9 @@ def stages(data: Mapping[str, Dataset], options: Options, shelf: Shelf) -> Itera
                 chosen = _hastened(system) if options.quick else system
                 identity = {**known, "system": system.name, "depth": depth, "quick": options.quick}
                 jobs += [
-                    Job(identity | {"run": run}, partial(measure, chosen, each, run, options.device, depth))
+                    Job.of_run(
+                        identity | {"run": run}, partial(measure, chosen, each, run, options.device, depth)
+                    )
                     for run in range(options.runs or 0)
                 ]
     yield jobs

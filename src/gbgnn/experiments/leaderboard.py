@@ -144,7 +144,7 @@ def compare(contest: Contest, out: str | os.PathLike[str], *, watch: Watch | Non
     file = RecordFile(folder / RECORDS)
     stamp = environment(contest.device, contest.command())
     run_jobs(jobs, file, n_jobs=contest.jobs, is_alone=True, environment=stamp, watch=watch)
-    asked = {key_of(job.identity) for job in jobs}
+    asked = {key_of(identity) for job in jobs for identity in job.identities}
     records = [record for record in file.read() if record.key in asked]
     how = (
         "gbgnn has the library's defaults, baselines their published settings (for citation graphs); nothing "
@@ -166,7 +166,7 @@ def _jobs(contest: Contest, systems: Sequence[System]) -> tuple[list[Job], list[
             check_judgeable(data)
             known = identify(data)
             jobs += [
-                Job(
+                Job.of_run(
                     {**known, "system": system.name, "run": run},
                     partial(measure, system, data, run, contest.device),
                 )

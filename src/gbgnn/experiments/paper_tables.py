@@ -70,13 +70,15 @@ def stages(
         if not _is_covered(elsewhere.get((cell, place.data.name)), place, protocol, len(runs))
     ]
     boosted = dict.fromkeys((Cell(cell.variant, cell.hidden_layers), place) for cell, place in wanted)
+    # A population is for the runs of a cell together; otherwise each is a job of its own.
+    teams = [[run] for run in runs] if protocol.population is None else [list(runs)]
     yield [
         Job(
-            place.identity(cell, run, protocol),
-            partial(_search, cell, place.data, run, protocol, options.device),
+            [place.identity(cell, run, protocol) for run in team],
+            partial(_search, cell, place.data, protocol, options.device),
         )
         for cell, place in boosted
-        for run in runs
+        for team in teams
     ]
     found = {record.key: record for record in shelf.read(*borrows, name)}
 
@@ -84,7 +86,7 @@ def stages(
         return found[key_of(place.identity(Cell(cell.variant, cell.hidden_layers), run, protocol))]
 
     yield [
-        Job(
+        Job.of_run(
             place.identity(cell, run, protocol),
             partial(
                 _search_tuning,
@@ -129,10 +131,12 @@ def page(name: str, borrows: Sequence[str], shelf: Shelf) -> Page:
     return accuracy_page(TITLES[name], cells, names, records)
 
 
-def _search(cell: Cell, data: Dataset, run: int, protocol: Protocol, device: Any, tell: Tell) -> Outcome:
+def _search(
+    cell: Cell, data: Dataset, protocol: Protocol, device: Any, identities: Sequence[Fields], tell: Tell
+) -> list[Outcome]:
     from gbgnn.experiments.searching import search  # optuna, which a table alone does not need
 
-    return search(cell, data, run, protocol, device, tell)
+    return search(cell, data, [identity["run"] for identity in identities], protocol, device, tell)
 
 
 def _search_tuning(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Container, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from gbgnn._isolation import ProcessDiedError, Processes
 from gbgnn.errors import GBGNNWarning
-from gbgnn.experiments.isolation import ProcessDiedError, Processes
 from gbgnn.experiments.records import Fields, Record, RecordFile, key_of
 
 Tell = Callable[[str], None]
@@ -31,25 +31,39 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A run that is to be recorded.
+    """A run that is to be recorded, or several that are made together.
 
     Parameters
     ----------
-    identity
-        What makes it this run and no other, as in :class:`Record`.
+    identities
+        What makes each this run and no other, as in :class:`Record`.
     work
-        Called with ``tell=``, which takes a few words on how it goes. It must pickle.
+        Called with the identities of the runs that are not recorded yet, and ``tell=``, which takes a few
+        words on how it goes. It must pickle.
     """
 
-    identity: Fields
-    work: Callable[..., Outcome]
+    identities: Sequence[Fields]
+    work: Callable[..., Sequence[Outcome]]
+
+    @classmethod
+    def of_run(cls, identity: Fields, work: Callable[..., Outcome]) -> Job:
+        """Return the job of a single run, whose work is called with ``tell=`` alone."""
+        return cls([identity], partial(_work_alone, work))
+
+    def without(self, known: Container[str]) -> Job:
+        """Return what is left of the job when runs of these keys are recorded."""
+        return replace(self, identities=[each for each in self.identities if key_of(each) not in known])
+
+
+def _work_alone(work: Callable[..., Outcome], identities: Sequence[Fields], tell: Tell) -> list[Outcome]:
+    return [work(tell=tell)]
 
 
 class Watch:
     """Told how an experiment goes; this one takes no notice."""
 
-    def on_stage(self, n_done: int, n_jobs: int) -> None:
-        """Take note of how many jobs are recorded already, and how many there are."""
+    def on_stage(self, n_done: int, n_runs: int) -> None:
+        """Take note of how many runs are recorded already, and how many there are."""
 
     def on_words(self, identity: Fields, words: str) -> None:
         """Take a few words from a run; only where runs share this process."""
@@ -79,7 +93,7 @@ def run_jobs(
     file
         Where it is recorded.
     n_jobs
-        How many to run at once, each in a process of its own when more than one.
+        How many jobs at once, each in a process of its own when more than one.
     is_alone
         Give each a process of its own in any case, so that its memory can be measured.
     environment
@@ -89,8 +103,10 @@ def run_jobs(
     """
     watch = watch or Watch()
     known = {record.key for record in file.read() if record.failure is None}
-    todo = [job for job in jobs if key_of(job.identity) not in known]
-    watch.on_stage(len(jobs) - len(todo), len(jobs))
+    left = [job.without(known) for job in jobs]
+    todo = [job for job in left if job.identities]
+    n_runs, n_left = (sum(len(job.identities) for job in some) for some in (jobs, todo))
+    watch.on_stage(n_runs - n_left, n_runs)
     apart = is_alone or n_jobs > 1
     ended = _run_apart(todo, n_jobs) if apart else _run_here(todo, watch)
     with closing(ended):  # or an interrupt here would leave processes at work
@@ -100,32 +116,42 @@ def run_jobs(
             watch.on_record(stamped)
 
 
-def attempt(job: Job, tell: Tell | None = None) -> Record:
-    """Run a job; what it raises becomes the reason of its failure.
+def attempt(job: Job, tell: Tell | None = None) -> list[Record]:
+    """Run a job; what it raises becomes the reason of its failure. Runs made together share its time.
 
     Examples
     --------
-    >>> attempt(Job({"run": 0}, lambda tell: 1 / 0)).failure
+    >>> attempt(Job.of_run({"run": 0}, lambda tell: 1 / 0))[0].failure
     'ZeroDivisionError: division by zero'
     """
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", GBGNNWarning)
         try:
-            outcome, failure = job.work(tell=tell or _ignore), None
+            outcomes, failure = job.work(job.identities, tell=tell or _ignore), None
         except Exception as error:
-            outcome, failure = Outcome(), f"{type(error).__name__}: {error}"
-    results = dict(outcome.results)
-    said = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, GBGNNWarning))
-    if said:
-        results["warnings"] = list(said)
-    seconds = round(time.perf_counter() - started, 3)
-    return Record(job.identity, outcome.settings, results, failure, seconds)
+            outcomes, failure = [Outcome()] * len(job.identities), f"{type(error).__name__}: {error}"
+    said = list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, GBGNNWarning)))
+    seconds = _share(started, job)
+    return [
+        Record(
+            identity,
+            outcome.settings,
+            outcome.results | ({"warnings": said} if said else {}),
+            failure,
+            seconds,
+        )
+        for identity, outcome in zip(job.identities, outcomes, strict=True)
+    ]
+
+
+def _share(started: float, job: Job) -> float:
+    return round((time.perf_counter() - started) / len(job.identities), 3)
 
 
 def _run_here(jobs: Sequence[Job], watch: Watch) -> Generator[Record]:
     for job in jobs:
-        yield attempt(job, partial(watch.on_words, job.identity))
+        yield from attempt(job, partial(watch.on_words, job.identities[0]))
 
 
 def _run_apart(jobs: Sequence[Job], n_jobs: int) -> Generator[Record]:
@@ -134,19 +160,19 @@ def _run_apart(jobs: Sequence[Job], n_jobs: int) -> Generator[Record]:
         futures = [pool.submit(_attempt_apart, processes, job) for job in jobs]
         try:
             for future in as_completed(futures):
-                yield future.result()
+                yield from future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _attempt_apart(processes: Processes, job: Job) -> Record:
+def _attempt_apart(processes: Processes, job: Job) -> list[Record]:
     started = time.perf_counter()
     try:
-        record: Record = processes.call(attempt, job)
+        records: list[Record] = processes.call(attempt, job)
     except ProcessDiedError as error:
-        seconds = round(time.perf_counter() - started, 3)
-        return Record(job.identity, failure=str(error), seconds=seconds)
-    return record
+        seconds = _share(started, job)
+        return [Record(identity, failure=str(error), seconds=seconds) for identity in job.identities]
+    return records
 
 
 def _ignore(words: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,15 @@ from gbgnn.experiments.paper import Cell
 from gbgnn.experiments.protocol import N_KEPT, Protocol
 from gbgnn.experiments.records import Fields
 from gbgnn.experiments.running import Outcome, Tell, as_plain
-from gbgnn.tuning import SearchSpace, TrialReport, TuningResult, default_space, paper_space, tune
+from gbgnn.tuning import (
+    SearchSpace,
+    TrialReport,
+    TuningResult,
+    default_space,
+    paper_space,
+    tune,
+    tune_repeatedly,
+)
 
 
 def space_of(cell: Cell, kind: str, n_train: int) -> SearchSpace:
@@ -37,16 +47,17 @@ def space_of(cell: Cell, kind: str, n_train: int) -> SearchSpace:
 
 
 def search(
-    cell: Cell, data: Dataset, run: int, protocol: Protocol, device: Any, tell: Tell | None = None
-) -> Outcome:
-    """Search a cell without fine-tuning, and judge the winner.
+    cell: Cell, data: Dataset, runs: Sequence[int], protocol: Protocol, device: Any, tell: Tell | None = None
+) -> list[Outcome]:
+    """Search a cell without fine-tuning, once for every run, and judge the winners.
 
     Parameters
     ----------
     cell, data, protocol
         What is searched, on what, and how.
-    run
-        The seed of the search and of all models in it.
+    runs
+        The seeds, each of a search and of all models in it. Where the protocol has a population, the models
+        of all runs are trained at once.
     device
         Where to train.
     tell
@@ -54,24 +65,32 @@ def search(
     """
     seen = data.without_test_labels()
     space = space_of(cell, protocol.space, len(seen.train))
+    best: dict[int, float] = {}
 
-    def on_trial(report: TrialReport) -> None:
+    def on_trial(run: int, report: TrialReport) -> None:
+        if report.best_value is not None:
+            best[run] = report.best_value
         if tell is not None:
-            best = "" if report.best_value is None else f", best {100 * report.best_value:.1f}"
-            tell(f"trial {report.n_done:,} of {report.n_trials:,}{best}")
+            average = f", best {100 * np.mean(list(best.values())):.1f}" if best else ""
+            tell(f"trial {report.n_done:,} of {report.n_trials:,}{average}")
 
-    found = tune(
-        seen.train,
-        seen.y[seen.train],
-        graph=seen.graph,
-        validation=(seen.val, seen.y[seen.val]),
-        space=space,
-        n_trials=protocol.trials,
-        seed=run,
-        population=protocol.population,
-        device=device,
-        on_trial=on_trial,
-    )
+    known: dict[str, Any] = {
+        "graph": seen.graph,
+        "validation": (seen.val, seen.y[seen.val]),
+        "space": space,
+        "n_trials": protocol.trials,
+        "device": device,
+    }
+    train = (seen.train, seen.y[seen.train])
+    if protocol.population is None:
+        found = [tune(*train, **known, seed=run, on_trial=partial(on_trial, run)) for run in runs]
+    else:
+        population = protocol.population
+        found = tune_repeatedly(*train, **known, seeds=runs, population=population, on_trial=on_trial)
+    return [_judged(each, space, data) for each in found]
+
+
+def _judged(found: TuningResult, space: SearchSpace, data: Dataset) -> Outcome:
     predictions = found.model.predict(np.arange(data.graph.n_nodes))
     results = {
         **judge(predictions, data),

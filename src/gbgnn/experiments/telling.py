@@ -14,18 +14,18 @@ class Lines(Watch):
     """Writes a line per run to stderr."""
 
     def __init__(self) -> None:
-        self.n_done = self.n_jobs = 0
+        self.n_done = self.n_runs = 0
 
-    def on_stage(self, n_done: int, n_jobs: int) -> None:
+    def on_stage(self, n_done: int, n_runs: int) -> None:
         """Say how many runs there are."""
-        self.n_done, self.n_jobs = n_done, n_jobs
-        if n_jobs:
-            self.write(f"{n_jobs - n_done} runs to make, {n_done} recorded")
+        self.n_done, self.n_runs = n_done, n_runs
+        if n_runs:
+            self.write(f"{n_runs - n_done} runs to make, {n_done} recorded")
 
     def on_record(self, record: Record) -> None:
         """Say what came of a run."""
         self.n_done += 1
-        self.write(f"{self.n_done}/{self.n_jobs}  {describe(record)}")
+        self.write(f"{self.n_done}/{self.n_runs}  {describe(record)}")
 
     def write(self, line: str) -> None:
         """Write a line."""

@@ -8,6 +8,7 @@ except ImportError as error:
     raise MissingDependencyError("gbgnn.tuning", "optuna", "tune") from error
 
 from gbgnn.tuning.ranges import Choice, Integer, Range, Real
+from gbgnn.tuning.repeats import tune_repeatedly
 from gbgnn.tuning.search import TrialReport, TuningResult, tune
 from gbgnn.tuning.spaces import SearchSpace
 from gbgnn.tuning.variants import VARIANTS, default_space, paper_space
@@ -24,4 +25,5 @@ __all__ = [
     "default_space",
     "paper_space",
     "tune",
+    "tune_repeatedly",
 ]

@@ -1,12 +1,13 @@
-"""Many trials at a time: drawn together, trained as one population, written down when all are done."""
+"""Many trials at a time, of one study or of several: trained as one population, written down when all are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import optuna
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from gbgnn.boosting import StopReason
 from gbgnn.errors import ParameterError
@@ -14,17 +15,44 @@ from gbgnn.estimators import GBGNNClassifier
 from gbgnn.population import MemberResult, PopulationInputs, train_population
 from gbgnn.population.members import Members
 from gbgnn.tuning.objective import Task, train
-from gbgnn.tuning.proposals import Draw, ask
-from gbgnn.tuning.spaces import SearchSpace
-from gbgnn.tuning.study import ERROR, desk_of, medians
+from gbgnn.tuning.proposals import Draw
+from gbgnn.tuning.spaces import SearchSpace, Settings
+from gbgnn.tuning.study import ERROR, desk_of, finished, medians
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Trials of a study that are to be trained.
+
+    Parameters
+    ----------
+    study
+        Where they belong.
+    draws, settings
+        What makes each this trial and no other, and what it is trained with.
+    """
+
+    study: optuna.Study
+    draws: Sequence[Draw]
+    settings: Sequence[Settings]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One of them, and the trials that were finished before it."""
+
+    draw: Draw
+    settings: Settings
+    model: GBGNNClassifier
+    before: Sequence[FrozenTrial]
+    limits: Mapping[int, float]
 
 
 class Batches:
     """Trains trials many at a time.
 
-    A batch is drawn and trained on a copy of the study in memory, and added to the study as a whole: storing
-    every accuracy of every round by itself would take longer than the training. What is interrupted is not
-    in the study, and is drawn again.
+    A batch is added to its study as a whole: storing every accuracy of every round by itself would take
+    longer than the training. What is interrupted is not in the study, and is drawn again.
 
     Parameters
     ----------
@@ -43,26 +71,56 @@ class Batches:
         models = [self._model(corner, seed=0) for corner in self._space.corners()]
         return any(self._fit_together([model]) for model in models)
 
-    def run(self, study: optuna.Study, draws: Sequence[Draw]) -> list[FrozenTrial]:
-        """Draw trials, train them, and add them to the study."""
-        desk = desk_of(study)
-        trials = [ask(desk, self._space, draw) for draw in draws]
-        models = [self._model(trial.params, draw[0]) for trial, draw in zip(trials, draws, strict=True)]
-        limits = medians(desk)
-        for group in self._groups(models):
-            mine, members = [trials[i] for i in group], [models[i] for i in group]
-            try:
-                inputs = self._inputs_of(members[0])
-                results = train_population(inputs, members, on_round=Reports(mine, limits))
-            except ParameterError:  # what a population cannot train is trained one by one
-                for trial, model in zip(mine, members, strict=True):
-                    train(desk, trial, model, self._task)
-                continue
-            for trial, result in zip(mine, results, strict=True):
-                tell(desk, trial, result)
-        ended = desk.get_trials(deepcopy=False)[-len(draws) :]
-        study.add_trials(ended)
-        return ended
+    def run(self, batches: Sequence[Batch]) -> list[list[FrozenTrial]]:
+        """Train the trials of all batches together, and add them to their studies; return them by batch."""
+        candidates = [candidate for batch in batches for candidate in self._candidates(batch)]
+        ended: dict[int, FrozenTrial] = {}
+        for group in self._groups([candidate.model for candidate in candidates]):
+            ended |= zip(group, self._train([candidates[i] for i in group]), strict=True)
+        trials = iter([ended[i] for i in range(len(candidates))])
+        by_batch = [[next(trials) for _ in batch.draws] for batch in batches]
+        for batch, new in zip(batches, by_batch, strict=True):
+            batch.study.add_trials(new)
+        return by_batch
+
+    def _candidates(self, batch: Batch) -> Iterator[Candidate]:
+        before = finished(batch.study)
+        limits = medians(before)
+        for draw, settings in zip(batch.draws, batch.settings, strict=True):
+            yield Candidate(draw, settings, self._model(settings, draw[0]), before, limits)
+
+    def _train(self, candidates: Sequence[Candidate]) -> list[FrozenTrial]:
+        """Train together what fits together; what turns out not to, one by one."""
+        models, limits = zip(*((each.model, each.limits) for each in candidates), strict=True)
+        try:
+            results = train_population(self._inputs_of(models[0]), models, on_round=MedianStopping(limits))
+        except ParameterError:
+            return [self._train_alone(candidate) for candidate in candidates]
+        return [self._trial(candidate, result) for candidate, result in zip(candidates, results, strict=True)]
+
+    def _train_alone(self, candidate: Candidate) -> FrozenTrial:
+        desk = desk_of(candidate.before)
+        desk.enqueue_trial(dict(candidate.settings))
+        trial = desk.ask(self._space.distributions())
+        trial.set_user_attr("draw", list(candidate.draw))
+        return train(desk, trial, candidate.model, self._task)
+
+    def _trial(self, candidate: Candidate, result: MemberResult) -> FrozenTrial:
+        """Return what came of a member, as Optuna has it."""
+        state, value = TrialState.COMPLETE, result.best_val_accuracy
+        said: Settings = {"best_round": result.best_round}
+        if not result.n_rounds:
+            state, said = TrialState.FAIL, {ERROR: f"round 1: {result.stop_reason.message}"}
+        elif result.stop_reason is StopReason.REQUESTED:
+            state, value, said = TrialState.PRUNED, result.val_accuracy[-1], {}
+        return create_trial(
+            state=state,
+            value=value,
+            params=dict(candidate.settings),
+            distributions=self._space.distributions(),
+            user_attrs={"draw": list(candidate.draw), **said},
+            intermediate_values=dict(enumerate(result.val_accuracy, 1)),
+        )
 
     def _model(self, settings: Mapping[str, Any], seed: int) -> GBGNNClassifier:
         return self._space.build(settings, seed).set_params(device=self._device)
@@ -97,37 +155,22 @@ class Batches:
         return self._inputs[key]
 
 
-class Reports:
-    """Tells Optuna the accuracies after every round, and which members the median stopping rule gives up.
+class MedianStopping:
+    """Says after every round which members the median stopping rule gives up.
 
     Parameters
     ----------
-    trials
-        The trial of every member.
     limits
-        Round by round, the least that the best accuracy so far must be.
+        For every member, round by round, the least that its best accuracy so far must be.
     """
 
-    def __init__(self, trials: Sequence[optuna.Trial], limits: Mapping[int, float]) -> None:
-        self._trials, self._limits = trials, limits
-        self._best = [0.0] * len(trials)
+    def __init__(self, limits: Sequence[Mapping[int, float]]) -> None:
+        self._limits = limits
+        self._best = [0.0] * len(limits)
 
     def __call__(self, t: int, accuracies: Mapping[int, float | None]) -> list[int]:
         """Return the members to drop."""
         for member, accuracy in accuracies.items():
             assert accuracy is not None  # a search has validation nodes
-            self._trials[member].report(accuracy, t)
             self._best[member] = max(self._best[member], accuracy)
-        limit = self._limits.get(t, 0.0)
-        return [member for member in accuracies if self._best[member] < limit]
-
-
-def tell(study: optuna.Study, trial: optuna.Trial, result: MemberResult) -> FrozenTrial:
-    """Tell the study what came of a member."""
-    if not result.n_rounds:
-        trial.set_user_attr(ERROR, f"round 1: {result.stop_reason.message}")
-        return study.tell(trial, state=TrialState.FAIL)
-    if result.stop_reason is StopReason.REQUESTED:
-        return study.tell(trial, state=TrialState.PRUNED)
-    trial.set_user_attr("best_round", result.best_round)
-    return study.tell(trial, result.best_val_accuracy)
+        return [member for member in accuracies if self._best[member] < self._limits[member].get(t, 0.0)]

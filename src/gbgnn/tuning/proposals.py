@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import FrozenTrial
 
-from gbgnn.tuning.spaces import SearchSpace
+from gbgnn.tuning.spaces import SearchSpace, Settings
+from gbgnn.tuning.study import desk_of
 
 N_RANDOM_TRIALS = 10
 """So many trials are drawn at random before TPE has enough to learn from."""
@@ -37,6 +39,15 @@ def ask(study: optuna.Study, space: SearchSpace, draw: Draw) -> optuna.Trial:
     trial = study.ask(space.distributions())
     trial.set_user_attr("draw", list(draw))
     return trial
+
+
+def propose(trials: Sequence[FrozenTrial], space: SearchSpace, draws: Sequence[Draw]) -> list[Settings]:
+    """Return the settings of new trials, one for each draw, after the trials that are finished.
+
+    Nothing but the arguments decides, so that any process can do it; TPE takes some 20 ms for each.
+    """
+    desk = desk_of(trials)
+    return [ask(desk, space, draw).params for draw in draws]
 
 
 class JointTPE(BaseSampler):

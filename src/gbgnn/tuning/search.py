@@ -19,10 +19,10 @@ from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.fitting import Labels, check_graph, encode_classes, given_validation
 from gbgnn.graph import Graph, as_nodes, check_range
-from gbgnn.tuning.batches import Batches
+from gbgnn.tuning.batches import Batch, Batches
 from gbgnn.tuning.objective import Task, run_trial
 from gbgnn.tuning.processes import attending
-from gbgnn.tuning.proposals import Draw
+from gbgnn.tuning.proposals import Draw, propose
 from gbgnn.tuning.spaces import SearchSpace, Settings
 from gbgnn.tuning.study import ERROR, finished, open_study, state_of
 
@@ -161,26 +161,38 @@ def tune(
     if timeout is not None:
         check_number("tune", "timeout", timeout, 0, open_low=True)
     started = time.perf_counter()
-    _check(nodes, y, graph, validation, space)
+    check_task(nodes, y, graph, validation, space)
     task = Task(nodes, y, graph, validation)
     data = {"graph": graph_checksum(graph), "labels": labels_checksum([(nodes, y), validation])}
     study = open_study(storage, study_name, {"space": space.to_document(), "data": data})
     run, size = _runner(space, task, device, population)
     with attending(study) as stream:
-        while len(done := finished(study)) < n_trials:
+        while draws := next_draws(study, (seed, stream), n_trials, size):
             if timeout is not None and time.perf_counter() - started > timeout:
                 break
-            first = sum(trial.user_attrs.get("draw", [])[:2] == [seed, stream] for trial in done)
-            draws = [(seed, stream, first + i) for i in range(min(size, n_trials - len(done)))]
+            done = finished(study)
             for trial in run(study, draws):
                 done.append(trial)
                 if on_trial is not None:
-                    on_trial(_report(done, n_trials))
+                    on_trial(report_of(done, n_trials))
+    return conclude(study, space, task, seed, device, time.perf_counter() - started)
+
+
+def next_draws(study: optuna.Study, stream: Draw, n_trials: int, size: int) -> list[Draw]:
+    """Return what to draw next: so many at a time, until the study has all its trials."""
+    done = finished(study)
+    first = sum(trial.user_attrs.get("draw", [])[:2] == list(stream) for trial in done)
+    return [(*stream, first + i) for i in range(min(size, n_trials - len(done)))]
+
+
+def conclude(
+    study: optuna.Study, space: SearchSpace, task: Task, seed: int, device: Any, seconds: float
+) -> TuningResult:
+    """Fit the winner of a search that is over, and return what was found."""
     best = _best(study)
     own_seed = best.user_attrs.get("draw", [seed])[0]  # a trial may also have been added by hand
     model = space.build(best.params, own_seed).set_params(device=device)
     task.fit(model)
-    seconds = time.perf_counter() - started
     return TuningResult(best.params, best.values[0], counts(study), model, study, seconds)
 
 
@@ -190,7 +202,7 @@ def counts(study: optuna.Study) -> dict[str, int]:
     return {state: states[state] for state in ("complete", "pruned", "failed")}
 
 
-def _check(nodes: ArrayLike, y: ArrayLike, graph: Graph, validation: Labels, space: SearchSpace) -> None:
+def check_task(nodes: ArrayLike, y: ArrayLike, graph: Graph, validation: Labels, space: SearchSpace) -> None:
     """Raise for what no trial could be trained on, before there is a study."""
     check_graph(graph)
     ids = as_nodes(nodes)
@@ -221,7 +233,12 @@ def _runner(space: SearchSpace, task: Task, device: Any, population: int | None)
     if population is not None:
         batches = Batches(space, task, device)
         if batches.can_train():
-            return batches.run, population
+
+            def many(study: optuna.Study, draws: Sequence[Draw]) -> list[FrozenTrial]:
+                settings = propose(finished(study), space, draws)
+                return batches.run([Batch(study, draws, settings)])[0]
+
+            return many, population
 
     def one_by_one(study: optuna.Study, draws: Sequence[Draw]) -> list[FrozenTrial]:
         return [run_trial(study, space, task, draw, device) for draw in draws]
@@ -229,7 +246,7 @@ def _runner(space: SearchSpace, task: Task, device: Any, population: int | None)
     return one_by_one, 1
 
 
-def _report(done: Sequence[FrozenTrial], n_trials: int) -> TrialReport:
+def report_of(done: Sequence[FrozenTrial], n_trials: int) -> TrialReport:
     """Return what is known after the last of the finished trials."""
     values = [trial.values[0] for trial in done if trial.state is TrialState.COMPLETE]
     last = done[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -63,11 +63,11 @@ def open_study(storage: str | os.PathLike[str] | None, name: str, record: Mappin
     return study
 
 
-def desk_of(study: optuna.Study) -> optuna.Study:
-    """Return a copy of the study in memory, with its finished trials."""
+def desk_of(trials: Iterable[FrozenTrial]) -> optuna.Study:
+    """Return a study in memory with those of the trials that are finished."""
     with _silence():
         desk = optuna.create_study(direction="maximize", pruner=_pruner())
-    desk.add_trials(trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished())
+    desk.add_trials(trial for trial in trials if trial.state.is_finished())
     return desk
 
 
@@ -90,13 +90,13 @@ def finished(study: optuna.Study) -> list[FrozenTrial]:
     return [trial for trial in study.get_trials(deepcopy=False) if state_of(trial) in ends]
 
 
-def medians(study: optuna.Study) -> dict[int, float]:
+def medians(trials: Iterable[FrozenTrial]) -> dict[int, float]:
     """Return the median of the complete trials after each round from which on trials are pruned.
 
     A trial whose best value so far is lower is given up: the median stopping rule, as Optuna has it, for
     many trials that run at once.
     """
-    complete = [trial for trial in study.get_trials(deepcopy=False) if trial.state is TrialState.COMPLETE]
+    complete = [trial for trial in trials if trial.state is TrialState.COMPLETE]
     if len(complete) < N_STARTUP_TRIALS:
         return {}
     by_round: dict[int, list[float]] = {}

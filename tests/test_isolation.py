@@ -9,7 +9,7 @@ import time
 import pytest
 import torch
 
-from gbgnn.experiments.isolation import ProcessDiedError, Processes
+from gbgnn._isolation import ProcessDiedError, Processes
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals")
 
@@ -79,7 +79,7 @@ def test_leaving_ends_what_is_still_at_work():
 
 def test_a_script_without_a_guard_is_not_run_again():
     code = """
-from gbgnn.experiments.isolation import Processes
+from gbgnn._isolation import Processes
 with Processes(1) as processes:
     print(processes.call(divmod, 7, 2))
 """
