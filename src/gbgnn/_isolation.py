@@ -54,9 +54,8 @@ class Processes:
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Return ``function(*args)``; all three must pickle, and so must what the function raises."""
         receiver, sender = self._context.Pipe(duplex=False)
-        process = self._context.Process(
-            target=_answer, args=(sender, self.threads, function, args), daemon=True
-        )
+        # No daemon: a function may want processes of its own. Those still at work are ended on leaving.
+        process = self._context.Process(target=_answer, args=(sender, self.threads, function, args))
         with self._lock:
             if not self._is_open:
                 raise ProcessDiedError("no process is started any more.")

@@ -40,10 +40,10 @@ def test_the_same_command_goes_on_and_the_tables_can_be_made_again(run):
 def test_an_interrupt_says_how_to_go_on_and_keeps_what_had_ended(run, monkeypatch):
     search = searching.search
 
-    def interrupted(cell, data, number, *rest):
-        if number == 1:
+    def interrupted(cell, data, runs, *rest):
+        if runs == [1]:
             raise KeyboardInterrupt
-        return search(cell, data, number, *rest)
+        return search(cell, data, runs, *rest)
 
     words = ("reproduce", "table1", *SMALL, *FEW[:1], "--runs", "2", *FEW[3:], "--variant", "adj")
     with monkeypatch.context() as patch:
@@ -51,6 +51,23 @@ def test_an_interrupt_says_how_to_go_on_and_keeps_what_had_ended(run, monkeypatc
         result = run(*words, code=130)
     assert "runs that had ended are recorded, and the same command goes on from there" in result.stderr
     assert "1 runs to make, 1 recorded" in run(*words).stderr
+
+
+def test_with_a_population_the_runs_of_a_cell_are_made_together(run, monkeypatch):
+    teams: list[list[int]] = []
+    search = searching.search
+
+    def noted(cell, data, runs, *rest):
+        teams.append(runs)
+        return search(cell, data, runs, *rest)
+
+    monkeypatch.setattr(searching, "search", noted)
+    words = ("reproduce", "table1", *SMALL, "--quick", *FEW[3:], "--variant", "adj", "--population", "2")
+    assert "2/2  csbm (random, seed 0), adj, L = 1, run 1: val " in run(*words, "--runs", "2").stderr
+    result = run(*words, "--runs", "3")
+    assert "1 runs to make, 2 recorded" in result.stderr
+    assert "2 trials (TPE, median stopping), 2 at a time" in " ".join(result.stdout.split())
+    assert teams == [[0, 1], [2]]
 
 
 def test_figures_are_drawn(run):

@@ -13,14 +13,15 @@ def searched(data, accuracy, run=0, **cell):
     return Record({**identify(data), **place, "run": run}, settings={"n_rounds": 1 + run}, results=results)
 
 
-def jobs(data, shelf, **options):
+def runs_of(data, shelf, **options):
     asked = COMPARISON.options(Options(**options))
-    return [job for stage in COMPARISON.stages({data.name: data}, asked, shelf) for job in stage]
+    (jobs,) = COMPARISON.stages({data.name: data}, asked, shelf)
+    return [identity for job in jobs for identity in job.identities]
 
 
 def test_every_system_runs_ten_times_by_default(tiny, tmp_path):
-    planned = jobs(tiny, Shelf(tmp_path))
-    assert [job.identity["run"] for job in planned[:10]] == list(range(10))
+    planned = runs_of(tiny, Shelf(tmp_path))
+    assert [identity["run"] for identity in planned[:10]] == list(range(10))
     assert len(planned) == 10 * len(SYSTEMS)
     assert COMPARISON.is_alone
 
@@ -41,8 +42,8 @@ def test_the_papers_variants_have_the_settings_of_their_best_search(tiny, scramb
         ("GB-GNN-Adj", {"n_rounds": 2}),
         ("GB-GNN-II + FT", {"n_rounds": 6}),
     ]
-    own = [job.identity for job in jobs(tiny, shelf, systems=("gcn",), runs=1)]
-    assert [(job["system"], job.get("settings")) for job in own] == [
+    own = runs_of(tiny, shelf, systems=("gcn",), runs=1)
+    assert [(identity["system"], identity.get("settings")) for identity in own] == [
         ("gcn", None),
         ("GB-GNN-Adj", {"n_rounds": 2}),
         ("GB-GNN-II + FT", {"n_rounds": 6}),

@@ -55,7 +55,7 @@ def test_the_experiment_draws_every_rule(tiny, tmp_path):
     shelf = Shelf(tmp_path)
     asked = FIGURES.options(Options(quick=True, layers=(0, 1), out=tmp_path))
     (jobs,) = FIGURES.stages({tiny.name: tiny}, asked, shelf)
-    assert {job.identity["settings"]["n_rounds"] for job in jobs} == {15}
+    assert {identity["settings"]["n_rounds"] for job in jobs for identity in job.identities} == {15}
     run_jobs(jobs, shelf.file("figures"))
     page = FIGURES.page(shelf)
     assert [row[1].text for row in page.tables[0].rows] == ["0", "1", "0", "1"]

@@ -22,8 +22,11 @@ def shelf(tmp_path):
 def fake(monkeypatch):
     """Searches that take no time: the accuracy of a run is its number in tenths."""
 
-    def search(cell, data, run, protocol, device, tell):
-        return Outcome({"run": run}, {"test_accuracy": run / 10, "finalists": [f"of run {run}"]})
+    def search(cell, data, protocol, device, identities, tell):
+        return [
+            Outcome({"run": run}, {"test_accuracy": run / 10, "finalists": [f"of run {run}"]})
+            for run in (identity["run"] for identity in identities)
+        ]
 
     def tune(cell, data, run, protocol, device, before, tell):
         return Outcome({}, {"test_accuracy": 0.9, "began_with": before.results["finalists"]})
@@ -33,7 +36,7 @@ def fake(monkeypatch):
 
 
 def run_all(experiment, data, options, shelf):
-    """Return how many jobs each stage had."""
+    """Return how many runs each stage had to make."""
     counts = []
     for jobs in experiment.stages({data.name: data}, experiment.options(options), shelf):
         known = {record.key for record in shelf.read(experiment.name)}
@@ -52,15 +55,33 @@ def test_table_1_has_four_rows_and_table_4_has_24():
     assert len(cells_of(TABLE4.options(Options()))) == 24
 
 
-def test_fine_tuning_begins_where_the_same_run_ended(tiny, shelf, fake):
-    assert run_all(TABLE1, tiny, ASKED, shelf) == [4, 4]
+@pytest.mark.parametrize(("population", "teams"), [(None, [[0], [1], [2]]), (2, [[0, 1, 2]])])
+def test_with_a_population_the_runs_of_a_cell_are_one_job(tiny, shelf, fake, population, teams):
+    asked = replace(ASKED, runs=3, population=population)
+    for stage, jobs in enumerate(TABLE1.stages({tiny.name: tiny}, TABLE1.options(asked), shelf)):
+        expected = [[0], [1], [2]] if stage else teams  # fine-tuning is for each run by itself
+        for variant in ("adj", "kta"):
+            own = [job for job in jobs if job.identities[0]["variant"] == variant]
+            assert [[identity["run"] for identity in job.identities] for job in own] == expected
+        cells = [{(each["variant"], each["fine_tune"]) for each in job.identities} for job in jobs]
+        assert all(len(cell) == 1 for cell in cells)
+        run_jobs(jobs, shelf.file("table1"))
+    searched = [record for record in shelf.read("table1") if not record["fine_tune"]]
+    assert all(record.settings == {"run": record["run"]} for record in searched)
+
+
+@pytest.mark.parametrize("population", [None, 2])
+def test_fine_tuning_begins_where_the_same_run_ended(tiny, shelf, fake, population):
+    assert run_all(TABLE1, tiny, replace(ASKED, population=population), shelf) == [4, 4]
     tuned = [record for record in shelf.read("table1") if record["fine_tune"]]
     assert all(record.results["began_with"] == [f"of run {record['run']}"] for record in tuned)
 
 
-def test_more_runs_go_on_from_those_that_are_there(tiny, shelf, fake):
-    run_all(TABLE1, tiny, ASKED, shelf)
-    assert run_all(TABLE1, tiny, replace(ASKED, runs=3), shelf) == [2, 2]
+@pytest.mark.parametrize("population", [None, 2])
+def test_more_runs_go_on_from_those_that_are_there(tiny, shelf, fake, population):
+    asked = replace(ASKED, population=population)
+    run_all(TABLE1, tiny, asked, shelf)
+    assert run_all(TABLE1, tiny, replace(asked, runs=3), shelf) == [2, 2]
 
 
 def test_cells_that_were_searched_elsewhere_are_borrowed(tiny, shelf, fake):
@@ -124,3 +145,13 @@ def test_a_real_cell_is_recorded_whole(tiny, shelf):
         "boosted_accuracy",
     }
     assert "csbm" in TABLE1.page(shelf).markdown()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_population_searches_wherever_its_job_is_run(tiny, shelf, n_jobs):
+    """A process of its own among them, which may start no others."""
+    asked = TABLE1.options(replace(ASKED, variants=("adj",), population=2, device="cpu"))
+    searches, _ = (shelf.file(name) for name in ("table1", "unused"))
+    run_jobs(next(TABLE1.stages({tiny.name: tiny}, asked, shelf)), searches, n_jobs=n_jobs)
+    assert [(record["run"], record.failure) for record in searches.read()] == [(0, None), (1, None)]
+    assert {record.results["counts"]["complete"] for record in searches.read()} == {2}

@@ -16,7 +16,8 @@ from gbgnn.experiments.two_stages import search_tuning
 def kept(tiny):
     from gbgnn.experiments.protocol import Protocol
 
-    return search(Cell("kta"), tiny, 1, Protocol(trials=2, space="quick"), "cpu").results["finalists"]
+    (outcome,) = search(Cell("kta"), tiny, [1], Protocol(trials=2, space="quick"), "cpu")
+    return outcome.results["finalists"]
 
 
 @pytest.mark.parametrize("space", ["quick", "paper"])

@@ -66,6 +66,10 @@ def reproduce(
         str | None, _option(_SEARCH, "What is searched: paper, default or quick.", metavar="NAME")
     ] = None,
     population: Annotated[int | None, _option(_SEARCH, "Train so many trials at once.", metavar="N")] = None,
+    confirm: Annotated[
+        int | None,
+        _option(_SEARCH, "Train so many of the best trials again with other seeds. Default: 0.", metavar="N"),
+    ] = None,
     tune_trials: Annotated[int | None, _option(_SEARCH, "Trials of fine-tuning. Default: 100.")] = None,
     finalists: Annotated[
         int | None, _option(_SEARCH, "Fine-tune the models of so many best trials. Default: 3.")
@@ -106,6 +110,7 @@ def reproduce(
         tune_trials=tune_trials,
         finalists=finalists,
         population=population,
+        confirm=confirm,
         space=space,
         quick=quick,
         device=device,

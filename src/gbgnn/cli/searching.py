@@ -124,7 +124,12 @@ def show(report: dict[str, Any], space: SearchSpace) -> None:
     """Print what was found, and what to do with it."""
     importances = report["importances"]
     rows = [
-        (name, _word(value), str(space.ranges[name]), screen.number(importances.get(name), ".2f"))
+        (
+            name,
+            _word(value),
+            str(space.ranges.get(name, "confirmed")),
+            screen.number(importances.get(name), ".2f"),
+        )
         for name, value in report["best_settings"].items()
     ]
     columns = ("setting", "best", "searched", "importance")

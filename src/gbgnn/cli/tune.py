@@ -66,6 +66,14 @@ def tune(
         float | None, _option(_SEARCH, "Begin no trial after so many seconds.", metavar="SECONDS")
     ] = None,
     population: Annotated[int | None, _option(_SEARCH, "Train so many trials at once.", metavar="N")] = None,
+    confirm: Annotated[
+        int,
+        _option(
+            _SEARCH,
+            "Train so many of the best trials again with five other seeds, and take what is best on average.",
+            metavar="N",
+        ),
+    ] = 0,
     seed: Annotated[int, _option(_SEARCH, "Seed of the search and of every model.")] = 0,
     device: Annotated[str, _option(_SEARCH, "auto, cpu or cuda.", metavar="NAME")] = "auto",
     storage: Annotated[
@@ -132,6 +140,7 @@ def tune(
         study_name=study or study_name(data, chosen, seed),
         timeout=timeout,
         population=population,
+        confirm=confirm,
         device=device,
     )
     report = keep(found, chosen, source, storage=storage, device=device, out=out, force=force)

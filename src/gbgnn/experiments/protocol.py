@@ -22,6 +22,9 @@ class Protocol:
         Trials of the search.
     population
         How many are trained at once; None trains one after another.
+    confirm
+        How many of the best trials are trained again with other seeds, to take the settings and the number of
+        rounds that are best on average; 0 takes the best trial.
     space
         ``"paper"``: the paper's table of hyper-parameters; ``"default"``: narrower, for our learner;
         ``"quick"``: small models, to see everything at work.
@@ -32,6 +35,7 @@ class Protocol:
 
     trials: int = 1000
     population: int | None = None
+    confirm: int = 0
     space: str = "paper"
     finalists: int = 3
     tune_trials: int = 100
@@ -39,6 +43,7 @@ class Protocol:
     def __post_init__(self) -> None:
         check_integer("Protocol", "trials", self.trials, 1)
         check_integer("Protocol", "population", self.population, 1, optional=True)
+        check_integer("Protocol", "confirm", self.confirm, 0)
         check_choice("Protocol", "space", self.space, SPACES)
         check_integer("Protocol", "finalists", self.finalists, 1, N_KEPT)
         check_integer("Protocol", "tune_trials", self.tune_trials, 1)
@@ -49,7 +54,7 @@ class Protocol:
         Examples
         --------
         >>> Protocol(trials=200).to_document(fine_tune=False)
-        {'trials': 200, 'population': None, 'space': 'paper'}
+        {'trials': 200, 'population': None, 'confirm': 0, 'space': 'paper'}
         """
         own = () if fine_tune else ("finalists", "tune_trials")
         return {name: value for name, value in asdict(self).items() if name not in own}

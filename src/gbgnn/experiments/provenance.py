@@ -20,14 +20,20 @@ def describe_protocol(protocol: Mapping[str, Any], n_runs: int) -> str:
 
     Examples
     --------
-    >>> describe_protocol({"trials": 200, "population": 64, "space": "paper"}, 10)
+    >>> describe_protocol({"trials": 200, "population": 64, "confirm": 0, "space": "paper"}, 10)
     "10 runs, each a search of 200 trials (TPE, median stopping, 64 at a time) in the paper's space."
     """
     at_once = "" if protocol["population"] is None else f", {protocol['population']} at a time"
-    return (
+    said = (
         f"{counted(n_runs, 'run')}, each a search of {counted(protocol['trials'], 'trial')} (TPE, median "
-        f"stopping{at_once}) in {_SPACES[protocol['space']]}."
+        f"stopping{at_once}) in {_SPACES[protocol['space']]}"
     )
+    if protocol["confirm"]:
+        said += (
+            f"; the best {protocol['confirm']} were trained again with five other seeds, and the settings "
+            "and number of rounds with the best mean validation accuracy taken"
+        )
+    return f"{said}."
 
 
 def describe_tuning(protocol: Mapping[str, Any]) -> str | None:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from optuna.trial import TrialState
 
 from gbgnn.datasets import Dataset
 from gbgnn.experiments.judging import judge
@@ -24,6 +23,7 @@ from gbgnn.tuning import (
     tune,
     tune_repeatedly,
 )
+from gbgnn.tuning.confirming import best_trials
 
 
 def space_of(cell: Cell, kind: str, n_train: int) -> SearchSpace:
@@ -79,6 +79,7 @@ def search(
         "validation": (seen.val, seen.y[seen.val]),
         "space": space,
         "n_trials": protocol.trials,
+        "confirm": protocol.confirm,
         "device": device,
     }
     train = (seen.train, seen.y[seen.train])
@@ -97,20 +98,20 @@ def _judged(found: TuningResult, space: SearchSpace, data: Dataset) -> Outcome:
         "search_accuracy": found.best_value,
         "best_round": found.model.best_round_,
         "counts": found.counts,
-        "finalists": best_trials(found, space),
+        "finalists": finalists_of(found, space),
     }
     return Outcome(as_plain({**space.base, **found.best_settings}), as_plain(results))
 
 
-def best_trials(found: TuningResult, space: SearchSpace) -> list[Fields]:
-    """Return the settings, validation accuracy and best round of the best few trials, the best first."""
-    complete = [trial for trial in found.trials if trial.state is TrialState.COMPLETE]
-    ordered = sorted(complete, key=lambda trial: (-trial.values[0], trial.number))[:N_KEPT]
+def finalists_of(found: TuningResult, space: SearchSpace) -> list[Fields]:
+    """Return settings, validation accuracy and rounds of the best few trials, the confirmed ones if any."""
+    best = [
+        (trial.params, trial.values[0], trial.user_attrs.get("best_round"))
+        for trial in best_trials(found.trials, N_KEPT)
+    ]
+    if found.confirmed:
+        best = [(each.settings, each.value, each.settings["n_rounds"]) for each in found.confirmed[:N_KEPT]]
     return [
-        {
-            "settings": {**space.base, **trial.params},
-            "val_accuracy": trial.values[0],
-            "best_round": trial.user_attrs.get("best_round"),
-        }
-        for trial in ordered
+        {"settings": {**space.base, **settings}, "val_accuracy": value, "best_round": rounds}
+        for settings, value, rounds in best
     ]

@@ -83,6 +83,21 @@ class Batches:
             batch.study.add_trials(new)
         return by_batch
 
+    def curves(self, models: Sequence[GBGNNClassifier]) -> list[list[float]]:
+        """Train models, and return the validation accuracy of each after every round."""
+        found: dict[int, list[float]] = {}
+        for model in models:
+            model.set_params(device=self._device)
+        for group in self._groups(models):
+            members = [models[i] for i in group]
+            try:
+                results = train_population(self._inputs_of(members[0]), members)
+            except ParameterError:
+                found |= zip(group, self._task.curves(members), strict=True)
+            else:
+                found |= zip(group, [result.val_accuracy for result in results], strict=True)
+        return [found[i] for i in range(len(models))]
+
     def _candidates(self, batch: Batch) -> Iterator[Candidate]:
         before = finished(batch.study)
         limits = medians(before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,19 @@ class Task:
         """Fit the model and return its validation accuracy, fine-tuned where it is to be."""
         model.fit(self.nodes, self.y, graph=self.graph, validation=self.validation)
         return model.score(*self.validation)
+
+    def curves(self, models: Iterable[GBGNNClassifier]) -> list[list[float]]:
+        """Fit models, and return the validation accuracy of each after every round; empty where none was."""
+        return [self._curve(model) for model in models]
+
+    def _curve(self, model: GBGNNClassifier) -> list[float]:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", GBGNNWarning)
+                self.fit(model)
+        except WeakLearnerError:
+            return []
+        return list(model.history_["val_accuracy"])
 
 
 @dataclass(eq=False)

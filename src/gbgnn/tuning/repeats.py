@@ -19,7 +19,15 @@ from gbgnn.graph import Graph
 from gbgnn.tuning.batches import Batch, Batches
 from gbgnn.tuning.objective import Task
 from gbgnn.tuning.proposals import Draw, propose
-from gbgnn.tuning.search import TrialReport, TuningResult, check_task, conclude, next_draws, report_of
+from gbgnn.tuning.search import (
+    TrialReport,
+    TuningResult,
+    check_task,
+    conclude,
+    confirm_best,
+    next_draws,
+    report_of,
+)
 from gbgnn.tuning.spaces import SearchSpace, Settings
 from gbgnn.tuning.study import finished, open_study
 
@@ -34,6 +42,7 @@ def tune_repeatedly(
     seeds: Sequence[int],
     n_trials: int = 100,
     population: int = 100,
+    confirm: int = 0,
     device: Any = "auto",
     jobs: int | None = None,
     on_trial: Callable[[int, TrialReport], None] | None = None,
@@ -45,7 +54,7 @@ def tune_repeatedly(
 
     Parameters
     ----------
-    nodes, y, graph, validation, space, n_trials, device
+    nodes, y, graph, validation, space, n_trials, confirm, device
         As in :func:`tune`. The space must be one that a population can train.
     seeds
         One for each search.
@@ -71,11 +80,13 @@ def tune_repeatedly(
     """
     check_integer("tune_repeatedly", "n_trials", n_trials, 1)
     check_integer("tune_repeatedly", "population", population, 1)
+    check_integer("tune_repeatedly", "confirm", confirm, 0)
+    check_integer("tune_repeatedly", "jobs", jobs, 1, optional=True)
     for seed in seeds:
         check_integer("tune_repeatedly", "seeds", seed, 0)
     if not seeds or len(set(seeds)) < len(seeds):
         raise ParameterError(f"seeds must be one or more, no two the same; got {list(seeds)}.")
-    check_task(nodes, y, graph, validation, space)
+    check_task(nodes, y, graph, validation, space, confirm)
     started, task = time.perf_counter(), Task(nodes, y, graph, validation)
     batches = Batches(space, task, device)
     if not batches.can_train():
@@ -102,5 +113,9 @@ def tune_repeatedly(
                     before[seed].append(trial)
                     if on_trial is not None:
                         on_trial(seed, report_of(before[seed], n_trials))
+    confirmed = confirm_best([(studies[seed], seed) for seed in seeds], space, confirm, batches.curves)
     seconds = (time.perf_counter() - started) / len(seeds)
-    return [conclude(studies[seed], space, task, seed, device, seconds) for seed in seeds]
+    return [
+        conclude(studies[seed], space, task, seed, found, device, seconds)
+        for seed, found in zip(seeds, confirmed, strict=True)
+    ]

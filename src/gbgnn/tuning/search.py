@@ -20,6 +20,8 @@ from gbgnn.estimators import GBGNNClassifier
 from gbgnn.fitting import Labels, check_graph, encode_classes, given_validation
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.tuning.batches import Batch, Batches
+from gbgnn.tuning.confirming import Confirmed, Curves, best_trials
+from gbgnn.tuning.confirming import confirm as confirm_trials
 from gbgnn.tuning.objective import Task, run_trial
 from gbgnn.tuning.processes import attending
 from gbgnn.tuning.proposals import Draw, propose
@@ -27,8 +29,6 @@ from gbgnn.tuning.spaces import SearchSpace, Settings
 from gbgnn.tuning.study import ERROR, finished, open_study, state_of
 
 _LEAST_COMPLETE = 10
-
-Runner = Callable[[optuna.Study, Sequence[Draw]], list[FrozenTrial]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +61,10 @@ class TuningResult:
     Parameters
     ----------
     best_settings
-        The winner's settings, those that were searched.
+        The winner's settings, those that were searched; of a confirmed one also ``n_rounds`` and ``select``.
     best_value
-        Its validation accuracy as the trial had it, to which rounding in a population may add or take a node.
+        Its validation accuracy as the trial had it, to which rounding in a population may add or take a node;
+        of a confirmed one, the mean over several seeds.
     counts
         How many trials are ``complete``, ``pruned`` and ``failed``.
     model
@@ -72,6 +73,8 @@ class TuningResult:
         The study, for Optuna's own tools.
     seconds
         How long this search took; trials of an earlier one are not in it.
+    confirmed
+        The trials that were confirmed, the best first; empty where none were.
     """
 
     best_settings: Settings
@@ -80,6 +83,7 @@ class TuningResult:
     model: GBGNNClassifier
     study: optuna.Study
     seconds: float
+    confirmed: Sequence[Confirmed] = ()
 
     @property
     def trials(self) -> list[FrozenTrial]:
@@ -109,6 +113,7 @@ def tune(
     study_name: str = "gbgnn",
     timeout: float | None = None,
     population: int | None = None,
+    confirm: int = 0,
     device: Any = "auto",
     on_trial: Callable[[TrialReport], None] | None = None,
 ) -> TuningResult:
@@ -137,6 +142,10 @@ def tune(
     population
         Draw so many trials at a time and train them at once, which is faster by far; None trains one after
         another, and so do spaces that a population cannot train, such as those with fine-tuning.
+    confirm
+        Train so many of the best trials again with five other seeds, and take the settings, and the number of
+        rounds, that are best on average. The best of many trials was lucky; this asks for more than luck.
+        Not for spaces with fine-tuning.
     device
         ``"auto"``, ``"cpu"``, ``"cuda"`` or a torch device.
     on_trial
@@ -158,24 +167,28 @@ def tune(
     check_integer("tune", "n_trials", n_trials, 1)
     check_integer("tune", "seed", seed, 0)
     check_integer("tune", "population", population, 1, optional=True)
+    check_integer("tune", "confirm", confirm, 0)
     if timeout is not None:
         check_number("tune", "timeout", timeout, 0, open_low=True)
     started = time.perf_counter()
-    check_task(nodes, y, graph, validation, space)
+    check_task(nodes, y, graph, validation, space, confirm)
     task = Task(nodes, y, graph, validation)
     data = {"graph": graph_checksum(graph), "labels": labels_checksum([(nodes, y), validation])}
     study = open_study(storage, study_name, {"space": space.to_document(), "data": data})
-    run, size = _runner(space, task, device, population)
+    batches = Batches(space, task, device)
+    together = population is not None and batches.can_train()
+    size = population if together and population is not None else 1
     with attending(study) as stream:
         while draws := next_draws(study, (seed, stream), n_trials, size):
             if timeout is not None and time.perf_counter() - started > timeout:
                 break
             done = finished(study)
-            for trial in run(study, draws):
+            for trial in _run(study, space, task, draws, device, batches if together else None):
                 done.append(trial)
                 if on_trial is not None:
                     on_trial(report_of(done, n_trials))
-    return conclude(study, space, task, seed, device, time.perf_counter() - started)
+    found = confirm_best([(study, seed)], space, confirm, batches.curves if together else task.curves)
+    return conclude(study, space, task, seed, found[0], device, time.perf_counter() - started)
 
 
 def next_draws(study: optuna.Study, stream: Draw, n_trials: int, size: int) -> list[Draw]:
@@ -185,15 +198,34 @@ def next_draws(study: optuna.Study, stream: Draw, n_trials: int, size: int) -> l
     return [(*stream, first + i) for i in range(min(size, n_trials - len(done)))]
 
 
+def confirm_best(
+    searches: Sequence[tuple[optuna.Study, int]], space: SearchSpace, n_best: int, curves: Curves
+) -> list[list[Confirmed]]:
+    """Confirm the best trials of searches, where that is asked for."""
+    if not n_best:
+        return [[] for _ in searches]
+    return confirm_trials([(finished(study), seed) for study, seed in searches], space, n_best, curves)
+
+
 def conclude(
-    study: optuna.Study, space: SearchSpace, task: Task, seed: int, device: Any, seconds: float
+    study: optuna.Study,
+    space: SearchSpace,
+    task: Task,
+    seed: int,
+    confirmed: Sequence[Confirmed],
+    device: Any,
+    seconds: float,
 ) -> TuningResult:
     """Fit the winner of a search that is over, and return what was found."""
     best = _best(study)
+    settings, value = best.params, best.values[0]
+    if confirmed:
+        settings, value = confirmed[0].settings, confirmed[0].value
+        best = study.get_trials(deepcopy=False)[confirmed[0].number]
     own_seed = best.user_attrs.get("draw", [seed])[0]  # a trial may also have been added by hand
-    model = space.build(best.params, own_seed).set_params(device=device)
+    model = space.build(settings, own_seed).set_params(device=device)
     task.fit(model)
-    return TuningResult(best.params, best.values[0], counts(study), model, study, seconds)
+    return TuningResult(settings, value, counts(study), model, study, seconds, confirmed)
 
 
 def counts(study: optuna.Study) -> dict[str, int]:
@@ -202,7 +234,9 @@ def counts(study: optuna.Study) -> dict[str, int]:
     return {state: states[state] for state in ("complete", "pruned", "failed")}
 
 
-def check_task(nodes: ArrayLike, y: ArrayLike, graph: Graph, validation: Labels, space: SearchSpace) -> None:
+def check_task(
+    nodes: ArrayLike, y: ArrayLike, graph: Graph, validation: Labels, space: SearchSpace, confirm: int
+) -> None:
     """Raise for what no trial could be trained on, before there is a study."""
     check_graph(graph)
     ids = as_nodes(nodes)
@@ -212,38 +246,39 @@ def check_task(nodes: ArrayLike, y: ArrayLike, graph: Graph, validation: Labels,
     if not space.ranges:
         raise ParameterError("the space has no range, so there is nothing to search; give at least one.")
     space.check(len(classes))
+    if confirm and any(name.partition("__")[0] == "fine_tune" for name in {**space.base, **space.ranges}):
+        raise ParameterError(
+            "confirm is for spaces without fine-tuning, because it chooses the number of rounds by their "
+            "accuracy before tuning; leave it at 0."
+        )
 
 
 def _best(study: optuna.Study) -> FrozenTrial:
     """Return the first of the best trials."""
     done = finished(study)
-    complete = [trial for trial in done if trial.state is TrialState.COMPLETE]
-    if not complete:
+    best = best_trials(done, 1)
+    if not best:
         reasons = [trial.user_attrs[ERROR] for trial in done if ERROR in trial.user_attrs]
         why = f" The last one: {reasons[-1]}" if reasons else ""
         raise ParameterError(
             f"none of {len(done)} trials was completed, so there is no best one; search longer, or "
             f"elsewhere.{why}"
         )
-    return max(complete, key=lambda trial: (trial.values[0], -trial.number))
+    return best[0]
 
 
-def _runner(space: SearchSpace, task: Task, device: Any, population: int | None) -> tuple[Runner, int]:
-    """Return what draws and trains trials, and how many it takes at a time."""
-    if population is not None:
-        batches = Batches(space, task, device)
-        if batches.can_train():
-
-            def many(study: optuna.Study, draws: Sequence[Draw]) -> list[FrozenTrial]:
-                settings = propose(finished(study), space, draws)
-                return batches.run([Batch(study, draws, settings)])[0]
-
-            return many, population
-
-    def one_by_one(study: optuna.Study, draws: Sequence[Draw]) -> list[FrozenTrial]:
+def _run(
+    study: optuna.Study,
+    space: SearchSpace,
+    task: Task,
+    draws: Sequence[Draw],
+    device: Any,
+    batches: Batches | None,
+) -> list[FrozenTrial]:
+    """Draw trials and train them: all at once, or one by one."""
+    if batches is None:
         return [run_trial(study, space, task, draw, device) for draw in draws]
-
-    return one_by_one, 1
+    return batches.run([Batch(study, draws, propose(finished(study), space, draws))])[0]
 
 
 def report_of(done: Sequence[FrozenTrial], n_trials: int) -> TrialReport:

@@ -93,23 +93,23 @@ def default_space(variant: str, *, hidden_layers: int = 1, fine_tune: bool = Fal
     Examples
     --------
     >>> print(default_space("adj").ranges["learner__units"])
-    16 to 128, log scale
+    32 to 128, log scale
     """
     base = _base("default_space", variant, hidden_layers, fine_tune) | {"n_rounds": 40}
     ranges: dict[str, Range] = {
         _floor(variant): Real(1e-10, 1e-5, log=True),
-        "learner__epochs": Integer(10, 100, step=10),
+        "learner__epochs": Integer(40, 100, step=10),
         "learner__optimizer": Choice(["adam", "rmsprop"]),
-        "learner__learning_rate": Real(1e-3, 5e-2, log=True),
-        "learner__weight_decay": Real(1e-4, 5e-2, log=True),
-        "learner__units": Integer(16, 128, log=True),
+        "learner__learning_rate": Real(3e-3, 3e-2, log=True),
+        "learner__weight_decay": Real(1e-3, 2e-2, log=True),
+        "learner__units": Integer(32, 128, log=True),
         "learner__dropout": Choice([0.0, 0.5]),
     }
     if variant == "ii":
         ranges["aggregation__mixing"] = Real(0.6, 1.0)
     if variant == "kta":
-        ranges["aggregation__epochs"] = Integer(5, 30)
-        ranges["aggregation__learning_rate"] = Real(1e-3, 1e-1, log=True)
+        ranges["aggregation__epochs"] = Integer(10, 30)
+        ranges["aggregation__learning_rate"] = Real(1e-2, 1e-1, log=True)
     if variant == "samme_r":
         ranges["rule__learning_rate"] = Real(0.1, 1.0, log=True)
     if fine_tune:
