@@ -87,6 +87,17 @@ class Processes:
                 process.terminate()
 
 
+def n_cores() -> int:
+    """Return how many cores this process may use.
+
+    Examples
+    --------
+    >>> n_cores() >= 1
+    True
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextmanager
 def _blank_main() -> Iterator[None]:
     """Hide the main module while a process is started, which would otherwise import it.

@@ -66,7 +66,7 @@ def test_with_a_population_the_runs_of_a_cell_are_made_together(run, monkeypatch
     assert "2/2  csbm (random, seed 0), adj, L = 1, run 1: val " in run(*words, "--runs", "2").stderr
     result = run(*words, "--runs", "3")
     assert "1 runs to make, 2 recorded" in result.stderr
-    assert "2 trials (TPE, median stopping), 2 at a time" in " ".join(result.stdout.split())
+    assert "2 trials (TPE, median stopping, 2 at a time)" in " ".join(result.stdout.split())
     assert teams == [[0, 1], [2]]
 
 

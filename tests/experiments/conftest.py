@@ -42,7 +42,13 @@ def _cell_record(
     **changes: Any,
 ) -> Record:
     """A made-up run of a cell of the paper's tables."""
-    protocol: Fields = {"trials": 100, "population": None, "space": "paper"} | changes
+    protocol: Fields = {
+        "trials": 100,
+        "population": None,
+        "seeds_per_trial": 1,
+        "confirm": 0,
+        "space": "paper",
+    } | changes
     if fine_tune:
         protocol = {"finalists": 3, "tune_trials": 50} | protocol
     identity = {

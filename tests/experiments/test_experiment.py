@@ -37,8 +37,8 @@ def test_a_quick_run_has_its_own_numbers_and_folder():
 
 def test_the_protocol_is_made_of_what_is_given():
     assert Options().protocol == Protocol()
-    assert Options(trials=7, space="default", population=4).protocol == Protocol(
-        trials=7, space="default", population=4
+    assert Options(trials=7, space="default", population=4, confirm=2).protocol == Protocol(
+        trials=7, space="default", population=4, confirm=2
     )
 
 
@@ -65,6 +65,7 @@ def test_the_command_holds_what_was_asked_for_and_no_path():
         ({"layers": (5,)}, "Options.layers must be an integer from 0 to 4; got 5"),
         ({"depths": (0,)}, "Options.depths must be an integer >= 1; got 0"),
         ({"runs": 0}, "Options.runs must be an integer >= 1, or None; got 0"),
+        ({"confirm": -1}, "Options.confirm must be an integer >= 0, or None; got -1"),
         ({"space": "wide"}, "Options.space must be one of paper, default, quick; got 'wide'"),
         ({"jobs": 0}, "Options.jobs must be an integer >= 1; got 0"),
     ],

@@ -31,8 +31,8 @@ def asked(monkeypatch):
 def test_every_option_can_be_given(asked, capsys):
     words = (
         "table4 --dataset cora pubmed --variant adj kta --layers 0 1 --system gcn --depth 2 4 --runs 3 "
-        "--trials 9 --tune-trials 8 --finalists 2 --population 16 --space default --quick --device cpu "
-        "--jobs 2 --out here --data-dir there"
+        "--trials 9 --tune-trials 8 --finalists 2 --population 16 --seeds-per-trial 2 --confirm 4 "
+        "--space default --quick --device cpu --jobs 2 --out here --data-dir there"
     )
     assert door.main(words.split()) == 0
     options = Options(
@@ -46,6 +46,8 @@ def test_every_option_can_be_given(asked, capsys):
         tune_trials=8,
         finalists=2,
         population=16,
+        seeds_per_trial=2,
+        confirm=4,
         space="default",
         quick=True,
         device="cpu",

@@ -56,6 +56,8 @@ def test_the_table_is_exact(cell_run):
         "tune_trials": 50,
         "trials": 100,
         "population": None,
+        "seeds_per_trial": 1,
+        "confirm": 0,
         "space": "paper",
     }
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import optuna
+import pytest
 
 from gbgnn.tuning import Choice, Integer, Real, SearchSpace
-from gbgnn.tuning.proposals import N_RANDOM_TRIALS, ask
+from gbgnn.tuning.proposals import N_RANDOM_TRIALS, ask, propose
 from gbgnn.tuning.study import desk_of, open_study
 
 SPACE = SearchSpace(
@@ -75,3 +78,36 @@ def test_a_trial_keeps_away_from_those_that_run() -> None:
 
 def test_a_draw_is_written_down() -> None:
     assert ask(_new(), SPACE, (1, 2, 3)).user_attrs["draw"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("n_before", [0, N_RANDOM_TRIALS + 2])
+def test_proposals_are_the_trials_that_the_study_would_draw(n_before: int) -> None:
+    """Each keeps away from those before it, which nobody has trained yet; the study does not change."""
+    study, draws = _new(), [(5, 0, i) for i in range(6)]
+    _play(study, n_before)
+    proposed = propose(study.trials, SPACE, draws)
+    assert len(study.trials) == n_before
+    assert proposed == [ask(study, SPACE, draw).params for draw in draws]
+    assert all(set(settings) == set(SPACE.ranges) for settings in proposed)
+
+
+def test_proposals_depend_on_the_arguments_alone() -> None:
+    """So that another process, to which trials are sent, proposes the same, and as often as it is asked."""
+    study, draws = _new(), [(5, 0, i) for i in range(3)]
+    _play(study, N_RANDOM_TRIALS + 2)
+    sent = pickle.loads(pickle.dumps((study.trials, SPACE, draws)))
+    assert propose(study.trials, SPACE, draws) == propose(*sent) == propose(*sent)
+    assert propose(study.trials[:-1], SPACE, draws) != propose(*sent)
+
+
+def test_trials_that_run_elsewhere_are_not_heeded() -> None:
+    """They may be over at any time, and what is proposed is to be the same when it is asked for again."""
+    study, draws = _new(), [(5, 0, i) for i in range(3)]
+    _play(study, N_RANDOM_TRIALS + 2)
+    before = propose(study.trials, SPACE, draws)
+    ask(study, SPACE, (6, 0, 0))
+    assert propose(study.trials, SPACE, draws) == before
+
+
+def test_without_draws_nothing_is_proposed() -> None:
+    assert propose([], SPACE, []) == []

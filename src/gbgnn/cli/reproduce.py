@@ -66,6 +66,10 @@ def reproduce(
         str | None, _option(_SEARCH, "What is searched: paper, default or quick.", metavar="NAME")
     ] = None,
     population: Annotated[int | None, _option(_SEARCH, "Train so many trials at once.", metavar="N")] = None,
+    seeds_per_trial: Annotated[
+        int | None,
+        _option(_SEARCH, "Train every trial with so many seeds, in a population. Default: 1.", metavar="N"),
+    ] = None,
     confirm: Annotated[
         int | None,
         _option(_SEARCH, "Train so many of the best trials again with other seeds. Default: 0.", metavar="N"),
@@ -110,6 +114,7 @@ def reproduce(
         tune_trials=tune_trials,
         finalists=finalists,
         population=population,
+        seeds_per_trial=seeds_per_trial,
         confirm=confirm,
         space=space,
         quick=quick,

@@ -66,6 +66,14 @@ def tune(
         float | None, _option(_SEARCH, "Begin no trial after so many seconds.", metavar="SECONDS")
     ] = None,
     population: Annotated[int | None, _option(_SEARCH, "Train so many trials at once.", metavar="N")] = None,
+    seeds_per_trial: Annotated[
+        int,
+        _option(
+            _SEARCH,
+            "Train every trial with so many seeds, in a population, and judge their mean.",
+            metavar="N",
+        ),
+    ] = 1,
     confirm: Annotated[
         int,
         _option(
@@ -140,6 +148,7 @@ def tune(
         study_name=study or study_name(data, chosen, seed),
         timeout=timeout,
         population=population,
+        seeds_per_trial=seeds_per_trial,
         confirm=confirm,
         device=device,
     )

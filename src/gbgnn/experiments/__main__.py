@@ -16,7 +16,7 @@ from gbgnn.experiments.suite import EXPERIMENTS, rebuild, reproduce
 from gbgnn.experiments.telling import Lines
 
 _LISTS = {"datasets": str, "variants": str, "systems": str, "layers": int, "depths": int}
-_NUMBERS = ("runs", "trials", "tune_trials", "finalists", "population", "confirm", "jobs")
+_NUMBERS = ("runs", "trials", "tune_trials", "finalists", "population", "seeds_per_trial", "confirm", "jobs")
 
 
 def main(words: Sequence[str] | None = None) -> int:

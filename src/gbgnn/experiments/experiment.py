@@ -40,7 +40,7 @@ class Options:
         Of comparison and depth: which systems, and which depths.
     runs
         Runs of each, seeds 0, 1, and so on.
-    trials, tune_trials, finalists, population, confirm, space
+    trials, tune_trials, finalists, population, seeds_per_trial, confirm, space
         See :class:`~gbgnn.experiments.protocol.Protocol`.
     quick
         Take few and small runs instead, which finish within ten minutes on two cores.
@@ -69,6 +69,7 @@ class Options:
     tune_trials: int | None = None
     finalists: int | None = None
     population: int | None = None
+    seeds_per_trial: int | None = None
     confirm: int | None = None
     space: str | None = None
     quick: bool = False
@@ -85,7 +86,7 @@ class Options:
             check_integer("Options", "layers", layers, LAYERS[0], LAYERS[-1])
         for depth in self.depths:
             check_integer("Options", "depths", depth, 1)
-        for name in ("runs", "trials", "tune_trials", "finalists", "population"):
+        for name in ("runs", "trials", "tune_trials", "finalists", "population", "seeds_per_trial"):
             check_integer("Options", name, getattr(self, name), 1, optional=True)
         check_integer("Options", "confirm", self.confirm, 0, optional=True)
         if self.space is not None:
@@ -145,6 +146,7 @@ FLAGS = {
     "tune_trials": "--tune-trials",
     "finalists": "--finalists",
     "population": "--population",
+    "seeds_per_trial": "--seeds-per-trial",
     "confirm": "--confirm",
     "space": "--space",
     "quick": "--quick",

@@ -159,6 +159,7 @@ def _is_covered(known: Result | None, place: Place, protocol: Protocol, n_runs: 
     return (
         all(first[part] == value for part, value in place.known.items())
         and first["protocol"]["space"] == protocol.space
+        and all(first["protocol"][name] == getattr(protocol, name) for name in ("seeds_per_trial", "confirm"))
         and first["protocol"]["trials"] >= protocol.trials
         and sum(record.failure is None for record in known.records) >= n_runs
     )

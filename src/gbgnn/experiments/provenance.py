@@ -20,13 +20,16 @@ def describe_protocol(protocol: Mapping[str, Any], n_runs: int) -> str:
 
     Examples
     --------
-    >>> describe_protocol({"trials": 200, "population": 64, "confirm": 0, "space": "paper"}, 10)
+    >>> protocol = {"trials": 200, "population": 64, "seeds_per_trial": 1, "confirm": 0, "space": "paper"}
+    >>> describe_protocol(protocol, 10)
     "10 runs, each a search of 200 trials (TPE, median stopping, 64 at a time) in the paper's space."
     """
+    seeds = "" if protocol["seeds_per_trial"] == 1 else f" with {protocol['seeds_per_trial']} seeds each"
     at_once = "" if protocol["population"] is None else f", {protocol['population']} at a time"
+    trials = f"{counted(protocol['trials'], 'trial')}{seeds}"
     said = (
-        f"{counted(n_runs, 'run')}, each a search of {counted(protocol['trials'], 'trial')} (TPE, median "
-        f"stopping{at_once}) in {_SPACES[protocol['space']]}"
+        f"{counted(n_runs, 'run')}, each a search of {trials} (TPE, median stopping{at_once}) in "
+        f"{_SPACES[protocol['space']]}"
     )
     if protocol["confirm"]:
         said += (

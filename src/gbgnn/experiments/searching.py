@@ -65,14 +65,15 @@ def search(
     """
     seen = data.without_test_labels()
     space = space_of(cell, protocol.space, len(seen.train))
-    best: dict[int, float] = {}
+    reports: dict[int, TrialReport] = {}
 
     def on_trial(run: int, report: TrialReport) -> None:
-        if report.best_value is not None:
-            best[run] = report.best_value
+        reports[run] = report
         if tell is not None:
-            average = f", best {100 * np.mean(list(best.values())):.1f}" if best else ""
-            tell(f"trial {report.n_done:,} of {report.n_trials:,}{average}")
+            n_done = sum(each.n_done for each in reports.values())
+            best = [each.best_value for each in reports.values() if each.best_value is not None]
+            average = f", best {100 * np.mean(best):.1f}" if best else ""
+            tell(f"trial {n_done:,} of {len(runs) * protocol.trials:,}{average}")
 
     known: dict[str, Any] = {
         "graph": seen.graph,
@@ -87,7 +88,8 @@ def search(
         found = [tune(*train, **known, seed=run, on_trial=partial(on_trial, run)) for run in runs]
     else:
         population = protocol.population
-        found = tune_repeatedly(*train, **known, seeds=runs, population=population, on_trial=on_trial)
+        known |= {"population": population, "seeds_per_trial": protocol.seeds_per_trial}
+        found = tune_repeatedly(*train, **known, seeds=runs, on_trial=on_trial)
     return [_judged(each, space, data) for each in found]
 
 

@@ -80,7 +80,7 @@ def results_of(records: Iterable[Record]) -> dict[tuple[Cell, str], Result]:
 
     Examples
     --------
-    >>> protocol = {"trials": 9, "population": None, "confirm": 0, "space": "paper"}
+    >>> protocol = {"trials": 9, "population": None, "seeds_per_trial": 1, "confirm": 0, "space": "paper"}
     >>> cell = {"variant": "adj", "hidden_layers": 1, "fine_tune": False, "dataset": "cora"}
     >>> run = Record(cell | {"run": 0, "protocol": protocol}, results={"test_accuracy": 0.8})
     >>> results_of([run])[Cell("adj"), "cora"].difference

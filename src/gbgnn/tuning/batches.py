@@ -14,6 +14,7 @@ from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.population import MemberResult, PopulationInputs, train_population
 from gbgnn.population.members import Members
+from gbgnn.tuning.confirming import mean_curve, seeds_of
 from gbgnn.tuning.objective import Task, train
 from gbgnn.tuning.proposals import Draw
 from gbgnn.tuning.spaces import SearchSpace, Settings
@@ -39,11 +40,11 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One of them, and the trials that were finished before it."""
+    """One of them, its model with every seed that it gets, and the trials that were finished before it."""
 
     draw: Draw
     settings: Settings
-    model: GBGNNClassifier
+    models: Sequence[GBGNNClassifier]
     before: Sequence[FrozenTrial]
     limits: Mapping[int, float]
 
@@ -60,10 +61,13 @@ class Batches:
         What trials may take, and what they are trained on.
     device
         Where to train.
+    seeds_per_trial
+        With how many seeds each trial is trained. With more than one it is judged by the mean of their
+        accuracies, after the round where that is highest.
     """
 
-    def __init__(self, space: SearchSpace, task: Task, device: Any) -> None:
-        self._space, self._task, self._device = space, task, device
+    def __init__(self, space: SearchSpace, task: Task, device: Any, seeds_per_trial: int = 1) -> None:
+        self._space, self._task, self._device, self._seeds_per_trial = space, task, device, seeds_per_trial
         self._inputs: dict[str, PopulationInputs] = {}
 
     def can_train(self) -> bool:
@@ -75,7 +79,7 @@ class Batches:
         """Train the trials of all batches together, and add them to their studies; return them by batch."""
         candidates = [candidate for batch in batches for candidate in self._candidates(batch)]
         ended: dict[int, FrozenTrial] = {}
-        for group in self._groups([candidate.model for candidate in candidates]):
+        for group in self._groups([candidate.models[0] for candidate in candidates]):
             ended |= zip(group, self._train([candidates[i] for i in group]), strict=True)
         trials = iter([ended[i] for i in range(len(candidates))])
         by_batch = [[next(trials) for _ in batch.draws] for batch in batches]
@@ -102,39 +106,47 @@ class Batches:
         before = finished(batch.study)
         limits = medians(before)
         for draw, settings in zip(batch.draws, batch.settings, strict=True):
-            yield Candidate(draw, settings, self._model(settings, draw[0]), before, limits)
+            models = [self._model(settings, seed) for seed in seeds_of(draw[0], self._seeds_per_trial)]
+            yield Candidate(draw, settings, models, before, limits)
 
     def _train(self, candidates: Sequence[Candidate]) -> list[FrozenTrial]:
         """Train together what fits together; what turns out not to, one by one."""
-        models, limits = zip(*((each.model, each.limits) for each in candidates), strict=True)
+        models = [model for candidate in candidates for model in candidate.models]
+        stopping = MedianStopping([candidate.limits for candidate in candidates], self._seeds_per_trial)
         try:
-            results = train_population(self._inputs_of(models[0]), models, on_round=MedianStopping(limits))
+            results = iter(train_population(self._inputs_of(models[0]), models, on_round=stopping))
         except ParameterError:
+            if self._seeds_per_trial > 1:
+                raise
             return [self._train_alone(candidate) for candidate in candidates]
-        return [self._trial(candidate, result) for candidate, result in zip(candidates, results, strict=True)]
+        return [self._trial(each, [next(results) for _ in each.models]) for each in candidates]
 
     def _train_alone(self, candidate: Candidate) -> FrozenTrial:
         desk = desk_of(candidate.before)
         desk.enqueue_trial(dict(candidate.settings))
         trial = desk.ask(self._space.distributions())
         trial.set_user_attr("draw", list(candidate.draw))
-        return train(desk, trial, candidate.model, self._task)
+        return train(desk, trial, candidate.models[0], self._task)
 
-    def _trial(self, candidate: Candidate, result: MemberResult) -> FrozenTrial:
-        """Return what came of a member, as Optuna has it."""
-        state, value = TrialState.COMPLETE, result.best_val_accuracy
-        said: Settings = {"best_round": result.best_round}
-        if not result.n_rounds:
-            state, said = TrialState.FAIL, {ERROR: f"round 1: {result.stop_reason.message}"}
-        elif result.stop_reason is StopReason.REQUESTED:
-            state, value, said = TrialState.PRUNED, result.val_accuracy[-1], {}
+    def _trial(self, candidate: Candidate, results: Sequence[MemberResult]) -> FrozenTrial:
+        """Return what came of a trial, as Optuna has it."""
+        curve = mean_curve([result.val_accuracy for result in results]).tolist()
+        state, value = TrialState.FAIL, None
+        said: Settings = {}
+        if not curve:
+            said = {ERROR: f"round 1: {results[0].stop_reason.message}"}
+        elif any(result.stop_reason is StopReason.REQUESTED for result in results):
+            state, value = TrialState.PRUNED, curve[-1]
+        else:
+            best = results[0].best_round if self._seeds_per_trial == 1 else 1 + curve.index(max(curve))
+            state, value, said = TrialState.COMPLETE, curve[best - 1], {"best_round": best}
         return create_trial(
             state=state,
             value=value,
             params=dict(candidate.settings),
             distributions=self._space.distributions(),
             user_attrs={"draw": list(candidate.draw), **said},
-            intermediate_values=dict(enumerate(result.val_accuracy, 1)),
+            intermediate_values=dict(enumerate(curve, 1)),
         )
 
     def _model(self, settings: Mapping[str, Any], seed: int) -> GBGNNClassifier:
@@ -171,21 +183,30 @@ class Batches:
 
 
 class MedianStopping:
-    """Says after every round which members the median stopping rule gives up.
+    """Says after every round which members the median stopping rule gives up: all of a trial, or none.
 
     Parameters
     ----------
     limits
-        For every member, round by round, the least that its best accuracy so far must be.
+        For every trial, round by round, the least that its best accuracy so far must be.
+    seeds_per_trial
+        How many members in a row belong to a trial; its accuracy is their mean.
     """
 
-    def __init__(self, limits: Sequence[Mapping[int, float]]) -> None:
-        self._limits = limits
-        self._best = [0.0] * len(limits)
+    def __init__(self, limits: Sequence[Mapping[int, float]], seeds_per_trial: int = 1) -> None:
+        self._limits, self._seeds_per_trial = limits, seeds_per_trial
+        self._best, self._last = [0.0] * len(limits), [0.0] * (len(limits) * seeds_per_trial)
 
     def __call__(self, t: int, accuracies: Mapping[int, float | None]) -> list[int]:
         """Return the members to drop."""
         for member, accuracy in accuracies.items():
             assert accuracy is not None  # a search has validation nodes
-            self._best[member] = max(self._best[member], accuracy)
-        return [member for member in accuracies if self._best[member] < self._limits[member].get(t, 0.0)]
+            self._last[member] = accuracy
+        n = self._seeds_per_trial
+        for trial in {member // n for member in accuracies}:
+            mean = sum(self._last[trial * n : (trial + 1) * n]) / n
+            self._best[trial] = max(self._best[trial], mean)
+        return [member for member in accuracies if self._is_hopeless(member // n, t)]
+
+    def _is_hopeless(self, trial: int, t: int) -> bool:
+        return self._best[trial] < self._limits[trial].get(t, 0.0)

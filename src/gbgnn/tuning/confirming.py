@@ -1,8 +1,8 @@
-"""Confirming: the best trials of a search trained again with other seeds, because the best are also lucky.
+"""Several seeds for the same settings: in every trial, and once more for the best, which are also the lucky.
 
 The best of a thousand trials is good, and was lucky on these validation nodes. What luck a seed has had,
-another seed has not; so the mean accuracy over several seeds says more of settings than one trial, and after
-which round it is highest says more of how many rounds to take.
+another seed has not; so the mean accuracy over several seeds says more of settings than one model does, and
+after which round it is highest says more of how many rounds to take.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gbgnn.estimators import GBGNNClassifier
 from gbgnn.tuning.spaces import SearchSpace, Settings
 
 N_SEEDS = 5
-"""A trial that is confirmed is trained with so many seeds beside its own."""
+"""A trial that is confirmed is trained with so many seeds beside those that it had."""
 
 Curves = Callable[[Sequence[GBGNNClassifier]], Sequence[Sequence[float]]]
 """Trains models, and returns the validation accuracy of each after every round."""
@@ -45,7 +45,11 @@ class Confirmed:
 
 
 def confirm(
-    searches: Sequence[tuple[Sequence[FrozenTrial], int]], space: SearchSpace, n_best: int, curves: Curves
+    searches: Sequence[tuple[Sequence[FrozenTrial], int]],
+    space: SearchSpace,
+    n_best: int,
+    curves: Curves,
+    seeds_per_trial: int = 1,
 ) -> list[list[Confirmed]]:
     """Train the best trials of searches again with other seeds; return them by search, the best mean first.
 
@@ -59,17 +63,22 @@ def confirm(
         How many trials of each to confirm.
     curves
         Trains the models of all searches.
+    seeds_per_trial
+        How many seeds each trial had.
     """
     rivals = [(trial, seed) for trials, seed in searches for trial in best_trials(trials, n_best)]
-    models = [space.build(trial.params, other) for trial, seed in rivals for other in other_seeds(seed)]
+    models = [
+        space.build(trial.params, other)
+        for trial, seed in rivals
+        for other in seeds_of(seed, seeds_per_trial + N_SEEDS)[seeds_per_trial:]
+    ]
     told = iter(curves(models))
     found: dict[int, list[Confirmed]] = {seed: [] for _, seed in searches}
     for trial, seed in rivals:
         own = list(trial.intermediate_values.values())
-        mean = mean_curve([own, *(next(told) for _ in range(N_SEEDS))])
-        best = int(mean.argmax())
-        settings = {**trial.params, "n_rounds": best + 1, "select": "last"}
-        found[seed].append(Confirmed(settings, float(mean[best]), trial.number))
+        mean = mean_curve([*[own] * seeds_per_trial, *(next(told) for _ in range(N_SEEDS))])
+        best = int(mean.argmax()) + 1
+        found[seed].append(Confirmed(stopped(trial.params, best), float(mean[best - 1]), trial.number))
     return [sorted(each, key=lambda rival: (-rival.value, rival.number)) for each in found.values()]
 
 
@@ -79,27 +88,33 @@ def best_trials(trials: Iterable[FrozenTrial], n_best: int) -> list[FrozenTrial]
     return sorted(complete, key=lambda trial: (-trial.values[0], trial.number))[:n_best]
 
 
-def other_seeds(seed: int) -> list[int]:
-    """Return the seeds with which a trial is confirmed.
+def stopped(settings: Settings, n_rounds: int) -> Settings:
+    """Return settings of models that all stop after the same round."""
+    return {**settings, "n_rounds": n_rounds, "select": "last"}
+
+
+def seeds_of(seed: int, n: int) -> list[int]:
+    """Return the seeds that settings are trained with in the search of a seed, which comes first.
 
     Examples
     --------
-    >>> len({0, *other_seeds(0), *other_seeds(1)})
-    11
+    >>> len({*seeds_of(0, 6), *seeds_of(1, 6)}), seeds_of(7, 9)[:4] == seeds_of(7, 4)
+    (12, True)
     """
-    return [int(each) for each in np.random.SeedSequence((seed, N_SEEDS)).generate_state(N_SEEDS)]
+    others = np.random.SeedSequence((seed, 1)).generate_state(max(0, n - 1))
+    return [seed, *map(int, others)][:n]
 
 
 def mean_curve(curves: Sequence[Sequence[float]]) -> NDArray[np.float64]:
-    """Return the mean after every round of the first curve; one that ended earlier stays where it was.
+    """Return the mean after every round of the longest curve; one that ended earlier stays where it was.
 
     Examples
     --------
     >>> mean_curve([[0.5, 0.7, 0.6], [0.7], []])
     array([0.4       , 0.46666667, 0.43333333])
     """
-    n_rounds = len(curves[0])
+    n_rounds = max(map(len, curves))
     # A model of which no round could be trained predicts nothing.
-    full = [[*curve[:n_rounds], *[curve[-1] if curve else 0.0] * (n_rounds - len(curve))] for curve in curves]
+    full = [[*curve, *[curve[-1] if curve else 0.0] * (n_rounds - len(curve))] for curve in curves]
     mean: NDArray[np.float64] = np.asarray(full).mean(axis=0)
     return mean

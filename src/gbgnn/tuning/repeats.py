@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ import optuna
 from numpy.typing import ArrayLike
 
 from gbgnn._checks import check_integer
-from gbgnn._isolation import Processes
+from gbgnn._isolation import Processes, n_cores
 from gbgnn.errors import ParameterError
 from gbgnn.fitting import Labels
 from gbgnn.graph import Graph
@@ -42,6 +41,7 @@ def tune_repeatedly(
     seeds: Sequence[int],
     n_trials: int = 100,
     population: int = 100,
+    seeds_per_trial: int = 1,
     confirm: int = 0,
     device: Any = "auto",
     jobs: int | None = None,
@@ -54,7 +54,7 @@ def tune_repeatedly(
 
     Parameters
     ----------
-    nodes, y, graph, validation, space, n_trials, confirm, device
+    nodes, y, graph, validation, space, n_trials, seeds_per_trial, confirm, device
         As in :func:`tune`. The space must be one that a population can train.
     seeds
         One for each search.
@@ -80,22 +80,22 @@ def tune_repeatedly(
     """
     check_integer("tune_repeatedly", "n_trials", n_trials, 1)
     check_integer("tune_repeatedly", "population", population, 1)
+    check_integer("tune_repeatedly", "seeds_per_trial", seeds_per_trial, 1)
     check_integer("tune_repeatedly", "confirm", confirm, 0)
     check_integer("tune_repeatedly", "jobs", jobs, 1, optional=True)
-    for seed in seeds:
-        check_integer("tune_repeatedly", "seeds", seed, 0)
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise ParameterError(f"seeds must be one or more, no two the same; got {list(seeds)}.")
+    seeds = [int(seed) for seed in seeds]
+    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise ParameterError(f"seeds must be one or more integers >= 0, no two the same; got {seeds}.")
     check_task(nodes, y, graph, validation, space, confirm)
     started, task = time.perf_counter(), Task(nodes, y, graph, validation)
-    batches = Batches(space, task, device)
+    batches = Batches(space, task, device, seeds_per_trial)
     if not batches.can_train():
         raise ParameterError(
             "no population can train the models of this space, those with fine-tuning for example; search "
             "with tune(), once for every seed."
         )
     studies = {seed: open_study(None, f"seed {seed}", {}) for seed in seeds}
-    n_drawing = min(jobs or os.cpu_count() or 1, len(seeds))
+    n_drawing = min(jobs or n_cores(), len(seeds))
     with ThreadPoolExecutor(n_drawing) as pool, Processes(threads=1) as processes:
 
         def draw(study: optuna.Study, draws: Sequence[Draw]) -> Batch:
@@ -113,7 +113,8 @@ def tune_repeatedly(
                     before[seed].append(trial)
                     if on_trial is not None:
                         on_trial(seed, report_of(before[seed], n_trials))
-    confirmed = confirm_best([(studies[seed], seed) for seed in seeds], space, confirm, batches.curves)
+    searches = [(studies[seed], seed) for seed in seeds]
+    confirmed = confirm_best(searches, space, confirm, batches.curves, seeds_per_trial)
     seconds = (time.perf_counter() - started) / len(seeds)
     return [
         conclude(studies[seed], space, task, seed, found, device, seconds)

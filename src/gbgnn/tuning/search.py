@@ -20,7 +20,7 @@ from gbgnn.estimators import GBGNNClassifier
 from gbgnn.fitting import Labels, check_graph, encode_classes, given_validation
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.tuning.batches import Batch, Batches
-from gbgnn.tuning.confirming import Confirmed, Curves, best_trials
+from gbgnn.tuning.confirming import Confirmed, Curves, best_trials, stopped
 from gbgnn.tuning.confirming import confirm as confirm_trials
 from gbgnn.tuning.objective import Task, run_trial
 from gbgnn.tuning.processes import attending
@@ -61,10 +61,11 @@ class TuningResult:
     Parameters
     ----------
     best_settings
-        The winner's settings, those that were searched; of a confirmed one also ``n_rounds`` and ``select``.
+        The winner's settings, those that were searched; where several seeds were asked, ``n_rounds`` and
+        ``select`` too.
     best_value
         Its validation accuracy as the trial had it, to which rounding in a population may add or take a node;
-        of a confirmed one, the mean over several seeds.
+        where several seeds were asked, their mean.
     counts
         How many trials are ``complete``, ``pruned`` and ``failed``.
     model
@@ -113,6 +114,7 @@ def tune(
     study_name: str = "gbgnn",
     timeout: float | None = None,
     population: int | None = None,
+    seeds_per_trial: int = 1,
     confirm: int = 0,
     device: Any = "auto",
     on_trial: Callable[[TrialReport], None] | None = None,
@@ -142,6 +144,9 @@ def tune(
     population
         Draw so many trials at a time and train them at once, which is faster by far; None trains one after
         another, and so do spaces that a population cannot train, such as those with fine-tuning.
+    seeds_per_trial
+        Train every trial with so many seeds, and judge it by the mean of their accuracies, after the round
+        where that is highest: fewer trials, each worth more. Needs a population.
     confirm
         Train so many of the best trials again with five other seeds, and take the settings, and the number of
         rounds, that are best on average. The best of many trials was lucky; this asks for more than luck.
@@ -167,6 +172,7 @@ def tune(
     check_integer("tune", "n_trials", n_trials, 1)
     check_integer("tune", "seed", seed, 0)
     check_integer("tune", "population", population, 1, optional=True)
+    check_integer("tune", "seeds_per_trial", seeds_per_trial, 1)
     check_integer("tune", "confirm", confirm, 0)
     if timeout is not None:
         check_number("tune", "timeout", timeout, 0, open_low=True)
@@ -174,9 +180,15 @@ def tune(
     check_task(nodes, y, graph, validation, space, confirm)
     task = Task(nodes, y, graph, validation)
     data = {"graph": graph_checksum(graph), "labels": labels_checksum([(nodes, y), validation])}
-    study = open_study(storage, study_name, {"space": space.to_document(), "data": data})
-    batches = Batches(space, task, device)
+    record = {"space": space.to_document(), "data": data, "seeds per trial": seeds_per_trial}
+    study = open_study(storage, study_name, record)
+    batches = Batches(space, task, device, seeds_per_trial)
     together = population is not None and batches.can_train()
+    if seeds_per_trial > 1 and not together:
+        raise ParameterError(
+            "seeds_per_trial > 1 trains a trial with all its seeds at once; give population=, and a space "
+            "that one can train, without fine-tuning for example."
+        )
     size = population if together and population is not None else 1
     with attending(study) as stream:
         while draws := next_draws(study, (seed, stream), n_trials, size):
@@ -187,8 +199,9 @@ def tune(
                 done.append(trial)
                 if on_trial is not None:
                     on_trial(report_of(done, n_trials))
-    found = confirm_best([(study, seed)], space, confirm, batches.curves if together else task.curves)
-    return conclude(study, space, task, seed, found[0], device, time.perf_counter() - started)
+    curves = batches.curves if together else task.curves
+    (found,) = confirm_best([(study, seed)], space, confirm, curves, seeds_per_trial)
+    return conclude(study, space, task, seed, found, device, time.perf_counter() - started)
 
 
 def next_draws(study: optuna.Study, stream: Draw, n_trials: int, size: int) -> list[Draw]:
@@ -199,12 +212,23 @@ def next_draws(study: optuna.Study, stream: Draw, n_trials: int, size: int) -> l
 
 
 def confirm_best(
-    searches: Sequence[tuple[optuna.Study, int]], space: SearchSpace, n_best: int, curves: Curves
+    searches: Sequence[tuple[optuna.Study, int]],
+    space: SearchSpace,
+    n_best: int,
+    curves: Curves,
+    seeds_per_trial: int,
 ) -> list[list[Confirmed]]:
-    """Confirm the best trials of searches, where that is asked for."""
-    if not n_best:
-        return [[] for _ in searches]
-    return confirm_trials([(finished(study), seed) for study, seed in searches], space, n_best, curves)
+    """Confirm the best trials of searches; those that had several seeds may also stand for themselves."""
+    done = [(finished(study), seed) for study, seed in searches]
+    if n_best:
+        return confirm_trials(done, space, n_best, curves, seeds_per_trial)
+    n_standing = 1 if seeds_per_trial > 1 else 0
+    return [[as_confirmed(best) for best in best_trials(trials, n_standing)] for trials, _ in done]
+
+
+def as_confirmed(trial: FrozenTrial) -> Confirmed:
+    """Return a trial that had several seeds as it stands."""
+    return Confirmed(stopped(trial.params, trial.user_attrs["best_round"]), trial.values[0], trial.number)
 
 
 def conclude(

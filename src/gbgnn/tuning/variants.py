@@ -97,11 +97,9 @@ def default_space(variant: str, *, hidden_layers: int = 1, fine_tune: bool = Fal
     """
     base = _base("default_space", variant, hidden_layers, fine_tune) | {"n_rounds": 40}
     ranges: dict[str, Range] = {
-        _floor(variant): Real(1e-10, 1e-5, log=True),
         "learner__epochs": Integer(40, 100, step=10),
-        "learner__optimizer": Choice(["adam", "rmsprop"]),
         "learner__learning_rate": Real(3e-3, 3e-2, log=True),
-        "learner__weight_decay": Real(1e-3, 2e-2, log=True),
+        "learner__weight_decay": Real(1e-3, 3e-2, log=True),
         "learner__units": Integer(32, 128, log=True),
         "learner__dropout": Choice([0.0, 0.5]),
     }
