@@ -2,8 +2,9 @@
 
 On a CPU both ways are timed in turns, and the fastest of several counts on both sides: a shared machine only
 ever adds to it. One setting is 20 rounds of 100 epochs with 64 units, dropout and Adam, all labelled nodes at
-once; the search draws units, epochs, dropout, optimiser and rates from the ranges that ``gbgnn tune`` starts
-from. On a GPU (``--device cuda``) the populations grow, with and without CUDA graphs.
+once; the search draws units, epochs, dropout, optimiser and rates, for learners on the features, and ("rows")
+in coordinates of the labelled rows. On a GPU (``--device cuda``) populations grow, with and without CUDA
+graphs.
 """
 
 from __future__ import annotations
@@ -71,10 +72,19 @@ def minibatches(n: int, n_rounds: int, device: str) -> Models:
     return models
 
 
+def coordinates(n: int, n_rounds: int, device: str, **settings: Any) -> Models:
+    """Return models of a search whose learners are trained in coordinates of the labelled rows."""
+    models = search(n, n_rounds, device, **settings)
+    for model in models:
+        model.learner.set_params(basis="rows")
+    return models
+
+
 KINDS: dict[str, Callable[..., Models]] = {
     "one setting": one_setting,
     "search": search,
     "search, minibatches": minibatches,
+    "search, rows": coordinates,
 }
 
 
@@ -161,12 +171,13 @@ def on_gpu(data: Dataset, n_rounds: int, members: Sequence[int], n_repeats: int)
         add("one setting", n, lambda models=models: together(inputs, models))
     few = one_setting(min(64, max(members)), n_rounds, "cuda")
     add("one setting, no CUDA graphs", len(few), lambda: together(inputs, few, use_graphs=False))
-    for what, build in (("search", search), ("search, minibatches", minibatches)):
+    for what, build in list(KINDS.items())[1:]:
         models = build(max(members), n_rounds, "cuda")
         add(what, len(models), lambda models=models: together(inputs, models))
     for name in ("injection", "kta"):
-        models = search(max(members), n_rounds, "cuda", aggregation=name)
-        add(f"search, {name}", len(models), lambda models=models: together(inputs, models))
+        for what, build in (("search", search), ("search, rows", coordinates)):
+            models = build(max(members), n_rounds, "cuda", aggregation=name)
+            add(f"{what}, {name}", len(models), lambda models=models: together(inputs, models))
     on_gpu_too = together(inputs, few)
     on_cpu_too = [alone(data, clone(model).set_params(device="cpu")) for model in few[:4]]
     lines = [

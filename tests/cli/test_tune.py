@@ -46,7 +46,7 @@ def test_closing_tables_and_run_folder(tune) -> None:
     result = tune("--trials", "12", "--storage", "s.log", "--out", "r")
     for words in (
         "csbm: 60 nodes",
-        "searching learner__epochs, learner__optimizer",
+        "searching learner__epochs, learner__learning_rate",
         "trial 12/12",
         " s left",
     ):
@@ -75,7 +75,7 @@ def test_json_is_all_there_is_on_stdout(tune) -> None:
     assert report["trials"] == {"complete": 3, "pruned": 0, "failed": 0}
     assert report["best_value"] == report["splits"]["val"]["accuracy"]
     assert set(report["best_settings"]) == {
-        *("learner__epochs", "learner__units", "learner__dropout", "learner__optimizer"),
+        *("learner__epochs", "learner__units", "learner__dropout"),
         *("learner__learning_rate", "learner__weight_decay"),
     }
     assert report["importances"] == {}  # too few trials
@@ -219,3 +219,13 @@ def test_without_optuna_the_extra_is_named(tmp_path: Path) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=env)
     assert ended.returncode == 1
     assert 'error: gbgnn.tuning needs optuna: pip install "gbgnn[tune]".' in ended.stderr
+
+
+def test_several_seeds_choose_settings_and_rounds(tune) -> None:
+    words = ("--trials", "6", "--population", "6", "--seeds-per-trial", "2", "--confirm", "3", "--out", "r")
+    result = tune(*words)
+    assert "confirmed" in result.stdout
+    settings = tomllib.loads(Path("r", "config.toml").read_text())
+    rounds = json.loads(Path("r", "metrics.json").read_text())
+    assert settings["select"] == "last"
+    assert rounds["rounds"] == rounds["best_round"] == settings["n_rounds"]

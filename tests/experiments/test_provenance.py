@@ -18,8 +18,8 @@ def test_a_protocol_is_a_sentence():
     )
     assert describe_protocol(base | {"population": 8, "seeds_per_trial": 3, "confirm": 4}, 2) == (
         "2 runs, each a search of 1,000 trials with 3 seeds each (TPE, median stopping, 8 at a time) in the "
-        "narrower default space; the best 4 were trained again with five other seeds, and the settings and number of rounds "
-        "with the best mean validation accuracy taken."
+        "narrower default space; the best 4 were trained again with five other seeds, and the settings and "
+        "number of rounds with the best mean validation accuracy taken."
     )
     assert describe_tuning(base) is None
     assert describe_tuning(base | {"finalists": 1, "tune_trials": 1}) == (

@@ -11,6 +11,7 @@ import torch
 from gbgnn import GBGNNClassifier, Graph
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.finetuning.chebyshev import chebyshev_terms
+from gbgnn.learners import MLP
 from gbgnn.population import PopulationInputs
 from gbgnn.testing import problem_of, two_blocks
 
@@ -49,23 +50,23 @@ def test_width_has_room_for_a_constant_and_is_aligned() -> None:
 def test_ready_rows_are_those_that_a_learner_standardises() -> None:
     inputs = make()
     rows = inputs.powers.first(2)[-1]
-    ready = inputs.ready(rows, standardize=True)
+    ready = inputs.ready(rows, MLP())
     train = ready[inputs.train, :5]
     assert train.mean(dim=0).abs().max() < 1e-12
     assert float(train.square().sum(dim=1).mean()) == pytest.approx(1)
     assert (ready[:, 5] == 1).all()
     assert not ready[:, 6:].any()
-    raw = inputs.ready(rows, standardize=False)
+    raw = inputs.ready(rows, MLP(standardize=False))
     assert torch.equal(raw[:, :5], rows[:, :5])
     assert (raw[:, 5] == 1).all()
     assert not rows[:, 5:].any()  # what is shared stays as it was
-    several = inputs.ready(torch.stack([rows, 3 * rows]), standardize=True)
+    several = inputs.ready(torch.stack([rows, 3 * rows]), MLP())
     torch.testing.assert_close(several, ready.expand(2, -1, -1))
 
 
 def test_rows_without_spread_do_not_divide_by_zero() -> None:
     inputs = make()
-    ready = inputs.ready(torch.zeros_like(inputs.powers.first(1)[0]), standardize=True)
+    ready = inputs.ready(torch.zeros_like(inputs.powers.first(1)[0]), MLP())
     assert not ready[:, :5].any()
 
 
@@ -101,3 +102,19 @@ def test_inputs_are_what_fit_would_be_trained_on(model: Build) -> None:
 def test_validation_fraction_is_an_error(model: Build) -> None:
     with pytest.raises(ParameterError, match="validation_fraction sets other nodes aside for every seed"):
         PopulationInputs.of(model(validation_fraction=0.5), np.arange(8), Y[:8], graph=GRAPH)
+
+
+def test_coordinates_are_those_of_the_learner() -> None:
+    graph, y = two_blocks(30)
+    wide = Graph(graph.adjacency, np.random.default_rng(0).standard_normal((30, 50)))
+    inputs = PopulationInputs(problem_of(wide, y, np.arange(8), np.arange(8, 20)))
+    learner, rows = MLP(basis="rows"), inputs.powers.first(2)[1]
+    ready = inputs.ready(rows, learner)
+    assert (inputs.n_columns("rows"), inputs.n_columns("features")) == (8, 50)
+    assert ready.shape == (20, 16)
+    train = rows[:8, :50] - rows[:8, :50].mean(dim=0)
+    torch.testing.assert_close(
+        ready[:8, :8] @ ready[:8, :8].T * train.square().sum(dim=1).mean(), train @ train.T, rtol=0, atol=1e-3
+    )
+    assert torch.equal(ready[:, 8], torch.ones_like(ready[:, 8]))
+    assert ready[:, 9:].abs().max() == 0

@@ -9,11 +9,13 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from gbgnn import (
     Adjacency,
     FunctionalGradient,
     GBGNNClassifier,
+    Graph,
     Identity,
     InputInjection,
     KernelTargetAlignment,
@@ -24,6 +26,7 @@ from gbgnn import (
 from gbgnn.boosting import StopReason
 from gbgnn.errors import GBGNNWarning, ParameterError
 from gbgnn.population import MemberResult, PopulationInputs, train_population
+from gbgnn.testing import two_blocks
 
 Build = Callable[..., GBGNNClassifier]
 Inputs = Callable[..., PopulationInputs]
@@ -116,6 +119,31 @@ def test_every_member_equals_the_same_model_trained_alone(
     results = train_population(inputs_of(models[0]), models)
     for result, fitted in zip(results, alone(models), strict=True):
         assert_equal(result, fitted)
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("rule", ["samme", "samme_r", "gradient"])
+@pytest.mark.parametrize("aggregation", ["adjacency", "injection", "kta"])
+def test_members_in_coordinates_of_the_rows_equal_themselves_alone(
+    model: Build, aggregation: str, rule: str, standardize: bool
+) -> None:
+    graph, y = two_blocks(70, n_classes=3)
+    wide = Graph(graph.adjacency, np.random.default_rng(0).standard_normal((70, 60)))
+    train, val = np.arange(24), np.arange(24, 48)
+    learner = {"basis": "rows", "standardize": standardize, "hidden_layers": 1}
+    models = [
+        model(
+            learner | {"units": units, "batch_size": batch},
+            aggregation=aggregation,
+            rule=rule,
+            random_state=units,
+        )
+        for units, batch in ((4, None), (9, None), (6, 10))
+    ]
+    given = {"graph": wide, "validation": (val, y[val])}
+    inputs = PopulationInputs.of(models[0], train, y[train], predict_nodes=np.arange(70), **given)
+    for result, each in zip(train_population(inputs, models), models, strict=True):
+        assert_equal(result, clone(each).fit(train, y[train], **given))
 
 
 @pytest.mark.parametrize("aggregation", ["adjacency", "injection", "kta"])

@@ -11,6 +11,7 @@ from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS, Stepper
 from gbgnn.errors import ParameterError
 from gbgnn.learners.base import Head, Learner, WeakTask
+from gbgnn.learners.basis import BASES, RowBasis, is_smaller
 from gbgnn.learners.epochs import Dropout, Orders
 from gbgnn.learners.network import Batch, Layer, MLPHead, Network, losses
 
@@ -44,6 +45,11 @@ class MLP(Learner):
         the settings above mean the same whatever the unit of the features and however far depth has
         shrunk them, and what all nodes have in common, which grows with depth, does not drown what
         tells them apart.
+    basis
+        In which coordinates the first layer is trained. ``"features"``: the columns. ``"rows"``: those of the
+        space that the labelled rows span, where there are fewer labelled rows than columns: an epoch then
+        costs the same however many features there are, and what no labelled row tells about has no say.
+        The fitted learner is a network on the columns either way.
 
     Examples
     --------
@@ -64,6 +70,7 @@ class MLP(Learner):
     batch_size: int | None = None
     patience: int | None = None
     standardize: bool = True
+    basis: str = "features"
 
     def check(self) -> None:
         """Raise when a setting is out of range."""
@@ -77,14 +84,18 @@ class MLP(Learner):
         check_integer("MLP", "epochs", self.epochs, 0)
         check_integer("MLP", "batch_size", self.batch_size, 1, optional=True)
         check_integer("MLP", "patience", self.patience, 1, optional=True)
+        check_choice("MLP", "basis", self.basis, BASES)
 
     def fit(self, X: torch.Tensor, task: WeakTask, seed: int) -> Head:
         """Train one network on the labelled rows."""
         rows = X[task.rows]
         shift, scale = _centre_and_size(rows) if self.standardize else (rows.new_zeros(1), rows.new_ones(1))
-        whole = Batch.of_task((rows - shift) / scale, task)
-        widths = [X.shape[1], *[self.units] * self.hidden_layers, task.n_outputs]
-        network = Network.initialized(widths, seed, like=rows)
+        inputs = (rows - shift) / scale
+        basis = RowBasis.of(inputs) if is_smaller(self.basis, *inputs.shape) else None
+        inputs = inputs if basis is None else basis.coordinates(inputs)
+        whole = Batch.of_task(inputs, task)
+        widths = [inputs.shape[1], *[self.units] * self.hidden_layers, task.n_outputs]
+        network = Network.initialized(widths, seed, like=rows, fan_in=X.shape[1])
         orders, dropout = Orders(len(rows), seed, rows.device), None
         if self.dropout and self.hidden_layers:
             dropout = Dropout(self.dropout, (self.hidden_layers, len(rows), self.units), seed, like=rows)
@@ -100,11 +111,15 @@ class MLP(Learner):
             for batch in whole.shuffled(self.batch_size, orders, epoch):
                 masks = None if dropout is None else dropout.masks(epoch, batch.chosen)
                 stepper.step([network.backward(batch, masks)])
-            if best is not None and best.is_time_to_stop((X[task.val_rows] - shift) / scale):
-                break
+            if best is not None:
+                watched = (X[task.val_rows] - shift) / scale
+                if best.is_time_to_stop(watched if basis is None else basis.coordinates(watched)):
+                    break
         if best is not None:
             best.restore()
-        return _head_on_raw_inputs(network.layers, shift, scale)
+        (weight, bias), *rest = network.layers
+        weight = weight if basis is None else basis.unfold(weight)
+        return _head_on_raw_inputs([(weight, bias), *rest], shift, scale)
 
 
 class _BestWeights:

@@ -129,11 +129,13 @@ class Network:
     slopes: list[Layer]
 
     @classmethod
-    def initialized(cls, widths: list[int], seed: int, like: torch.Tensor) -> Network:
-        """Draw torch's default initialisation."""
+    def initialized(
+        cls, widths: list[int], seed: int, like: torch.Tensor, fan_in: int | None = None
+    ) -> Network:
+        """Draw torch's default initialisation, in the first layer for ``fan_in`` inputs where given."""
         network = cls(*_flat_layers(widths, like), *_flat_layers(widths, like))
         for depth, (weight, bias) in enumerate(network.layers):
-            bound = 1 / math.sqrt(len(weight))
+            bound = 1 / math.sqrt(len(weight) if depth or fan_in is None else fan_in)
             for values, purpose in ((weight, Purpose.WEIGHTS), (bias[None], Purpose.BIASES)):
                 n_rows, n_columns = values.shape
                 draws = uniform(n_rows, n_columns, key_of(seed, purpose, depth), like.dtype, like.device)

@@ -11,7 +11,7 @@ import torch
 from gbgnn.population.cohorts import Costs, split_cohorts
 from gbgnn.population.graphs import GraphRunner, StepRunner
 from gbgnn.population.hops import MemberHops
-from gbgnn.population.inputs import PopulationInputs
+from gbgnn.population.inputs import PopulationInputs, aligned
 from gbgnn.population.members import Members
 from gbgnn.population.network import Lockstep, Shape
 from gbgnn.population.optimizer import Coefficients
@@ -83,6 +83,7 @@ class Crew:
             device=inputs.device,
         )
         self._n_steps = self._on_host.n_steps.tolist()
+        self._width = aligned(inputs.n_columns(members.learners[0].basis) + 1)
         self._cohorts: list[Cohort] = []
         self._n_planned = 0
 
@@ -104,7 +105,7 @@ class Crew:
             self._cohorts.append(Cohort(members, shape, kinds, like, self._use_graphs))
 
     def _costs(self, n_members: int) -> Costs:
-        width = self._inputs.width
+        width = self._width
         if self._inputs.device.type == "cpu":
             # Few, so that weights stay in the cache, and no fewer cohorts than there are cores.
             most = min(_MOST_ON_CPU, -(-n_members // torch.get_num_threads()))
@@ -120,8 +121,9 @@ class Crew:
             n_members=len(members),
             n_rows=inputs.n_train,
             n_places=n_places,
-            n_features=inputs.n_features,
-            widths=(inputs.width, *[units] * n_hidden, self._n_outputs),
+            n_columns=inputs.n_columns(learners[0].basis),
+            fan_in=inputs.n_features,
+            widths=(self._width, *[units] * n_hidden, self._n_outputs),
             n_steps=max(self._n_steps[member] for member in members),
             is_batched=any((learner.batch_size or inputs.n_train) < inputs.n_train for learner in learners),
             is_shared=is_shared,
@@ -154,8 +156,8 @@ class Crew:
         inputs, place = self._inputs, {member: i for i, member in enumerate(ids)}
         shape = (len(ids), inputs.n_rows, self._n_outputs)
         output = torch.empty(shape, dtype=inputs.dtype, device=inputs.device)
-        standardize = self._members.learners[0].standardize
-        shared = inputs.ready(hops.rows(self._tensor(ids)), standardize) if hops.is_shared else None
+        learner = self._members.learners[0]
+        shared = inputs.ready(hops.rows(self._tensor(ids)), learner) if hops.is_shared else None
 
         # Everything is sent before training begins, because sending waits for the device; long jobs first.
         sent = []
@@ -165,7 +167,7 @@ class Crew:
             sent += [(cohort, mine, *(self._tensor(each) for each in numbers))] if mine else []
 
         def train(cohort: Cohort, mine: list[int], who: Numbers, at: Numbers, own_seeds: Numbers) -> None:
-            rows = inputs.ready(hops.rows(who), standardize) if shared is None else shared
+            rows = inputs.ready(hops.rows(who), learner) if shared is None else shared
             cohort.network.load(
                 [self._members.learners[member] for member in mine],
                 self._plan.of_members(who),

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import torch
 from numpy.typing import ArrayLike
+from torch.nn import functional
 
 from gbgnn._devices import as_device, as_dtype
 from gbgnn.errors import ParameterError
@@ -15,6 +16,8 @@ from gbgnn.finetuning.chebyshev import chebyshev_terms
 from gbgnn.finetuning.spectrum import Interval, spectral_interval
 from gbgnn.fitting import Labels, build_problem
 from gbgnn.graph import Graph, as_nodes, check_range
+from gbgnn.learners import MLP
+from gbgnn.learners.basis import RowBasis, is_smaller
 from gbgnn.population.basis import TermRows, power_terms
 from gbgnn.problem import Problem
 from gbgnn.registry import as_part
@@ -124,7 +127,11 @@ class PopulationInputs:
     @property
     def width(self) -> int:
         """Columns of a row: the features, a constant for the bias, and zeros."""
-        return -(-(self.n_features + 1) // _ALIGNMENT) * _ALIGNMENT
+        return aligned(self.n_features + 1)
+
+    def n_columns(self, basis: str) -> int:
+        """Return how many columns learners are trained on: the features, or coordinates of the rows."""
+        return self.n_train if is_smaller(basis, self.n_train, self.n_features) else self.n_features
 
     @property
     def dtype(self) -> torch.dtype:
@@ -136,20 +143,24 @@ class PopulationInputs:
         """Where the features are."""
         return self.problem.inputs.features.device
 
-    def ready(self, rows: torch.Tensor, standardize: bool) -> torch.Tensor:
-        """Return rows as learners are trained on them, shape (..., nodes, width): with the constant column.
+    def ready(self, rows: torch.Tensor, learner: MLP) -> torch.Tensor:
+        """Return rows as learners are trained on them: columns, then a constant, then zeros.
 
-        Those that are standardised have the mean and the size of the labelled rows taken out, as in
-        :class:`~gbgnn.MLP`.
+        Those that are standardised have the mean and the size of the labelled rows taken out, and those with
+        ``basis="rows"`` are coordinates, as in :class:`~gbgnn.MLP`.
         """
-        if standardize:
+        if learner.standardize:
             train = rows[..., self.train, :]
             centre = train.mean(dim=-2, keepdim=True)
             size = (train - centre).square().sum(dim=-1).mean(dim=-1)[..., None, None].sqrt()
             rows = (rows - centre).div_(torch.where(size > 0, size, 1.0))
-        else:
+        n_columns = self.n_columns(learner.basis)
+        if n_columns < self.n_features:
+            found = RowBasis.of(rows[..., self.train, :]).coordinates(rows)
+            rows = functional.pad(found, (0, aligned(n_columns + 1) - n_columns))
+        elif not learner.standardize:
             rows = rows.clone()
-        rows[..., self.n_features] = 1
+        rows[..., n_columns] = 1
         return rows
 
     @cached_property
@@ -175,3 +186,14 @@ class PopulationInputs:
         inputs = self.problem.inputs
         terms = chebyshev_terms(inputs.P, inputs.features, sys.maxsize, self.interval)
         return TermRows(terms, self.nodes, self.width)
+
+
+def aligned(n_columns: int) -> int:
+    """Return how many columns there are with padding.
+
+    Examples
+    --------
+    >>> aligned(1434)
+    1440
+    """
+    return -(-n_columns // _ALIGNMENT) * _ALIGNMENT

@@ -35,7 +35,7 @@ _RULES = (Samme, SammeR, FunctionalGradient)
 _SHARED = {
     "model": ("propagation", "class_weight", "select"),
     "aggregation": ("degree", "rescale"),
-    "learner": ("hidden_layers", "standardize"),
+    "learner": ("hidden_layers", "standardize", "basis"),
     "rule": ("loss", "target", "retries", "on_failure"),
 }
 # What only a model that is trained alone may have other than this.

@@ -31,8 +31,9 @@ class Shape:
         How many there is room for.
     n_rows, n_places
         Number of labelled rows, and of those that a step takes.
-    n_features
-        Columns of the features; the next column is constant, and those after it are zero.
+    n_columns, fan_in
+        Columns that are trained on; the next column is constant, and those after it are zero. Weights are
+        drawn as for ``fan_in`` columns.
     widths
         Columns of the rows, units of every hidden layer, outputs.
     n_steps
@@ -50,7 +51,8 @@ class Shape:
     n_members: int
     n_rows: int
     n_places: int
-    n_features: int
+    n_columns: int
+    fan_in: int
     widths: tuple[int, ...]
     n_steps: int
     is_batched: bool
@@ -104,7 +106,7 @@ class Lockstep:
         n_chosen = (shape.n_steps, shape.n_places) if shape.is_batched else (0, 0)
         self.chosen = torch.zeros(m, *n_chosen, dtype=torch.int64, device=device)
         self.places = places(torch.arange(n + 1, device=device), first)
-        sizes = [(first, shape.n_features), *shape.later_sizes]
+        sizes = [(first, shape.n_columns), *shape.later_sizes]
         self._weight_places = [
             places(torch.arange(n_in, device=device), n_out).T.contiguous() for n_out, n_in in sizes
         ]
@@ -163,11 +165,12 @@ class Lockstep:
 
     def _draw_weights(self, plan: Plan, seeds: torch.Tensor) -> None:
         """Draw what :class:`~gbgnn.learners.network.Network` draws, and zeros for absent units."""
-        m, n_features = len(seeds), self.shape.n_features
+        m, n_columns = len(seeds), self.shape.n_columns
         self.weight.zero_()
-        first = (self.weight[:m, :, :n_features], self.weight[:m, :, n_features])
+        first = (self.weight[:m, :, :n_columns], self.weight[:m, :, n_columns])
         layers = [first, *((weight[:m], bias[:m]) for weight, bias in self.layers)]
-        fan_in = torch.full_like(plan.units, n_features)
+        n_inputs = torch.full_like(plan.units, n_columns)
+        fan_in = torch.full_like(plan.units, self.shape.fan_in)
         for depth, (weight, bias) in enumerate(layers):
             n_out, n_in = weight.shape[1:]
             row, unit = (torch.arange(size, device=seeds.device) for size in (n_in, n_out))
@@ -178,13 +181,13 @@ class Lockstep:
                 Purpose.WEIGHTS,
                 weight,
                 self._weight_places[depth],
-                is_there & (row < fan_in[:, None, None]),
+                is_there & (row < n_inputs[:, None, None]),
             )
             biases = (Purpose.BIASES, bias[..., None], self._weight_places[depth][:, :1], is_there)
             for purpose, values, table, mask in (tables, biases):
                 draws = draw(table, keys_of(seeds, purpose, depth)[:, None, None])
                 values.copy_(as_uniform(draws, weight.dtype).sub_(0.5).mul_(spread).mul_(mask))
-            fan_in = fan_out
+            fan_in = n_inputs = fan_out
 
     def step(self, m: int, n_places: int) -> None:
         """Take a step of the first ``m`` members, none of which has more than ``n_places`` rows."""

@@ -95,10 +95,11 @@ def default_space(variant: str, *, hidden_layers: int = 1, fine_tune: bool = Fal
     >>> print(default_space("adj").ranges["learner__units"])
     32 to 128, log scale
     """
-    base = _base("default_space", variant, hidden_layers, fine_tune) | {"n_rounds": 40}
+    base = _base("default_space", variant, hidden_layers, fine_tune)
+    base |= {"n_rounds": 40, "learner__basis": "rows"}
     ranges: dict[str, Range] = {
         "learner__epochs": Integer(40, 100, step=10),
-        "learner__learning_rate": Real(3e-3, 3e-2, log=True),
+        "learner__learning_rate": Real(5e-3, 5e-2, log=True),
         "learner__weight_decay": Real(1e-3, 3e-2, log=True),
         "learner__units": Integer(32, 128, log=True),
         "learner__dropout": Choice([0.0, 0.5]),

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gbgnn import MLP, GBGNNClassifier, datasets
+from gbgnn.errors import ParameterError
+from gbgnn.learners.base import WeakTask
+from gbgnn.learners.basis import RowBasis, _rotation, is_smaller
+from gbgnn.learners.network import losses
+
+
+def random_rows(n_rows: int, n_columns: int, seed: int = 0) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal((n_rows, n_columns)))
+
+
+def task_of(n_rows: int, n_classes: int = 3, **more) -> WeakTask:
+    rows = torch.arange(n_rows)
+    return WeakTask(rows, rows % n_classes, torch.full((n_rows,), 1 / n_rows), n_classes, **more)
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 12), st.integers(1, 40), st.integers(0, 99))
+def test_inner_products_of_the_rows_stay_what_they_are(n_rows: int, n_more: int, seed: int) -> None:
+    A = random_rows(n_rows, n_rows + n_more, seed)
+    Z = RowBasis.of(A).coordinates(A)
+    # Up to the ridge, of which the smallest direction has the largest share.
+    size = float(A.square().sum() / n_rows)
+    torch.testing.assert_close(Z @ Z.T, A @ A.T, rtol=0, atol=3e-5 * size)
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 12), st.integers(1, 40), st.integers(0, 99))
+def test_unfolded_weights_do_what_they_do_on_coordinates(n_rows: int, n_more: int, seed: int) -> None:
+    A, X = random_rows(n_rows, n_rows + n_more, seed), random_rows(7, n_rows + n_more, seed + 1)
+    basis, weight = RowBasis.of(A), random_rows(n_rows, 5, seed + 2)
+    torch.testing.assert_close(X @ basis.unfold(weight), basis.coordinates(X) @ weight)
+
+
+def test_the_basis_is_orthonormal_and_blind_to_what_no_row_has() -> None:
+    A = random_rows(5, 30)
+    basis = RowBasis.of(A)
+    B = basis.unfold(torch.eye(5, dtype=A.dtype))
+    torch.testing.assert_close(B.T @ B, torch.eye(5, dtype=A.dtype), rtol=0, atol=1e-4)
+    outside = torch.linalg.svd(A)[2][5:]
+    assert basis.coordinates(outside).abs().max() < 1e-10
+
+
+def test_rows_that_depend_on_each_other_do_no_harm() -> None:
+    A = random_rows(6, 20)
+    A = torch.cat([A, A[:2], torch.zeros(1, 20, dtype=A.dtype)])
+    A = A - A.mean(dim=0)
+    Z = RowBasis.of(A).coordinates(A)
+    torch.testing.assert_close(Z @ Z.T, A @ A.T, rtol=0, atol=3e-4)
+    zero = torch.zeros(3, 20)
+    assert RowBasis.of(zero).coordinates(zero).abs().max() == 0
+
+
+def test_what_is_no_number_stays_so() -> None:
+    A = random_rows(3, 9)
+    A[1, 4] = torch.nan
+    assert RowBasis.of(A).coordinates(A).isnan().any()
+
+
+def test_many_sets_of_rows_are_each_as_if_alone() -> None:
+    A = torch.stack([random_rows(4, 11, seed) for seed in range(3)])
+    together = RowBasis.of(A).coordinates(A)
+    for i in range(3):
+        torch.testing.assert_close(together[i], RowBasis.of(A[i]).coordinates(A[i]))
+
+
+@pytest.mark.parametrize("n", [1, 2, 17])
+def test_the_turn_is_orthogonal_and_always_the_same(n: int) -> None:
+    turn = _rotation(n)
+    np.testing.assert_allclose(turn @ turn.T, np.eye(n), atol=1e-12)
+    _rotation.cache_clear()
+    np.testing.assert_array_equal(_rotation(n), turn)
+
+
+def test_where_there_are_as_many_rows_as_columns_the_basis_is_the_features() -> None:
+    X = random_rows(20, 8)
+    heads = [MLP(epochs=5, basis=basis).fit(X, task_of(20), seed=0) for basis in ("features", "rows")]
+    for mine, other in zip(heads[0].state().values(), heads[1].state().values(), strict=True):
+        assert torch.equal(mine, other)
+    assert not is_smaller("rows", 20, 8)
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("hidden_layers", [0, 1, 2])
+def test_training_is_that_of_a_network_on_the_coordinates(standardize: bool, hidden_layers: int) -> None:
+    """By hand: coordinates first, then a learner on them that knows nothing of bases."""
+    X, task = random_rows(12, 50), task_of(12)
+    learner = MLP(hidden_layers=hidden_layers, units=6, epochs=8, dropout=0.0, standardize=standardize)
+    head = learner.set_params(basis="rows").fit(X, task, seed=3)
+    shift = X.mean(dim=0) if standardize else torch.zeros(50, dtype=X.dtype)
+    size = (X - shift).square().sum(dim=1).mean().sqrt() if standardize else 1.0
+    rows = (X - shift) / size
+    Z = RowBasis.of(rows).coordinates(rows)
+    # The same random weights, but drawn as for 50 inputs: a factor of the first layer, taken to the inputs
+    # it would no longer be the same training, so it is trained here step by step.
+    from gbgnn._optimizers import Stepper
+    from gbgnn.learners.network import Batch, Network
+
+    widths = [12, *[6] * hidden_layers, 3]
+    network, small = (Network.initialized(widths, 3, like=Z, fan_in=n) for n in (50, None))
+    torch.testing.assert_close(network.layers[0][0], small.layers[0][0] * (12 / 50) ** 0.5)
+    stepper = Stepper("adam", [network.weights], 0.01, weight_decay=5e-3)
+    batch = Batch.of_task(Z, task)
+    for _ in range(8):
+        stepper.step([network.backward(batch)])
+    torch.testing.assert_close(head.evaluate(X), network.outputs(Z))
+
+
+def test_patience_looks_at_the_same_coordinates() -> None:
+    X = random_rows(30, 80)
+    task = task_of(12, val_rows=torch.arange(12, 30), val_targets=torch.arange(12, 30) % 3)
+    head = MLP(epochs=60, patience=5, basis="rows", learning_rate=0.05).fit(X, task, seed=0)
+    full = MLP(epochs=60, basis="rows", learning_rate=0.05).fit(X, task, seed=0)
+    mine, other = (losses(h.evaluate(X[12:]), task.val_targets).mean() for h in (head, full))
+    assert mine < other
+
+
+def test_a_model_is_as_good_in_either_basis() -> None:
+    data = datasets.csbm(n_nodes=600, per_class=10, n_features=200, separation=1.5, seed=0)
+    scores = {}
+    for basis in ("features", "rows"):
+        model = GBGNNClassifier(learner=MLP(basis=basis), n_rounds=10, random_state=0, device="cpu")
+        model.fit(data.train, data.y[data.train], graph=data.graph)
+        scores[basis] = model.score(data.test, data.y[data.test])
+    assert scores["rows"] > scores["features"] - 0.03
+    assert scores["rows"] > 0.6
+
+
+def test_an_unknown_basis_is_refused() -> None:
+    with pytest.raises(ParameterError, match="MLP.basis must be one of .*features.*rows.*got 'row'"):
+        MLP(basis="row").check()
