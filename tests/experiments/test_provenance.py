@@ -52,3 +52,10 @@ def test_a_time_has_the_unit_that_suits_it():
         "60.0 minutes",
         "1.0 hours",
     ]
+
+
+def test_threads_are_told_where_they_are_fewer_than_cores():
+    used = STAMP | {"machine": {"cpu": "Abacus", "cores": 2, "threads": 1, "gpu": None}}
+    assert origin([Record({"run": 0}, environment=used)])[0].startswith(
+        "Made on Abacus, 2 cores (1 thread used), with"
+    )

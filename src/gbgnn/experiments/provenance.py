@@ -105,7 +105,9 @@ def counted(n: int, noun: str) -> str:
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
-    words = [machine["cpu"], counted(machine["cores"], "core"), machine["gpu"]]
+    threads = machine.get("threads", machine["cores"])
+    used = "" if threads == machine["cores"] else f" ({counted(threads, 'thread')} used)"
+    words = [machine["cpu"], counted(machine["cores"], "core") + used, machine["gpu"]]
     return ", ".join(word for word in words if word)
 
 
