@@ -185,9 +185,10 @@ def test_a_trial_is_confirmed_beside_the_seeds_it_had() -> None:
     assert asked == seeds_of(0, 3 + N_SEEDS)[3:]
 
 
-def test_several_seeds_need_a_population(toy) -> None:
+def test_several_seeds_need_a_population_and_a_refusal_leaves_no_study(toy, tmp_path) -> None:
     with pytest.raises(ParameterError, match="seeds_per_trial > 1 trains a trial with all its seeds at once"):
-        toy.tune(2, seeds_per_trial=2)
+        toy.tune(2, seeds_per_trial=2, storage=tmp_path / "s.log")
+    assert not (tmp_path / "s.log").exists()
     with pytest.raises(ParameterError, match="tune.seeds_per_trial must be an integer >= 1; got 0"):
         toy.tune(2, seeds_per_trial=0)
 

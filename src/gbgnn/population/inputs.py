@@ -18,7 +18,7 @@ from gbgnn.fitting import Labels, build_problem
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.learners import MLP
 from gbgnn.learners.basis import RowBasis, is_smaller
-from gbgnn.population.basis import TermRows, power_terms
+from gbgnn.population.terms import TermRows, power_terms
 from gbgnn.problem import Problem
 from gbgnn.registry import as_part
 

@@ -44,6 +44,27 @@ class Confirmed:
     number: int
 
 
+def find_winners(
+    searches: Sequence[tuple[Sequence[FrozenTrial], int]],
+    space: SearchSpace,
+    n_best: int,
+    curves: Curves,
+    seeds_per_trial: int,
+) -> list[list[Confirmed]]:
+    """Confirm the best trials of searches; where none are to be, the best that had several seeds stands.
+
+    Empty for a search whose trials had one seed each: its best trial wins as it is.
+    """
+    if n_best:
+        return confirm(searches, space, n_best, curves, seeds_per_trial)
+    n_standing = 1 if seeds_per_trial > 1 else 0
+    return [[_as_it_stands(best) for best in best_trials(trials, n_standing)] for trials, _ in searches]
+
+
+def _as_it_stands(trial: FrozenTrial) -> Confirmed:
+    return Confirmed(stopped(trial.params, trial.user_attrs["best_round"]), trial.values[0], trial.number)
+
+
 def confirm(
     searches: Sequence[tuple[Sequence[FrozenTrial], int]],
     space: SearchSpace,

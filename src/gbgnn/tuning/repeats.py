@@ -16,6 +16,7 @@ from gbgnn.errors import ParameterError
 from gbgnn.fitting import Labels
 from gbgnn.graph import Graph
 from gbgnn.tuning.batches import Batch, Batches
+from gbgnn.tuning.confirming import find_winners
 from gbgnn.tuning.objective import Task
 from gbgnn.tuning.proposals import Draw, propose
 from gbgnn.tuning.search import (
@@ -23,7 +24,6 @@ from gbgnn.tuning.search import (
     TuningResult,
     check_task,
     conclude,
-    confirm_best,
     next_draws,
     report_of,
 )
@@ -113,8 +113,8 @@ def tune_repeatedly(
                     before[seed].append(trial)
                     if on_trial is not None:
                         on_trial(seed, report_of(before[seed], n_trials))
-    searches = [(studies[seed], seed) for seed in seeds]
-    confirmed = confirm_best(searches, space, confirm, batches.curves, seeds_per_trial)
+    searches = [(finished(studies[seed]), seed) for seed in seeds]
+    confirmed = find_winners(searches, space, confirm, batches.curves, seeds_per_trial)
     seconds = (time.perf_counter() - started) / len(seeds)
     return [
         conclude(studies[seed], space, task, seed, found, device, seconds)

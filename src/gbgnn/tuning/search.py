@@ -20,8 +20,7 @@ from gbgnn.estimators import GBGNNClassifier
 from gbgnn.fitting import Labels, check_graph, encode_classes, given_validation
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.tuning.batches import Batch, Batches
-from gbgnn.tuning.confirming import Confirmed, Curves, best_trials, stopped
-from gbgnn.tuning.confirming import confirm as confirm_trials
+from gbgnn.tuning.confirming import Confirmed, best_trials, find_winners
 from gbgnn.tuning.objective import Task, run_trial
 from gbgnn.tuning.processes import attending
 from gbgnn.tuning.proposals import Draw, propose
@@ -180,8 +179,6 @@ def tune(
     check_task(nodes, y, graph, validation, space, confirm)
     task = Task(nodes, y, graph, validation)
     data = {"graph": graph_checksum(graph), "labels": labels_checksum([(nodes, y), validation])}
-    record = {"space": space.to_document(), "data": data, "seeds per trial": seeds_per_trial}
-    study = open_study(storage, study_name, record)
     batches = Batches(space, task, device, seeds_per_trial)
     together = population is not None and batches.can_train()
     if seeds_per_trial > 1 and not together:
@@ -189,6 +186,8 @@ def tune(
             "seeds_per_trial > 1 trains a trial with all its seeds at once; give population=, and a space "
             "that one can train, without fine-tuning for example."
         )
+    record = {"space": space.to_document(), "data": data, "seeds per trial": seeds_per_trial}
+    study = open_study(storage, study_name, record)
     size = population if together and population is not None else 1
     with attending(study) as stream:
         while draws := next_draws(study, (seed, stream), n_trials, size):
@@ -200,7 +199,7 @@ def tune(
                 if on_trial is not None:
                     on_trial(report_of(done, n_trials))
     curves = batches.curves if together else task.curves
-    (found,) = confirm_best([(study, seed)], space, confirm, curves, seeds_per_trial)
+    (found,) = find_winners([(finished(study), seed)], space, confirm, curves, seeds_per_trial)
     return conclude(study, space, task, seed, found, device, time.perf_counter() - started)
 
 
@@ -209,26 +208,6 @@ def next_draws(study: optuna.Study, stream: Draw, n_trials: int, size: int) -> l
     done = finished(study)
     first = sum(trial.user_attrs.get("draw", [])[:2] == list(stream) for trial in done)
     return [(*stream, first + i) for i in range(min(size, n_trials - len(done)))]
-
-
-def confirm_best(
-    searches: Sequence[tuple[optuna.Study, int]],
-    space: SearchSpace,
-    n_best: int,
-    curves: Curves,
-    seeds_per_trial: int,
-) -> list[list[Confirmed]]:
-    """Confirm the best trials of searches; those that had several seeds may also stand for themselves."""
-    done = [(finished(study), seed) for study, seed in searches]
-    if n_best:
-        return confirm_trials(done, space, n_best, curves, seeds_per_trial)
-    n_standing = 1 if seeds_per_trial > 1 else 0
-    return [[as_confirmed(best) for best in best_trials(trials, n_standing)] for trials, _ in done]
-
-
-def as_confirmed(trial: FrozenTrial) -> Confirmed:
-    """Return a trial that had several seeds as it stands."""
-    return Confirmed(stopped(trial.params, trial.user_attrs["best_round"]), trial.values[0], trial.number)
 
 
 def conclude(

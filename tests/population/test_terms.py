@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from gbgnn.population.basis import TermRows, power_terms
+from gbgnn.population.terms import TermRows, power_terms
 from gbgnn.testing import problem_of, two_blocks
 
 PROBLEM = problem_of(*two_blocks(30), np.arange(8))
