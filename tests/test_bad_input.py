@@ -161,6 +161,10 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "weights negative": (lambda: fit(sample_weight=-np.ones(10)), "must be finite, not negative"),
     "weights zero": (lambda: fit(sample_weight=np.zeros(10)), "not all zero"),
     "weights NaN": (lambda: fit(sample_weight=np.full(10, NAN)), "must be finite"),
+    "feature_norm unknown": (
+        setting(feature_norm="max"),
+        "GBGNNClassifier.feature_norm must be one of l1, l2; got 'max'",
+    ),
     "class_weight unknown": (setting(class_weight="fair"), "class_weight='fair' does not fit"),
     # Settings
     "n_rounds zero": (setting(n_rounds=0), "GBGNNClassifier.n_rounds must be an integer >= 1; got 0"),

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
-from gbgnn import MLP, FunctionalGradient, GBGNNClassifier, KernelTargetAlignment, Samme
+from gbgnn import MLP, FunctionalGradient, GBGNNClassifier, Graph, KernelTargetAlignment, Samme
 from gbgnn.errors import ParameterError, WeakLearnerError
 from gbgnn.testing import two_blocks
 
@@ -62,6 +62,22 @@ def test_labels_of_any_type_come_back(labels: list[object]) -> None:
     m = model().fit(TRAIN, y[TRAIN], graph=GRAPH)
     assert set(m.predict(REST)) <= set(y)
     assert m.predict(REST).dtype == y.dtype
+
+
+@pytest.mark.parametrize("aggregation", ["adjacency", "kta"])
+@pytest.mark.parametrize(("norm", "order"), [("l1", 1), ("l2", 2)])
+def test_feature_norm_equals_features_of_that_length(aggregation: str, norm: str, order: int) -> None:
+    def scaled(graph: Graph) -> Graph:
+        return Graph(graph.adjacency, graph.features / np.linalg.norm(graph.features, order, axis=1)[:, None])
+
+    m = fitted(aggregation=aggregation, feature_norm=norm, dtype="float64")
+    given = model(aggregation=aggregation, dtype="float64").fit(TRAIN, NAMES[TRAIN], graph=scaled(GRAPH))
+    np.testing.assert_allclose(m.scores_, given.scores_, rtol=1e-9, atol=1e-12)
+    assert not np.allclose(m.scores_, fitted(aggregation=aggregation, dtype="float64").scores_)
+    other, _ = two_blocks(30, n_classes=3, seed=9)
+    nodes = np.arange(30)
+    expected = given.predict_proba(nodes, graph=scaled(other))
+    np.testing.assert_allclose(m.predict_proba(nodes, graph=other), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_same_seed_same_bytes_other_seed_other_bytes() -> None:

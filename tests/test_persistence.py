@@ -48,6 +48,7 @@ def fit(**settings: object) -> GBGNNClassifier:
     hidden_layers=st.integers(0, 3),
     dtype=st.sampled_from(["float32", "float64"]),
     class_weight=st.sampled_from([None, "balanced", {"ant": 1.0, "bee": 2.0, "cat": 3.0}]),
+    feature_norm=st.sampled_from([None, "l1", "l2"]),
 )
 def test_loaded_model_predicts_the_same_bytes(
     tmp_path_factory: pytest.TempPathFactory, **settings_: object

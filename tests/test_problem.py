@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 import scipy.sparse as sp
 import torch
 
@@ -21,6 +24,14 @@ def test_features_are_a_copy_that_cannot_reach_the_graph() -> None:
     graph = Graph(np.eye(2), np.ones((2, 1), np.float32))
     NodeInputs.from_graph(graph, AugmentedAdjacency()).features.fill_(7)
     assert graph.features.max() == 1
+
+
+@pytest.mark.parametrize(("norm", "row"), [("l1", [-0.25, 0.75]), ("l2", [-1 / 10**0.5, 3 / 10**0.5])])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_rows_have_length_one_and_zeros_stay(kind: Any, norm: str, row: list[float]) -> None:
+    graph = Graph(np.eye(3), kind(np.array([[-1.0, 3.0], [0.0, 0.0], [-2e9, 6e9]])))
+    found = NodeInputs.from_graph(graph, AugmentedAdjacency(), norm=norm).features
+    np.testing.assert_allclose(found, [row, [0, 0], row], rtol=1e-6)
 
 
 def test_weights_sum_to_one() -> None:

@@ -11,14 +11,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from gbgnn._devices import as_device, as_dtype
 from gbgnn.boosting import BoostingRule, Ensemble, apply
 from gbgnn.errors import ParameterError
 from gbgnn.finetuning import SoftVote
-from gbgnn.fitting import check_graph
+from gbgnn.fitting import build_inputs, check_graph
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.losses import Loss
-from gbgnn.problem import NodeInputs
 from gbgnn.registry import as_part
 from gbgnn.theory import Certificate
 
@@ -130,12 +128,7 @@ class NodePredictor(ClassifierMixin, BaseEstimator):
         check_graph(graph, self.n_features_in_)
         rows = as_nodes(nodes, unique=False)
         check_range(rows, graph.n_nodes)
-        inputs = NodeInputs.from_graph(
-            graph,
-            as_part("propagation", self.propagation),
-            as_device(self.device),
-            as_dtype(self.dtype),
-        )
+        inputs = build_inputs(self, graph)
         ensemble = self.ensemble_ if ensemble is None else ensemble
         for t, scores in apply(ensemble, inputs, self._voting_rule(), len(self.classes_)):
             yield t, scores[torch.as_tensor(rows, device=scores.device)].cpu()

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gbgnn._checks import check_integer
-from gbgnn._devices import as_device, as_dtype
 from gbgnn._predictor import NodePredictor
 from gbgnn._publish import Publish
 from gbgnn._random import Seeds, root_seed
@@ -52,6 +51,9 @@ class GBGNNClassifier(NodePredictor):
     propagation
         The matrix P: ``"augmented"``, ``"normalized"``, ``"random_walk"``, ``"laplacian"``, ``"given"`` (the
         adjacency as it is) or an N x N matrix.
+    feature_norm
+        ``"l1"`` or ``"l2"`` brings every feature row to length one first, as is usual for counts of words;
+        None takes the features as they are.
     n_rounds
         The most rounds to train; the depth of the network.
     learning_rate
@@ -132,6 +134,7 @@ class GBGNNClassifier(NodePredictor):
         learner: Any = "mlp",
         rule: Any = "gradient",
         propagation: Any = "augmented",
+        feature_norm: str | None = None,
         n_rounds: int = 20,
         learning_rate: float | None = None,
         select: str = "auto",
@@ -151,6 +154,7 @@ class GBGNNClassifier(NodePredictor):
         self.learner = learner
         self.rule = rule
         self.propagation = propagation
+        self.feature_norm = feature_norm
         self.n_rounds = n_rounds
         self.learning_rate = learning_rate
         self.select = select
@@ -194,17 +198,7 @@ class GBGNNClassifier(NodePredictor):
         check_integer("GBGNNClassifier", "verbose", self.verbose, 0)
         seed = self._root_seed()
         problem, classes = build_problem(
-            nodes,
-            y,
-            graph,
-            validation=validation,
-            sample_weight=sample_weight,
-            class_weight=self.class_weight,
-            validation_fraction=self.validation_fraction,
-            propagation=as_part("propagation", self.propagation),
-            device=as_device(self.device),
-            dtype=as_dtype(self.dtype),
-            seed=seed,
+            self, nodes, y, graph, validation=validation, sample_weight=sample_weight, seed=seed
         )
         aggregation, learner, rule = self._build_parts(problem.n_classes)
         selection = RoundSelection(self.select)

@@ -2,61 +2,93 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import type_of_target
 
-from gbgnn._checks import check_number
+from gbgnn._checks import check_choice, check_number
+from gbgnn._devices import as_device, as_dtype
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.graph import Graph, as_nodes, check_disjoint, check_range
-from gbgnn.problem import LabelledNodes, NodeInputs, Problem
-from gbgnn.propagation import Propagation
+from gbgnn.problem import NORMS, LabelledNodes, NodeInputs, Problem
+from gbgnn.registry import as_part
 
 Labels = tuple[ArrayLike, ArrayLike]
 Nodes = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
+class InputSettings(Protocol):
+    """What a model says of its inputs, by the names of :class:`~gbgnn.GBGNNClassifier`."""
+
+    propagation: Any
+    feature_norm: str | None
+    device: Any
+    dtype: Any
+
+
+class ProblemSettings(InputSettings, Protocol):
+    """What a model says of what it is trained on."""
+
+    class_weight: Any
+    validation_fraction: float | None
+
+
 def build_problem(
+    model: ProblemSettings,
     nodes: ArrayLike,
     y: ArrayLike,
     graph: Graph,
     *,
     validation: Labels | None,
-    sample_weight: ArrayLike | None,
-    class_weight: Any,
-    validation_fraction: float | None,
-    propagation: Propagation,
-    device: torch.device,
-    dtype: torch.dtype,
+    sample_weight: ArrayLike | None = None,
     seed: int,
 ) -> tuple[Problem, NDArray[Any]]:
-    """Check everything a user gave, and return the problem and the class labels."""
+    """Check everything a user gave, and return what ``model`` is trained on and the class labels."""
     check_graph(graph)
     ids = as_nodes(nodes)
     check_range(ids, graph.n_nodes)
     classes, targets = encode_classes(y, len(ids))
-    weights = check_weights(sample_weight, class_weight, classes[targets])
+    weights = check_weights(sample_weight, model.class_weight, classes[targets])
     held_out = None
     if validation is not None:
-        if validation_fraction is not None:
+        if model.validation_fraction is not None:
             raise ParameterError("give either validation= or validation_fraction, not both.")
         held_out = given_validation(validation, ids, classes, graph)
-    elif validation_fraction is not None:
-        stays, leaves = split_validation(validation_fraction, targets, seed)
+    elif model.validation_fraction is not None:
+        stays, leaves = split_validation(model.validation_fraction, targets, seed)
         held_out = ids[leaves], targets[leaves]
         ids, targets, weights = ids[stays], targets[stays], weights[stays]
+    inputs = build_inputs(model, graph)
+    device = inputs.features.device
     problem = Problem(
-        inputs=NodeInputs.from_graph(graph, propagation, device, dtype),
+        inputs=inputs,
         train=LabelledNodes.build(ids, targets, weights, device),
         n_classes=len(classes),
         validation=None if held_out is None else LabelledNodes.build(*held_out, device=device),
     )
     return problem, classes
+
+
+def build_inputs(model: InputSettings, graph: Graph) -> NodeInputs:
+    """Return what ``model`` is given of a graph."""
+    check_norm(model.feature_norm)
+    return NodeInputs.from_graph(
+        graph,
+        as_part("propagation", model.propagation),
+        as_device(model.device),
+        as_dtype(model.dtype),
+        model.feature_norm,
+    )
+
+
+def check_norm(feature_norm: str | None) -> None:
+    """Raise for a length that is not known."""
+    if feature_norm is not None:
+        check_choice("GBGNNClassifier", "feature_norm", feature_norm, NORMS)
 
 
 def check_graph(graph: Any, n_features: int | None = None) -> None:

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from gbgnn._checks import check_choice, check_integer, check_number
-from gbgnn._devices import as_device, as_dtype
 from gbgnn.aggregation import HopSpace
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
-from gbgnn.fitting import check_graph
+from gbgnn.fitting import build_inputs, check_graph
 from gbgnn.graph import Graph
 from gbgnn.learners import HeadSpace
 from gbgnn.problem import NodeInputs
@@ -271,8 +270,7 @@ class Complexities:
         n_labelled = len(model.train_nodes_)
         if n_labelled == graph.n_nodes:
             raise ParameterError("every node is labelled, so there is no error on others to bound.")
-        propagation = as_part("propagation", model.propagation)
-        inputs = NodeInputs.from_graph(graph, propagation, as_device(model.device), as_dtype(model.dtype))
+        inputs, propagation = build_inputs(model, graph), as_part("propagation", model.propagation)
         norm = 1.0 if hops.is_linear else operator_norm(propagation.build(graph.adjacency))
         is_exact = how == "monte_carlo"
         return cls(hops, heads, inputs, n_labelled, norm, form, is_exact, n_draws, seed)

@@ -10,6 +10,9 @@ import torch
 from gbgnn.graph import Graph
 from gbgnn.propagation import Propagation, Propagator
 
+NORMS = {"l1": 1, "l2": 2}
+"""By which feature rows may be brought to length one."""
+
 
 @dataclass(frozen=True, eq=False)
 class NodeInputs:
@@ -25,11 +28,18 @@ class NodeInputs:
         propagation: Propagation,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
+        norm: str | None = None,
     ) -> NodeInputs:
-        """Build the inputs on ``device``; the features become dense there."""
+        """Build the inputs on ``device``, where the features become dense.
+
+        ``norm`` brings their rows to length one; a row of zeros stays as it is.
+        """
         X = graph.features
         rows = X if isinstance(X, np.ndarray) else X.toarray()
         features = torch.tensor(rows, dtype=dtype, device=device)
+        if norm is not None:
+            lengths = torch.linalg.vector_norm(features, NORMS[norm], dim=1, keepdim=True)
+            features.div_(torch.where(lengths > 0, lengths, 1.0))
         return cls(features, Propagator(propagation.build(graph.adjacency), device, dtype))
 
     @property

@@ -63,10 +63,13 @@ def test_every_option_reaches_the_model(run) -> None:
             "--patience",
             "2",
             "--no-standardize",
+            "--basis",
+            "rows",
         ),
         *("--rule", "gradient", "--loss", "softmax", "--target", "labels", "--min-cosine", "0.0"),
         *("--retries", "1", "--on-failure", "stop", "--select", "last", "--class-weight", "balanced"),
         *("--n-iter-no-change", "9", "--no-keep-learners", "--device", "cpu", "--dtype", "float64"),
+        *("--feature-norm", "l2"),
     )
     config = tomllib.loads(Path("r/config.toml").read_text())
     assert config["run"]["versions"]["gbgnn"] == gbgnn.__version__
@@ -76,6 +79,7 @@ def test_every_option_reaches_the_model(run) -> None:
         "learning_rate": 0.5,
         "select": "last",
         "class_weight": "balanced",
+        "feature_norm": "l2",
         "n_iter_no_change": 9,
         "keep_learners": False,
         "device": "cpu",
@@ -103,6 +107,7 @@ def test_every_option_reaches_the_model(run) -> None:
             "batch_size": 5,
             "patience": 2,
             "standardize": False,
+            "basis": "rows",
         },
         "rule": {
             "name": "gradient",

@@ -80,7 +80,7 @@ def test_trials_are_told_of(tiny, protocol):
 @pytest.mark.parametrize("population", [None, 2])
 def test_several_runs_tell_their_mean_best_accuracy(protocol, population):
     said: list[str] = []
-    hard = csbm(n_nodes=90, n_classes=3, per_class=5, homophily=0.4, separation=0.3)
+    hard = csbm(n_nodes=150, n_classes=3, per_class=5, homophily=0.45, separation=0.5)
     found = search(Cell("adj"), hard, [0, 1], replace(protocol, population=population), "cpu", said.append)
     counts = [f"trial {n} of 4" for n in range(1, 5)]
     assert [words.partition(",")[0] for words in said] == counts

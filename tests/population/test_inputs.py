@@ -99,6 +99,11 @@ def test_inputs_are_what_fit_would_be_trained_on(model: Build) -> None:
     assert inputs.n_validation == 12
 
 
+def test_rows_have_the_length_that_the_model_asks_for(model: Build) -> None:
+    inputs = PopulationInputs.of(model(feature_norm="l2"), np.arange(8), Y[:8], graph=GRAPH)
+    np.testing.assert_allclose(inputs.powers.first(1)[0].norm(dim=1), 1)
+
+
 def test_validation_fraction_is_an_error(model: Build) -> None:
     with pytest.raises(ParameterError, match="validation_fraction sets other nodes aside for every seed"):
         PopulationInputs.of(model(validation_fraction=0.5), np.arange(8), Y[:8], graph=GRAPH)

@@ -62,6 +62,7 @@ def test_random_states_that_are_no_seed_draw_one(model: Build, inputs_of: Inputs
         ({"select": "last"}, "members of a population share select; member 0 has 'auto', member 1 'last'"),
         ({"dtype": "float32"}, "member 1 asks for float32 on cpu, but the inputs are float64 on cpu; build"),
         ({"propagation": "laplacian"}, "share propagation; member 0 has 'augmented', member 1 'laplacian'"),
+        ({"feature_norm": "l2"}, "share feature_norm; member 0 has None, member 1 'l2'"),
         ({"class_weight": "balanced"}, "share class_weight; member 0 has None, member 1 'balanced'"),
         ({"validation_fraction": 0.1}, "member 1 has validation_fraction=0.1; train that model alone"),
         ({"n_iter_no_change": 5}, "member 1 has n_iter_no_change=5; train that model alone"),

@@ -96,7 +96,7 @@ def test_our_space_lies_within_the_papers(variant: str, fine_tune: bool) -> None
     ours = default_space(variant, fine_tune=fine_tune)
     theirs = paper_space(variant, n_train=140, fine_tune=fine_tune)
     for name, given in ours.ranges.items():
-        if name == "rule__learning_rate":  # the paper shrinks no step
+        if name in ("rule__learning_rate", "rule__error_floor"):  # the paper's steps are hardly bounded
             continue
         wide = theirs.ranges[name]
         if isinstance(given, Choice):

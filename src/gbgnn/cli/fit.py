@@ -108,6 +108,10 @@ def fit(
         bool | None,
         _option(_AGGREGATION, "random_walk: nodes hear themselves.", "--self-loops/--no-self-loops"),
     ] = None,
+    feature_norm: Annotated[
+        str | None,
+        _option(_AGGREGATION, "l1 or l2 brings every feature row to length one first.", metavar="NAME"),
+    ] = None,
     learner: Annotated[
         str | None,
         _option(_LEARNER, "mlp, constrained, wide, or sklearn with --estimator.", metavar="NAME"),
@@ -165,6 +169,15 @@ def fit(
         bool | None,
         _option(
             _LEARNER, "mlp: centre inputs and bring them to unit size.", "--standardize/--no-standardize"
+        ),
+    ] = None,
+    learner__basis: Annotated[
+        str | None,
+        _option(
+            _LEARNER,
+            "mlp: train on features, or on coordinates of the labelled rows, which are fewer.",
+            "--basis",
+            metavar="NAME",
         ),
     ] = None,
     learner__estimator: Annotated[

@@ -107,7 +107,8 @@ def _changes(document: Mapping[str, Any], where: str, space: SearchSpace) -> dic
         if isinstance(named.get(family), Mapping) and family in space.base:
             named[family] = {"name": space.base[family], **named[family]}
     settings = from_document(named, where)
+    known = space.kept(settings)
     return {
-        name: as_range(f"{where}: {name.replace('__', '.')}", value, space.ranges.get(name))
+        name: as_range(f"{where}: {name.replace('__', '.')}", value, known.get(name))
         for name, value in settings.items()
     }

@@ -19,7 +19,6 @@ import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import TPESampler
 
-from gbgnn._devices import as_device, as_dtype
 from gbgnn._random import Seeds
 from gbgnn._tuning import tune as tune_rounds
 from gbgnn.datasets import Dataset
@@ -76,7 +75,10 @@ def search_tuning(
     seen = data.without_test_labels()
     space = space_of(cell, protocol.space, len(seen.train))
     finalists = [_boost(each, space, seen, run, device) for each in kept[: protocol.finalists]]
-    problem = _problem(finalists[0].model, seen)
+    model, validation = finalists[0].model, (seen.val, seen.y[seen.val])
+    problem, _ = build_problem(
+        model, seen.train, seen.y[seen.train], seen.graph, validation=validation, seed=model.seed_
+    )
     fixed, ranges = _fixed(space), _ranges(space, len(finalists))
     study = open_study(None, "fine-tuning", {})
     study.sampler = TPESampler(seed=run)
@@ -113,24 +115,6 @@ def _boost(kept: Mapping[str, Any], space: SearchSpace, seen: Dataset, run: int,
     return Finalist(
         settings, model.fit(seen.train, seen.y[seen.train], graph=seen.graph, validation=validation)
     )
-
-
-def _problem(model: GBGNNClassifier, seen: Dataset) -> Problem:
-    """Return what the model was fitted on."""
-    problem, _ = build_problem(
-        seen.train,
-        seen.y[seen.train],
-        seen.graph,
-        validation=(seen.val, seen.y[seen.val]),
-        sample_weight=None,
-        class_weight=model.class_weight,
-        validation_fraction=None,
-        propagation=as_part("propagation", model.propagation),
-        device=as_device(model.device),
-        dtype=as_dtype(model.dtype),
-        seed=model.seed_,
-    )
-    return problem
 
 
 def _fixed(space: SearchSpace) -> Fields:

@@ -9,7 +9,6 @@ import torch
 from numpy.typing import ArrayLike
 from torch.nn import functional
 
-from gbgnn._devices import as_device, as_dtype
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning.chebyshev import chebyshev_terms
@@ -20,7 +19,6 @@ from gbgnn.learners import MLP
 from gbgnn.learners.basis import RowBasis, is_smaller
 from gbgnn.population.terms import TermRows, power_terms
 from gbgnn.problem import Problem
-from gbgnn.registry import as_part
 
 _ALIGNMENT = 16
 """Rows have a multiple of this many columns: products of matrices are up to 1.4 times as fast."""
@@ -85,17 +83,7 @@ class PopulationInputs:
                 "nodes; pass validation=(nodes, y)."
             )
         problem, _ = build_problem(
-            nodes,
-            y,
-            graph,
-            validation=validation,
-            sample_weight=sample_weight,
-            class_weight=model.class_weight,
-            validation_fraction=None,
-            propagation=as_part("propagation", model.propagation),
-            device=as_device(model.device),
-            dtype=as_dtype(model.dtype),
-            seed=0,
+            model, nodes, y, graph, validation=validation, sample_weight=sample_weight, seed=0
         )
         return cls(problem, predict_nodes)
 

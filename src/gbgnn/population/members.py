@@ -33,7 +33,7 @@ _RULES = (Samme, SammeR, FunctionalGradient)
 
 # What members of one population may not differ in, by part; the rest of a part's settings may.
 _SHARED = {
-    "model": ("propagation", "class_weight", "select"),
+    "model": ("propagation", "feature_norm", "class_weight", "select"),
     "aggregation": ("degree", "rescale"),
     "learner": ("hidden_layers", "standardize", "basis"),
     "rule": ("loss", "target", "retries", "on_failure"),

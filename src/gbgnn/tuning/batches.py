@@ -173,7 +173,7 @@ class Batches:
 
     def _inputs_of(self, model: GBGNNClassifier) -> PopulationInputs:
         """Return what a model is trained on; rows that were computed for one batch serve the next."""
-        key = repr((model.propagation, model.class_weight, model.dtype))
+        key = repr((model.propagation, model.feature_norm, model.class_weight, model.dtype))
         if key not in self._inputs:
             task = self._task
             self._inputs[key] = PopulationInputs.of(

@@ -12,6 +12,7 @@ from gbgnn._checks import check_integer
 from gbgnn._tuning import as_tuner
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
+from gbgnn.fitting import check_norm
 from gbgnn.registry import FAMILIES, as_part
 from gbgnn.tuning.ranges import Choice, Integer, Range, Real, as_range
 
@@ -90,18 +91,22 @@ class SearchSpace:
         rule = samme_r
         n_rounds = 5
         """
+        known = self.kept(changes)
         return self.replaced(
-            {name: as_range(name, value, self.ranges.get(name)) for name, value in changes.items()}
+            {name: as_range(name, value, known.get(name)) for name, value in changes.items()}
         )
 
     def replaced(self, values: Mapping[str, Any]) -> SearchSpace:
         """Return the space with some settings replaced, each by a range or by a value as it stands."""
-        parts = [head for head in _HEADS if values.get(head, self._fixed(head)) != self._fixed(head)]
-        old = {**self.base, **self.ranges}
-        kept = {k: v for k, v in old.items() if "__" not in k or k.partition("__")[0] not in parts}
-        new = {**kept, **values}
+        new = {**self.kept(values), **values}
         ranges = {name: value for name, value in new.items() if isinstance(value, (Integer, Real, Choice))}
         return SearchSpace({k: v for k, v in new.items() if k not in ranges}, ranges)
+
+    def kept(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings without those of a part that ``values`` replace by another."""
+        parts = [head for head in _HEADS if values.get(head, self._fixed(head)) != self._fixed(head)]
+        old = {**self.base, **self.ranges}
+        return {k: v for k, v in old.items() if "__" not in k or k.partition("__")[0] not in parts}
 
     def _fixed(self, name: str) -> Any:
         return self.base.get(name, _DEFAULTS[name])
@@ -111,6 +116,7 @@ class SearchSpace:
         for settings in self.corners():
             model = self.build(settings, seed=0)
             check_integer("GBGNNClassifier", "n_rounds", model.n_rounds, 1)
+            check_norm(model.feature_norm)
             for family in ("aggregation", "learner"):
                 as_part(family, getattr(model, family)).check()
             as_part("rule", model.rule).check(n_classes)

@@ -96,21 +96,22 @@ def default_space(variant: str, *, hidden_layers: int = 1, fine_tune: bool = Fal
     32 to 128, log scale
     """
     base = _base("default_space", variant, hidden_layers, fine_tune)
-    base |= {"n_rounds": 40, "learner__basis": "rows"}
+    base |= {"n_rounds": 40, "learner__basis": "rows", "feature_norm": "l2"}
     ranges: dict[str, Range] = {
         "learner__epochs": Integer(40, 100, step=10),
         "learner__learning_rate": Real(5e-3, 5e-2, log=True),
-        "learner__weight_decay": Real(1e-3, 3e-2, log=True),
+        "learner__weight_decay": Real(3e-3, 3e-2, log=True),
         "learner__units": Integer(32, 128, log=True),
         "learner__dropout": Choice([0.0, 0.5]),
+        "rule__learning_rate": Real(0.05, 0.5, log=True),
     }
+    if variant != "samme_r":
+        ranges["rule__error_floor"] = Real(1e-4, 3e-2, log=True)
     if variant == "ii":
         ranges["aggregation__mixing"] = Real(0.6, 1.0)
     if variant == "kta":
-        ranges["aggregation__epochs"] = Integer(10, 30)
-        ranges["aggregation__learning_rate"] = Real(1e-2, 1e-1, log=True)
-    if variant == "samme_r":
-        ranges["rule__learning_rate"] = Real(0.1, 1.0, log=True)
+        ranges["aggregation__epochs"] = Integer(5, 30)
+        ranges["aggregation__learning_rate"] = Real(1e-3, 1e-1, log=True)
     if fine_tune:
         base["fine_tune__epochs"] = 100
         ranges["fine_tune__learning_rate"] = Real(1e-4, 1e-2, log=True)
