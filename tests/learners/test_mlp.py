@@ -70,6 +70,16 @@ def test_full_batch_training_equals_plain_torch(hidden_layers: int, regression: 
     torch.testing.assert_close(fitted.evaluate(X), net(X).detach(), rtol=1e-9, atol=1e-9)
 
 
+def test_the_penalty_gives_way_to_many_rows() -> None:
+    assert [MLP().penalty(n) for n in (1, 200, 1000)] == [0.005, 0.005, 0.001]
+    assert [MLP(weight_decay=w).penalty(1000) for w in (0.0, 0.3)] == [0.0, 0.3]
+    X = torch.linspace(-1, 1, 400, dtype=torch.float64)[:, None]
+    task = WeakTask(torch.arange(400), (X[:, 0] > 0).long(), torch.full((400,), 1 / 400).double(), 2)
+    fitted, same, other = (MLP(weight_decay=w, epochs=5).fit(X, task, seed=0) for w in (None, 1 / 400, 0.005))
+    assert torch.equal(fitted.evaluate(X), same.evaluate(X))
+    assert not torch.equal(fitted.evaluate(X), other.evaluate(X))
+
+
 def test_initialisation_is_torchs_default_distribution() -> None:
     X = torch.zeros(2, 400)
     task = WeakTask(torch.arange(2), torch.arange(2), torch.full((2,), 0.5), 2)

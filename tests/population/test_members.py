@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -23,6 +24,7 @@ from gbgnn.boosting import LogProgress
 from gbgnn.errors import ParameterError
 from gbgnn.population import PopulationInputs
 from gbgnn.population.members import Members
+from gbgnn.testing import two_blocks
 
 Build = Callable[..., GBGNNClassifier]
 Inputs = Callable[..., PopulationInputs]
@@ -39,6 +41,14 @@ def test_settings_become_columns(model: Build, inputs_of: Inputs) -> None:
     assert members.of_rules("error_floor").tolist() == [1e-3, 1e-7]
     assert members.of_rules("learning_rate").tolist() == [1.0, 0.25]
     assert (len(members), members.n_rounds, members.seeds) == (2, [3, 7], [Seeds(0), Seeds(3)])
+
+
+def test_penalties_are_those_of_the_number_of_rows(model: Build) -> None:
+    graph, y = two_blocks(300)
+    models = [model(), model({"weight_decay": 0.1})]
+    inputs = PopulationInputs.of(models[0], np.arange(250), y[:250], graph=graph)
+    assert [learner.weight_decay for learner in Members.of(models, inputs).learners] == [1 / 250, 0.1]
+    assert models[0].learner.weight_decay is None
 
 
 def test_models_stay_as_they_are(model: Build, inputs_of: Inputs) -> None:

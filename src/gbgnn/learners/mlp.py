@@ -15,6 +15,9 @@ from gbgnn.learners.basis import BASES, RowBasis, is_smaller
 from gbgnn.learners.epochs import Dropout, Orders
 from gbgnn.learners.network import Batch, Layer, MLPHead, Network, losses
 
+FEW = 200
+"""Up to so many labelled rows the penalty stays as it is."""
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MLP(Learner):
@@ -33,6 +36,7 @@ class MLP(Learner):
         Share of hidden units silenced at each step, in [0, 1); never at prediction.
     optimizer, learning_rate, momentum, weight_decay
         ``"sgd"``, ``"adam"`` or ``"rmsprop"`` with its step, its momentum (Adam has none) and its L2 penalty.
+        A penalty of None is one over the number of labelled rows, and 0.005 where there are fewer than 200.
     epochs
         Passes over the labelled rows. Few epochs make the weak learners that boosting likes.
     batch_size
@@ -65,7 +69,7 @@ class MLP(Learner):
     optimizer: str = "adam"
     learning_rate: float = 0.01
     momentum: float = 0.0
-    weight_decay: float = 5e-3
+    weight_decay: float | None = None
     epochs: int = 50
     batch_size: int | None = None
     patience: int | None = None
@@ -80,11 +84,16 @@ class MLP(Learner):
         check_choice("MLP", "optimizer", self.optimizer, OPTIMIZERS)
         check_number("MLP", "learning_rate", self.learning_rate, 0, open_low=True)
         check_number("MLP", "momentum", self.momentum, 0, 1, open_high=True)
-        check_number("MLP", "weight_decay", self.weight_decay, 0)
+        if self.weight_decay is not None:
+            check_number("MLP", "weight_decay", self.weight_decay, 0)
         check_integer("MLP", "epochs", self.epochs, 0)
         check_integer("MLP", "batch_size", self.batch_size, 1, optional=True)
         check_integer("MLP", "patience", self.patience, 1, optional=True)
         check_choice("MLP", "basis", self.basis, BASES)
+
+    def penalty(self, n_rows: int) -> float:
+        """Return the L2 penalty for a number of labelled rows: the more there are, the less it takes."""
+        return 1 / max(n_rows, FEW) if self.weight_decay is None else self.weight_decay
 
     def fit(self, X: torch.Tensor, task: WeakTask, seed: int) -> Head:
         """Train one network on the labelled rows."""
@@ -103,7 +112,7 @@ class MLP(Learner):
             self.optimizer,
             [network.weights],
             self.learning_rate,
-            weight_decay=self.weight_decay,
+            weight_decay=self.penalty(len(rows)),
             momentum=self.momentum,
         )
         best = None if self.patience is None else _BestWeights(network, self.patience, task)

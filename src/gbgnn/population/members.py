@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -106,9 +106,10 @@ class Members:
             aggregation.check()
             learner.check()
             rule.check(inputs.problem.n_classes)
+        penalties = [learner.penalty(inputs.n_train) for learner in learners]
         return cls(
             aggregations=aggregations,
-            learners=learners,
+            learners=[replace(each, weight_decay=w) for each, w in zip(learners, penalties, strict=True)],
             rules=rules,
             seeds=[Seeds(root_seed(model.random_state)) for model in models],
             n_rounds=[model.n_rounds for model in models],

@@ -63,6 +63,7 @@ class OneByOne(Mover):
 
 def _stepper_of(learner: MLP, parameters: list[torch.Tensor]) -> Stepper | FusedStepper:
     rate, decay, momentum = learner.learning_rate, learner.weight_decay, learner.momentum
+    assert decay is not None  # members have it spelled out
     if learner.optimizer == "sgd":
         return Stepper("sgd", parameters, rate, weight_decay=decay, momentum=momentum)
     return FusedStepper(learner.optimizer, parameters, rate, weight_decay=decay, momentum=momentum)

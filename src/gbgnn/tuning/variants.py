@@ -19,6 +19,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 # LogUnif[a, b] in the paper's table: the logarithm to base 10 is uniform from a to b.
 _RATE, _TINY = Real(1e-5, 1e-1, log=True), Real(1e-10, 1e-1, log=True)
+# Weights of several layers multiply: what regularises one hidden layer makes two or more constant.
+_DECAY, _DECAY_DEEP = Real(8e-3, 2.5e-2, log=True), Real(2e-4, 5e-3, log=True)
 
 
 def paper_space(
@@ -77,6 +79,9 @@ def paper_space(
 def default_space(variant: str, *, hidden_layers: int = 1, fine_tune: bool = False) -> SearchSpace:
     """Return narrower ranges, for our standardised learner; most trials in them are good ones.
 
+    Steps are small, so that the training nodes keep nearly even weights and every round has its say, and
+    bounded, so that a learner without errors on the training nodes does not outvote all others.
+
     Neither rounds nor epochs of fine-tuning are searched: a model stopped at a round is the model that was
     asked for so many, so that choosing the round by validation, and the epoch, searches them already. All
     training nodes make one batch.
@@ -99,16 +104,16 @@ def default_space(variant: str, *, hidden_layers: int = 1, fine_tune: bool = Fal
     base |= {"n_rounds": 40, "learner__basis": "rows", "feature_norm": "l2"}
     ranges: dict[str, Range] = {
         "learner__epochs": Integer(40, 100, step=10),
-        "learner__learning_rate": Real(5e-3, 5e-2, log=True),
-        "learner__weight_decay": Real(3e-3, 3e-2, log=True),
+        "learner__learning_rate": Real(3e-3, 5e-2, log=True),
+        "learner__weight_decay": _DECAY if hidden_layers < 2 else _DECAY_DEEP,
         "learner__units": Integer(32, 128, log=True),
         "learner__dropout": Choice([0.0, 0.5]),
-        "rule__learning_rate": Real(0.05, 0.5, log=True),
+        "rule__learning_rate": Real(5e-3, 5e-2, log=True),
     }
     if variant != "samme_r":
-        ranges["rule__error_floor"] = Real(1e-4, 3e-2, log=True)
+        ranges["rule__error_floor"] = Real(1e-3, 3e-2, log=True)
     if variant == "ii":
-        ranges["aggregation__mixing"] = Real(0.6, 1.0)
+        ranges["aggregation__mixing"] = Real(0.8, 1.0)
     if variant == "kta":
         ranges["aggregation__epochs"] = Integer(5, 30)
         ranges["aggregation__learning_rate"] = Real(1e-3, 1e-1, log=True)
