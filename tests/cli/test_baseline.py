@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 import json
 import sys
 
@@ -82,8 +83,8 @@ def test_a_bar_on_a_terminal(run, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = screen.console
     monkeypatch.setattr(screen, "console", lambda stderr=False: console if stderr else plain())
     run("baseline", "sgc", *run.tiny, "--runs", "2", "--set", "epochs=2")
-    assert "run 2, val 0." in shown.getvalue()
-    assert "100%" in shown.getvalue()
+    assert "run 0/2" in shown.getvalue()
+    assert re.search(r"run 2/2 ━+ val 0\.\d+ ", shown.getvalue())
 
 
 def test_embedded_digits_are_the_default(run) -> None:

@@ -194,8 +194,6 @@ def _show_list(as_json: bool) -> None:
 @contextmanager
 def _watching(n_runs: int, *, quiet: bool) -> Iterator[Callable[[int, str], None]]:
     """Give a function that tells how many runs are done: a bar on a terminal, plain lines elsewhere."""
-    from rich.progress import Progress
-
     console = screen.console(stderr=True)
     started = time.perf_counter()
     if quiet:
@@ -205,6 +203,6 @@ def _watching(n_runs: int, *, quiet: bool) -> Iterator[Callable[[int, str], None
             f"run {done}/{n_runs}  {words}  {time.perf_counter() - started:.1f} s"
         )
     else:
-        with Progress(console=console) as progress:
-            bar = progress.add_task("runs", total=n_runs)
-            yield lambda done, words: progress.update(bar, completed=done, description=f"run {done}, {words}")
+        with screen.bar(console) as progress:
+            runs = progress.add_task("run", total=n_runs, numbers="")
+            yield lambda done, words: progress.update(runs, completed=done, numbers=words)

@@ -19,23 +19,13 @@ N_LINES = 10
 @contextmanager
 def watching(*, quiet: bool) -> Iterator[list[Callback]]:
     """Give the callbacks that show a fit's progress, and clear up after them."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.table import Column
-
     console = screen.console(stderr=True)
     if quiet:
         yield []
     elif not console.is_terminal:
         yield [Lines()]
     else:
-        columns = (
-            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
-            MofNCompleteColumn(table_column=Column(no_wrap=True)),
-            BarColumn(bar_width=min(30, max(5, console.width - 75))),
-            TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
-            TimeRemainingColumn(compact=True, elapsed_when_finished=True, table_column=Column(no_wrap=True)),
-        )
-        with Progress(*columns, console=console) as progress:
+        with screen.bar(console) as progress:
             yield [Bar(progress)]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
 _PIPED_WIDTH = 160
 _PROSE_WIDTH = 30
@@ -25,6 +26,21 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     folds = stream.isatty() or "COLUMNS" in os.environ
     return Console(stderr=stderr, width=None if folds else _PIPED_WIDTH, highlight=False)
+
+
+def bar(on: Console) -> Progress:
+    """Return bars that tell what is counted, how far it is, some numbers, and the time that is left."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
+
+    return Progress(
+        TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        BarColumn(bar_width=min(30, max(5, on.width - 75))),
+        TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True, table_column=Column(no_wrap=True)),
+        console=on,
+    )
 
 
 def note(message: str, style: str | None = None) -> None:

@@ -167,23 +167,13 @@ def _word(value: Any) -> str:
 @contextmanager
 def _watching(n_trials: int, *, quiet: bool) -> Iterator[Watch]:
     """Give what shows the progress of a search: a bar on a terminal, a few lines elsewhere."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.table import Column
-
     console = screen.console(stderr=True)
     if quiet:
         yield lambda report: None
     elif not console.is_terminal:
         yield _Lines()
     else:
-        columns = (
-            TextColumn("trial", table_column=Column(no_wrap=True)),
-            MofNCompleteColumn(table_column=Column(no_wrap=True)),
-            BarColumn(bar_width=min(30, max(5, console.width - 75))),
-            TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
-            TimeRemainingColumn(compact=True, elapsed_when_finished=True, table_column=Column(no_wrap=True)),
-        )
-        with Progress(*columns, console=console) as progress:
+        with screen.bar(console) as progress:
             task = progress.add_task("trial", total=n_trials, numbers="")
             yield lambda report: progress.update(task, completed=report.n_done, numbers=_numbers(report))
 
