@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import io
-import re
 import json
+import re
 import sys
 
 import numpy as np
