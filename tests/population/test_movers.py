@@ -10,8 +10,8 @@ from gbgnn.population.optimizer import Coefficients
 
 LEARNERS = [
     MLP(optimizer="adam", learning_rate=0.1, weight_decay=0.1),
-    MLP(optimizer="rmsprop", learning_rate=0.02, momentum=0.5),
-    MLP(optimizer="sgd", learning_rate=0.3, momentum=0.1),
+    MLP(optimizer="rmsprop", learning_rate=0.02, momentum=0.5, weight_decay=0.01),
+    MLP(optimizer="sgd", learning_rate=0.3, momentum=0.1, weight_decay=0.01),
 ]
 COEFFICIENTS = Coefficients.of(
     [each.optimizer for each in LEARNERS],

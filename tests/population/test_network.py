@@ -74,6 +74,7 @@ def test_members_are_trained_as_by_their_own_learners(
 ) -> None:
     learners = [
         MLP(
+            weight_decay=0.01,
             hidden_layers=hidden_layers,
             units=8 - 2 * i,
             epochs=4 - i,
@@ -104,7 +105,7 @@ def test_members_are_trained_as_by_their_own_learners(
 
 @pytest.mark.parametrize("hidden_layers", [0, 2])
 def test_networks_start_from_the_weights_of_their_own_learners(hidden_layers: int) -> None:
-    learners = [MLP(hidden_layers=hidden_layers, units=u, epochs=1) for u in (3, 7)]
+    learners = [MLP(hidden_layers=hidden_layers, units=u, epochs=1, weight_decay=0.01) for u in (3, 7)]
     rows, targets, importance = make_data(2, is_regression=False)
     network = Lockstep(shape_of(learners, False, False, n_members=2), frozenset(), LIKE)
     seeds = torch.tensor(SEEDS[:2])
@@ -144,7 +145,7 @@ def test_absent_units_stay_zero() -> None:
 
 
 def test_rows_are_evaluated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    learners = [MLP(units=4, epochs=1)]
+    learners = [MLP(units=4, epochs=1, weight_decay=0.01)]
     rows, targets, importance = make_data(1, is_regression=False)
     network = Lockstep(shape_of(learners, False, False, n_members=1), frozenset(), LIKE)
     seeds = torch.tensor(SEEDS[:1])

@@ -108,7 +108,7 @@ class KernelTargetAlignment(Aggregation):
     degree: int = 3
     solver: str = "gradient"
     optimizer: str = "adam"
-    learning_rate: float = 0.05
+    learning_rate: float = 0.02
     epochs: int = 20
     rescale: bool = True
 
