@@ -106,11 +106,25 @@ def test_our_space_lies_within_the_papers(variant: str, fine_tune: bool) -> None
     assert ours.base["n_rounds"] in range(1, 41)
 
 
+def test_many_training_nodes_take_less_decay_and_larger_steps() -> None:
+    few, many = (default_space("adj", n_train=n).ranges for n in (200, 2000))
+    assert few == default_space("adj", n_train=60).ranges == default_space("adj").ranges
+    decays = [space["learner__weight_decay"] for space in (few, many)]
+    assert [decays[0].low / 10, decays[0].high / 10] == pytest.approx([decays[1].low, decays[1].high])
+    assert (few["rule__learning_rate"].high, many["rule__learning_rate"].high) == (0.05, 1.0)
+    deep = default_space("adj", hidden_layers=2).ranges["learner__weight_decay"]
+    assert deep.high < decays[0].low
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: paper_space("addj", n_train=9), r"paper_space.variant must be one of adj, kta, .*'adj'\?"),
         (lambda: paper_space("adj", n_train=0), "paper_space.n_train must be an integer >= 1; got 0"),
+        (
+            lambda: default_space("adj", n_train=0),
+            "default_space.n_train must be an integer >= 1; got 0",
+        ),
         (
             lambda: default_space("adj", hidden_layers=5),
             "default_space.hidden_layers must be .* 0 to 4; got 5",

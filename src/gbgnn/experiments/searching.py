@@ -34,11 +34,9 @@ def space_of(cell: Cell, kind: str, n_train: int) -> SearchSpace:
     >>> print(space_of(Cell("ii"), "paper", n_train=140).ranges["learner__batch_size"])
     1 to 140
     """
-    options: dict[str, Any] = {"hidden_layers": cell.hidden_layers, "fine_tune": cell.fine_tune}
-    if kind == "paper":
-        return paper_space(cell.variant, n_train=n_train, **options)
-    space = default_space(cell.variant, **options)
-    if kind == "default":
+    make = paper_space if kind == "paper" else default_space
+    space = make(cell.variant, n_train=n_train, hidden_layers=cell.hidden_layers, fine_tune=cell.fine_tune)
+    if kind != "quick":
         return space
     fewer: Fields = {"n_rounds": 6, "learner__epochs": 20, "learner__units": {"low": 16, "high": 64}}
     if cell.fine_tune:

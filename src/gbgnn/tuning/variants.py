@@ -6,6 +6,7 @@ from typing import Any
 
 from gbgnn._checks import check_choice, check_integer
 from gbgnn._optimizers import OPTIMIZERS
+from gbgnn.learners.mlp import FEW
 from gbgnn.tuning.ranges import Choice, Integer, Range, Real
 from gbgnn.tuning.spaces import SearchSpace
 
@@ -20,7 +21,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 # LogUnif[a, b] in the paper's table: the logarithm to base 10 is uniform from a to b.
 _RATE, _TINY = Real(1e-5, 1e-1, log=True), Real(1e-10, 1e-1, log=True)
 # Weights of several layers multiply: what regularises one hidden layer makes two or more constant.
-_DECAY, _DECAY_DEEP = Real(8e-3, 2.5e-2, log=True), Real(2e-4, 5e-3, log=True)
+_DECAY, _DECAY_DEEP = (8e-3, 2.5e-2), (2e-4, 3e-3)
 
 
 def paper_space(
@@ -76,11 +77,14 @@ def paper_space(
     return SearchSpace(base, ranges)
 
 
-def default_space(variant: str, *, hidden_layers: int = 1, fine_tune: bool = False) -> SearchSpace:
+def default_space(
+    variant: str, *, n_train: int = FEW, hidden_layers: int = 1, fine_tune: bool = False
+) -> SearchSpace:
     """Return narrower ranges, for our standardised learner; most trials in them are good ones.
 
     Steps are small, so that the training nodes keep nearly even weights and every round has its say, and
-    bounded, so that a learner without errors on the training nodes does not outvote all others.
+    bounded, so that a learner without errors on the training nodes does not outvote all others. That is for
+    few training nodes; many take larger steps as well, and the less weight decay the more they are.
 
     Neither rounds nor epochs of fine-tuning are searched: a model stopped at a round is the model that was
     asked for so many, so that choosing the round by validation, and the epoch, searches them already. All
@@ -90,6 +94,8 @@ def default_space(variant: str, *, hidden_layers: int = 1, fine_tune: bool = Fal
     ----------
     variant
         ``"adj"``, ``"kta"``, ``"ii"`` or ``"samme_r"``.
+    n_train
+        Number of training nodes; up to 200 are few.
     hidden_layers
         The paper's L, 0 to 4.
     fine_tune
@@ -100,15 +106,18 @@ def default_space(variant: str, *, hidden_layers: int = 1, fine_tune: bool = Fal
     >>> print(default_space("adj").ranges["learner__units"])
     32 to 128, log scale
     """
+    check_integer("default_space", "n_train", n_train, 1)
     base = _base("default_space", variant, hidden_layers, fine_tune)
+    times = max(1.0, n_train / FEW)
+    least, most = (decay / times for decay in (_DECAY if hidden_layers < 2 else _DECAY_DEEP))
     base |= {"n_rounds": 40, "learner__basis": "rows", "feature_norm": "l2"}
     ranges: dict[str, Range] = {
         "learner__epochs": Integer(40, 100, step=10),
         "learner__learning_rate": Real(3e-3, 5e-2, log=True),
-        "learner__weight_decay": _DECAY if hidden_layers < 2 else _DECAY_DEEP,
+        "learner__weight_decay": Real(least, most, log=True),
         "learner__units": Integer(32, 128, log=True),
         "learner__dropout": Choice([0.0, 0.5]),
-        "rule__learning_rate": Real(5e-3, 5e-2, log=True),
+        "rule__learning_rate": Real(5e-3, 5e-2 if n_train <= FEW else 1.0, log=True),
     }
     if variant != "samme_r":
         ranges["rule__error_floor"] = Real(1e-3, 3e-2, log=True)
