@@ -279,7 +279,7 @@ def test_few_terms_suffice_in_single_precision_and_more_come_when_needed(
 ) -> None:
     graph, y = blocks
     problem = problem_of(graph, y, np.arange(15), dtype=torch.float32)
-    ensemble = boosted(problem, KernelTargetAlignment(), SammeR(), 40)
+    ensemble = boosted(problem, KernelTargetAlignment(learning_rate=0.05), SammeR(), 40)
     network = MultiScaleNetwork(ensemble, problem, SammeR())
     n_terms, degree = network.rows.terms.n_terms, 8 * 39
     assert n_terms < 0.7 * degree
