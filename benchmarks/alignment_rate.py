@@ -11,12 +11,11 @@ import argparse
 
 import numpy as np
 from common import PLANETOID, publish, table
-from development import development_data
+from development import curves_on, development_data, padded
 from numpy.typing import NDArray
 
 from gbgnn import MLP, GBGNNClassifier, KernelTargetAlignment, datasets
 from gbgnn.datasets import Dataset
-from gbgnn.population import PopulationInputs, train_population
 
 RATES, SHOWN, N_ROUNDS = (0.05, 0.02, 0.01, 0.005), (5, 10, 20), 20
 
@@ -52,11 +51,7 @@ def accuracies(data: Dataset, rate: float, n_seeds: int, device: str) -> NDArray
         for seed in range(n_seeds)
     ]
     nodes = np.concatenate([data.val, data.test])
-    inputs = PopulationInputs.of(
-        models[0], data.train, data.y[data.train], graph=data.graph, validation=(nodes, data.y[nodes])
-    )
-    curves = [result.val_accuracy for result in train_population(inputs, models)]
-    mean: NDArray[np.float64] = np.mean([[*c, *c[-1:] * (N_ROUNDS - len(c))] for c in curves], axis=0)
+    mean: NDArray[np.float64] = padded(curves_on(nodes, data, models), N_ROUNDS).mean(axis=0)
     return mean
 
 

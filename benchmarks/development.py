@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
 
-from gbgnn import NodeSplit
+import numpy as np
+from numpy.typing import NDArray
+
+from gbgnn import GBGNNClassifier, NodeSplit
 from gbgnn.datasets import Dataset
+from gbgnn.population import PopulationInputs, train_population
 
 PER_CLASS, N_VAL, N_HELD_OUT = 20, 500, 1000
 
@@ -22,3 +27,17 @@ def development_data(data: Dataset, seed: int) -> Dataset:
     rest = pool[~np.isin(pool, train)]
     split = NodeSplit(train, rest[:N_VAL], rest[N_VAL : N_VAL + N_HELD_OUT])
     return data.with_split(split, f"development {seed}")
+
+
+def curves_on(nodes: NDArray[Any], data: Dataset, models: Sequence[GBGNNClassifier]) -> list[list[float]]:
+    """Return the accuracy of every model on some nodes after each of its rounds."""
+    # Validation nodes do not change what is trained, so that any nodes may take their place.
+    inputs = PopulationInputs.of(
+        models[0], data.train, data.y[data.train], graph=data.graph, validation=(nodes, data.y[nodes])
+    )
+    return [result.val_accuracy for result in train_population(inputs, models)]
+
+
+def padded(curves: Sequence[list[float]], n_rounds: int) -> NDArray[np.float64]:
+    """Return curves as rows; one that ended early stays where it was, one that never began is zero."""
+    return np.array([[*curve, *(curve[-1:] or [0.0]) * (n_rounds - len(curve))] for curve in curves])

@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 import optuna
 from common import PLANETOID, publish, table
-from development import development_data
+from development import curves_on, development_data, padded
 from numpy.typing import NDArray
 
 from gbgnn import datasets
 from gbgnn.datasets import Dataset
-from gbgnn.population import PopulationInputs, train_population
 from gbgnn.tuning import Integer, Real, SearchSpace, default_space
 
 Curves = NDArray[np.float64]  # settings x seeds x rounds
@@ -35,7 +34,7 @@ WIDE: dict[str, Any] = {
     "learner__learning_rate": Real(1e-3, 1e-1, log=True),
     "learner__weight_decay": Real(5e-4, 5e-2, log=True),
     "learner__units": Integer(16, 128, log=True),
-    "rule__learning_rate": Real(1e-2, 1.0, log=True),
+    "rule__learning_rate": Real(5e-3, 1.0, log=True),
     "rule__error_floor": Real(1e-7, 1e-1, log=True),
 }
 
@@ -57,15 +56,9 @@ def main() -> None:
         for where, space in (("wide", narrow.replaced(WIDE)), ("default", narrow)):
             drawn = draw(space, given.settings)
             for name in given.datasets:
-                worth = np.mean(
-                    [
-                        judge(*curves_of(data, space, drawn, given.seeds, given.device))
-                        for data in map(
-                            development_data, [datasets.load(name)] * given.splits, range(given.splits)
-                        )
-                    ],
-                    axis=0,
-                )
+                splits = [development_data(datasets.load(name), seed) for seed in range(given.splits)]
+                curves = [curves_of(each, space, drawn, given.seeds, given.device) for each in splits]
+                worth = np.mean([judge(*both) for both in curves], axis=0)
                 rows.append([variant, name, where, *(100 * worth).round(2).tolist()])
                 print(rows[-1], flush=True)
     head = ["variant", "data", "space", "one seed, best round", "one seed, last round"]
@@ -90,16 +83,8 @@ def curves_of(
     models = [
         space.build(settings, seed).set_params(device=device) for settings in drawn for seed in range(n_seeds)
     ]
-    n_rounds, both = models[0].n_rounds, []
-    # Validation nodes do not change what is trained: the same models, looked at from the other side.
-    for nodes in (data.val, data.test):
-        inputs = PopulationInputs.of(
-            models[0], data.train, data.y[data.train], graph=data.graph, validation=(nodes, data.y[nodes])
-        )
-        curves = [result.val_accuracy or [0.0] for result in train_population(inputs, models)]
-        full = [[*curve, *[curve[-1]] * (n_rounds - len(curve))] for curve in curves]
-        both.append(np.array(full).reshape(len(drawn), n_seeds, n_rounds))
-    return both
+    both = [padded(curves_on(nodes, data, models), models[0].n_rounds) for nodes in (data.val, data.test)]
+    return [curves.reshape(len(drawn), n_seeds, -1) for curves in both]
 
 
 def judge(chooser: Curves, other: Curves) -> list[float]:

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 from common import PLANETOID, publish, table
-from development import development_data
+from development import curves_on, development_data
 from numpy.typing import NDArray
 
 from gbgnn import datasets
 from gbgnn.datasets import Dataset
-from gbgnn.population import PopulationInputs, train_population
 from gbgnn.tuning import default_space
 
 FIRST_ROUND = 4
@@ -106,10 +105,7 @@ def accuracy(variant: str, settings: dict[str, Any], data: Dataset, n_seeds: int
     nodes = np.concatenate([data.val, data.test])
     space = default_space(variant).replaced(settings)
     models = [space.build({}, seed).set_params(device=device) for seed in range(n_seeds)]
-    inputs = PopulationInputs.of(
-        models[0], data.train, data.y[data.train], graph=data.graph, validation=(nodes, data.y[nodes])
-    )
-    curves = [result.val_accuracy for result in train_population(inputs, models)]
+    curves = curves_on(nodes, data, models)
     return float(np.mean([np.mean(curve[FIRST_ROUND - 1 :] or [0.0]) for curve in curves]))
 
 
