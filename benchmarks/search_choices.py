@@ -1,13 +1,15 @@
 """How the winner of a search is best chosen, and where to search: what ``gbgnn tune``'s options rest on.
 
-Random settings are trained with several seeds on development splits (see development.py): the validation
+Random settings are trained with eight seeds on development splits (see development.py): the validation
 nodes choose among them, and nodes that are held out say what the choice is worth. No test node of the public
 splits is looked at. Shown is the accuracy on the nodes held out, of
 
 - one seed, best round: the best round of the best trial (what a search does by default),
 - one seed, last round: the trial that ends best,
-- several seeds, best round: settings and round with the best mean over seeds,
-- confirmed: the same, among the ten best of one seed only,
+- three seeds: settings and round with the best mean over three seeds,
+- confirmed: the ten best of three seeds, asked five seeds more; settings and round with the best mean,
+- smoothed: the same, by the mean over a few neighbouring rounds,
+- last: the same, without a choice of rounds,
 
 in ``default_space`` and in a wider one around it.
 """
@@ -15,6 +17,7 @@ in ``default_space`` and in a wider one around it.
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,13 +25,16 @@ import optuna
 from common import PLANETOID, publish, table
 from development import curves_on, development_data, padded
 from numpy.typing import NDArray
+from scipy.ndimage import uniform_filter1d
 
 from gbgnn import datasets
 from gbgnn.datasets import Dataset
 from gbgnn.tuning import Integer, Real, SearchSpace, default_space
 
-Curves = NDArray[np.float64]  # settings x seeds x rounds
-N_BEST, N_REPEATS = 10, 200
+Curves = NDArray[np.float64]  # validation and held-out nodes x settings x seeds x rounds
+Choice = tuple[int, int]  # of a setting and a round
+WAYS = ["one seed, best round", "one seed, last round", "three seeds", "confirmed", "smoothed", "last"]
+N_BEST, N_REPEATS, N_FEW, N_NEIGHBOURS = 10, 200, 3, 4
 WIDE: dict[str, Any] = {
     "learner__epochs": Integer(10, 100, step=10),
     "learner__learning_rate": Real(1e-3, 1e-1, log=True),
@@ -42,12 +48,13 @@ WIDE: dict[str, Any] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--settings", type=int, default=96)
-    parser.add_argument("--seeds", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--splits", type=int, default=4)
+    parser.add_argument("--settings", type=int, default=64)
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--datasets", nargs="+", default=list(PLANETOID))
     parser.add_argument("--variants", nargs="+", default=["adj", "kta"])
+    parser.add_argument("--curves", type=Path, help="folder to keep and find what was trained")
     given = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     rows = []
@@ -56,13 +63,14 @@ def main() -> None:
         for where, space in (("wide", narrow.replaced(WIDE)), ("default", narrow)):
             drawn = draw(space, given.settings)
             for name in given.datasets:
-                splits = [development_data(datasets.load(name), seed) for seed in range(given.splits)]
-                curves = [curves_of(each, space, drawn, given.seeds, given.device) for each in splits]
-                worth = np.mean([judge(*both) for both in curves], axis=0)
-                rows.append([variant, name, where, *(100 * worth).round(2).tolist()])
+                worth = []
+                for split in range(given.splits):
+                    data = development_data(datasets.load(name), split)
+                    kept = given.curves and given.curves / f"{variant}-{name}-{where}-{split}.npy"
+                    worth.append(judge(*curves_of(data, space, drawn, given.seeds, given.device, kept)))
+                rows.append([variant, name, where, *(100 * np.mean(worth, axis=0)).round(2).tolist()])
                 print(rows[-1], flush=True)
-    head = ["variant", "data", "space", "one seed, best round", "one seed, last round"]
-    head += ["several seeds, best round", "confirmed"]
+    head = ["variant", "data", "space", *WAYS]
     means = [
         ["mean", "", where, *np.mean([row[3:] for row in rows if row[2] == where], axis=0).round(2)]
         for where in ("wide", "default")
@@ -77,32 +85,62 @@ def draw(space: SearchSpace, n: int) -> list[dict[str, Any]]:
 
 
 def curves_of(
-    data: Dataset, space: SearchSpace, drawn: list[dict[str, Any]], n_seeds: int, device: str
-) -> list[Curves]:
+    data: Dataset,
+    space: SearchSpace,
+    drawn: list[dict[str, Any]],
+    n_seeds: int,
+    device: str,
+    kept: Path | None = None,
+) -> Curves:
     """Return the accuracy on the validation nodes, and on those held out, after every round."""
+    if kept and kept.exists():
+        return np.load(kept)
     models = [
         space.build(settings, seed).set_params(device=device) for settings in drawn for seed in range(n_seeds)
     ]
     both = [padded(curves_on(nodes, data, models), models[0].n_rounds) for nodes in (data.val, data.test)]
-    return [curves.reshape(len(drawn), n_seeds, -1) for curves in both]
+    curves = np.reshape(both, (2, len(drawn), n_seeds, -1))
+    if kept:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        np.save(kept, curves)
+    return curves
 
 
-def judge(chooser: Curves, other: Curves) -> list[float]:
+def judge(chooser: NDArray[np.float64], other: NDArray[np.float64]) -> list[float]:
     """Return what each way to choose is worth, mean over many draws of settings and seeds."""
     random, worth = np.random.default_rng(0), []
     n_settings, n_seeds, _ = chooser.shape
     for _ in range(N_REPEATS):
         some = random.choice(n_settings, max(1, 2 * n_settings // 3), replace=False)
-        seed = int(random.integers(n_seeds))
-        a, b = chooser[some], other[some].mean(axis=1)
-        one, mean = a[:, seed], a.mean(axis=1)
-        best = np.unravel_index(one.argmax(), one.shape)
-        last = (one[:, -1].argmax(), -1)
-        several = np.unravel_index(mean.argmax(), mean.shape)
-        few = np.argsort(-one.max(axis=1), kind="stable")[:N_BEST]
-        i, t = np.unravel_index(mean[few].argmax(), mean[few].shape)
-        worth.append([b[setting, round_] for setting, round_ in (best, last, several, (few[i], t))])
+        seeds = random.permutation(n_seeds)
+        told, true = chooser[some][:, seeds], other[some].mean(axis=1)
+        one, few, all_ = told[:, 0], told[:, :N_FEW].mean(axis=1), told.mean(axis=1)
+        best = np.argsort(-few.max(axis=1), kind="stable")[:N_BEST]
+        choices = [
+            highest(one),
+            (one[:, -1].argmax(), -1),
+            highest(few),
+            among(best, highest(all_[best])),
+            among(best, highest(smoothed(all_[best]))),
+            among(best, (all_[best, -1].argmax(), -1)),
+        ]
+        worth.append([true[setting, round_] for setting, round_ in choices])
     return np.mean(worth, axis=0).tolist()
+
+
+def highest(curves: NDArray[np.float64]) -> Choice:
+    """Return the setting and the round with the highest accuracy."""
+    return divmod(int(curves.argmax()), curves.shape[1])
+
+
+def among(settings: NDArray[np.int64], choice: Choice) -> Choice:
+    """Return a choice among some settings as one among all."""
+    return int(settings[choice[0]]), choice[1]
+
+
+def smoothed(curves: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean over the rounds nearby."""
+    return uniform_filter1d(curves, 2 * N_NEIGHBOURS + 1, axis=1, mode="nearest")
 
 
 if __name__ == "__main__":

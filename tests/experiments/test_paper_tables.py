@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gbgnn.experiments import paper_tables
+from gbgnn.experiments import paper_tables, searching
 from gbgnn.experiments.experiment import Options, Shelf
 from gbgnn.experiments.paper import Cell
 from gbgnn.experiments.paper_tables import TABLE1, TABLE4, Place, cells_of
@@ -108,6 +108,19 @@ def test_cells_that_were_searched_less_are_searched_again(tiny, shelf, fake, mor
     runs = more.get("runs", 2)
     four = replace(ASKED, variants=("adj",), layers=(1,), **more)
     assert run_all(TABLE4, tiny, four, shelf) == [runs, runs]
+
+
+def test_a_space_that_has_changed_is_searched_again(tiny, shelf, fake, monkeypatch):
+    asked = replace(ASKED, variants=("adj",))
+    run_all(TABLE1, tiny, asked, shelf)
+    assert run_all(TABLE1, tiny, asked, shelf) == [0, 0]
+    assert run_all(TABLE4, tiny, replace(asked, layers=(1,)), shelf) == [0, 0]
+    space_of = searching.space_of
+    monkeypatch.setattr(searching, "space_of", lambda *given: space_of(*given).changed({"n_rounds": 7}))
+    assert run_all(TABLE1, tiny, replace(asked, runs=1), shelf) == [1, 1]
+    assert run_all(TABLE4, tiny, replace(asked, layers=(1,)), shelf) == [2, 2]
+    # Two runs of one space and one of another are no three runs.
+    assert TABLE1.page(shelf).data[0]["runs"] == 2
 
 
 def test_cells_on_other_data_are_searched_again(tiny, scrambled, shelf, fake):

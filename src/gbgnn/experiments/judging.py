@@ -12,7 +12,8 @@ from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError
 from gbgnn.experiments.records import Fields
 
-_DIGITS = 16  # of a checksum: enough to tell, short enough to read
+DIGITS = 16
+"""Of a checksum: enough to tell, short enough to read."""
 
 
 def identify(data: Dataset) -> Fields:
@@ -29,9 +30,9 @@ def identify(data: Dataset) -> Fields:
         "dataset": data.name,
         "split": data.split_name,
         "data": {
-            "graph": graph_checksum(data.graph)[:_DIGITS],
-            "labels": labels_checksum(seen)[:_DIGITS],
-            "test": labels_checksum(test)[:_DIGITS],
+            "graph": graph_checksum(data.graph)[:DIGITS],
+            "labels": labels_checksum(seen)[:DIGITS],
+            "test": labels_checksum(test)[:DIGITS],
         },
     }
 

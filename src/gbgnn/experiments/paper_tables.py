@@ -9,7 +9,7 @@ from typing import Any
 from gbgnn.datasets import Dataset
 from gbgnn.errors import ParameterError
 from gbgnn.experiments.experiment import Experiment, Options, Shelf
-from gbgnn.experiments.judging import identify
+from gbgnn.experiments.judging import DIGITS, identify
 from gbgnn.experiments.pages import Page
 from gbgnn.experiments.paper import ACCURACY, DATASETS, LAYERS, VARIANTS, Cell
 from gbgnn.experiments.protocol import Protocol
@@ -67,7 +67,7 @@ def stages(
         (cell, place)
         for place in places
         for cell in cells_of(options)
-        if not _is_covered(elsewhere.get((cell, place.data.name)), place, protocol, len(runs))
+        if not _is_covered(elsewhere.get((cell, place.data.name)), cell, place, protocol, len(runs))
     ]
     boosted = dict.fromkeys((Cell(cell.variant, cell.hidden_layers), place) for cell, place in wanted)
     # A population is for the runs of a cell together; otherwise each is a job of its own.
@@ -119,7 +119,14 @@ class Place:
             "fine_tune": cell.fine_tune,
             "run": run,
             "protocol": protocol.to_document(fine_tune=cell.fine_tune),
+            "space": self.space(cell, protocol),
         }
+
+    def space(self, cell: Cell, protocol: Protocol) -> str:
+        """Return a checksum of what is searched: the ranges that a space's name stands for may change."""
+        from gbgnn.experiments.searching import space_of  # optuna, which a table alone does not need
+
+        return space_of(cell, protocol.space, len(self.data.train)).checksum()[:DIGITS]
 
 
 def page(name: str, borrows: Sequence[str], shelf: Shelf) -> Page:
@@ -134,7 +141,7 @@ def page(name: str, borrows: Sequence[str], shelf: Shelf) -> Page:
 def _search(
     cell: Cell, data: Dataset, protocol: Protocol, device: Any, identities: Sequence[Fields], tell: Tell
 ) -> list[Outcome]:
-    from gbgnn.experiments.searching import search  # optuna, which a table alone does not need
+    from gbgnn.experiments.searching import search
 
     return search(cell, data, [identity["run"] for identity in identities], protocol, device, tell)
 
@@ -151,14 +158,14 @@ def _search_tuning(
     return search_tuning(cell, data, run, protocol, before.results["finalists"], device, tell)
 
 
-def _is_covered(known: Result | None, place: Place, protocol: Protocol, n_runs: int) -> bool:
+def _is_covered(known: Result | None, cell: Cell, place: Place, protocol: Protocol, n_runs: int) -> bool:
     """Say whether a result makes another search needless."""
     if known is None:
         return False
     first = known.records[0]
     return (
         all(first[part] == value for part, value in place.known.items())
-        and first["protocol"]["space"] == protocol.space
+        and first["space"] == place.space(cell, protocol)
         and all(first["protocol"][name] == getattr(protocol, name) for name in ("seeds_per_trial", "confirm"))
         and first["protocol"]["trials"] >= protocol.trials
         and sum(record.failure is None for record in known.records) >= n_runs

@@ -123,8 +123,8 @@ def accuracy_page(
 
 def _group(record: Record) -> tuple[Cell, str, str]:
     cell = Cell(record["variant"], record["hidden_layers"], record["fine_tune"])
-    # The same name and protocol on other data or another split is another result.
-    rest = [record["protocol"], record.identity.get("data"), record.identity.get("split")]
+    # The same name and protocol on other data, on another split or in another space is another result.
+    rest = [record["protocol"], *(record.identity.get(part) for part in ("data", "split", "space"))]
     return cell, record["dataset"], key_of(rest)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -138,6 +140,17 @@ class SearchSpace:
         """Return the space in plain values, the same for the same space."""
         ranges = {name: given.to_document() for name, given in self.ranges.items()}
         return {"base": {k: _plain(v) for k, v in sorted(self.base.items())}, "ranges": ranges}
+
+    def checksum(self) -> str:
+        """Return a checksum, the same for the same space.
+
+        Examples
+        --------
+        >>> SearchSpace({"n_rounds": 3}).checksum() == SearchSpace({"n_rounds": 4}).checksum()
+        False
+        """
+        text = json.dumps(self.to_document(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def __str__(self) -> str:
         fixed = [f"{name} = {value}" for name, value in self.base.items()]
