@@ -1,8 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gbgnn.experiments.boards import board_page, standings
 from gbgnn.experiments.records import Record
 
+ON_GPU = {
+    "machine": {"cpu": "Abacus", "cores": 2, "gpu": "X1"},
+    "versions": {"gbgnn": "1.0"},
+    "date": "2026-01-02",
+    "command": "gbgnn compare",
+}
 TITLES = {"gbgnn": "gbgnn", "gcn": "GCN", "sgc": "SGC", "gat": "GAT"}
 
 
@@ -29,6 +37,15 @@ def test_equal_means_share_a_place():
         ("gat", 4),
         ("x", None),
     ]
+
+
+def test_a_board_of_several_kinds_of_machines_says_which_is_which():
+    on_gpu = [replace(run, environment=ON_GPU) for run in runs("sgc", 0.9, 0.9)]
+    both = [*runs("gat", 0.7), replace(runs("gat", 0.7)[0], environment=ON_GPU)]
+    page = board_page("Board", [*runs("gcn", 0.8), *on_gpu, *both], TITLES)
+    assert page.tables[0].columns[-1] == "On"
+    assert [row[-1].text for row in page.tables[0].rows] == ["GPU", "CPU", "CPU and GPU"]
+    assert "On" not in board_page("Board", on_gpu, TITLES).tables[0].columns
 
 
 def test_a_board_is_exact():
@@ -58,6 +75,7 @@ def test_a_board_is_exact():
         "cited": 81.5,
         "seconds": 2.5,
         "memory": 3 * 2**30,
+        "on": "CPU",
     }
 
 

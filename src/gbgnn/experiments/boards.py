@@ -46,6 +46,12 @@ class Standing:
         values = [r.results[result] for r in self.records if r.results.get(result) is not None]
         return fmean(values) if values else None
 
+    @property
+    def places(self) -> list[str]:
+        """Where it was trained, GPU or CPU; seconds compare in one place only."""
+        machines = [record.environment.get("machine", {}) for record in self.records]
+        return list(dict.fromkeys("GPU" if machine.get("gpu") else "CPU" for machine in machines))
+
     def row(self, dataset: str, published: float | None) -> dict[str, Any]:
         """Return the numbers for a program."""
         summary, seconds, memory = self.summary, self.mean("fit_seconds"), self.mean("memory")
@@ -60,6 +66,7 @@ class Standing:
             "cited": published,
             "seconds": None if seconds is None else round(seconds, 3),
             "memory": None if memory is None else round(memory),
+            "on": " and ".join(self.places),
         }
 
 
@@ -126,13 +133,15 @@ def board_page(
     ]
     how = (
         "Seconds and memory are means over runs, of training and prediction: memory is the peak beyond what "
-        "the process, or on a GPU torch, held when training began."
+        "the process, or on a GPU torch, held when training began. They compare among rows of one kind of "
+        "machine only, where a board has both."
     )
     return Page(title, tables, [*notes, how, *reasons, *origin(records)], data)
 
 
 def _board(name: str, board: Sequence[Standing], cite: Cite | None) -> Table:
     rows = []
+    has_places = len({place for each in board for place in each.places}) > 1
     for each in board:
         memory, seconds = each.mean("memory"), each.mean("fit_seconds")
         published = None if cite is None else cite(each.system, name)
@@ -146,10 +155,12 @@ def _board(name: str, board: Sequence[Standing], cite: Cite | None) -> Table:
                 Entry(str(n_judged)),
                 Entry("-" if seconds is None else f"{seconds:.2f}"),
                 Entry("-" if memory is None else f"{memory / 2**20:,.0f}"),
+                *([Entry(" and ".join(each.places))] if has_places else []),
             ]
         )
     columns = ["Rank", "Model", "Test accuracy, %", *([] if cite is None else ["Cited"])]
-    return Table(_called(name), [*columns, "Runs", "Seconds", "Peak MiB"], rows, n_left=2)
+    columns += ["Runs", "Seconds", "Peak MiB", *(["On"] if has_places else [])]
+    return Table(_called(name), columns, rows, n_left=2)
 
 
 def _overview(boards: Mapping[str, Sequence[Standing]]) -> Table:

@@ -120,12 +120,12 @@ def default_space(
         "rule__learning_rate": Real(5e-3, 5e-2 if n_train <= FEW else 1.0, log=True),
     }
     if variant != "samme_r":
-        ranges["rule__error_floor"] = Real(1e-3, 3e-2, log=True)
+        ranges["rule__error_floor"] = Real(1e-3, 1e-2, log=True)
     if variant == "ii":
         ranges["aggregation__mixing"] = Real(0.8, 1.0)
     if variant == "kta":
         ranges["aggregation__epochs"] = Integer(5, 30)
-        ranges["aggregation__learning_rate"] = Real(1e-3, 3e-2, log=True)
+        ranges["aggregation__learning_rate"] = Real(1e-3, 1e-2, log=True)
     if fine_tune:
         base["fine_tune__epochs"] = 100
         ranges["fine_tune__learning_rate"] = Real(1e-4, 1e-2, log=True)
