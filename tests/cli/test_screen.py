@@ -39,6 +39,11 @@ def test_tables_print_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -
     assert "[red]" in capsys.readouterr().out
 
 
+def test_a_table_without_rows_shows_its_headings(capsys):
+    screen.show_table(("name", "n"), [])
+    assert capsys.readouterr().out.split()[:2] == ["name", "n"]
+
+
 @pytest.mark.parametrize(("width", "there"), [(80, "a b c prose"), (50, "a c prose"), (40, "a prose")])
 def test_narrow_terminals_lose_the_columns_that_matter_least(
     width: int, there: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

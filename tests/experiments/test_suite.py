@@ -86,8 +86,12 @@ def test_unknown_experiments_and_missing_records_are_named(tmp_path):
         ParameterError, match="reproduce.name must be one of table1, .*; got 'tabel1'. Did you mean"
     ):
         reproduce("tabel1")
-    with pytest.raises(DataError, match="there are no records in .*records.jsonl; run the experiment first"):
-        rebuild("table1", Options(out=tmp_path))
+    for _ in ("no file", "an empty one"):
+        with pytest.raises(DataError, match="are no records in .*records.jsonl; run the experiment first"):
+            rebuild("table1", Options(out=tmp_path))
+        path = tmp_path / "table1" / "records.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no SIGKILL")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 
@@ -141,3 +143,18 @@ def test_the_spaces_print() -> None:
     assert "aggregation = injection" in text
     assert "learner__epochs: 10 to 100 in steps of 10" in text
     assert "learner__momentum: 1e-10 to 0.1, log scale" in text
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_guide_prints_the_ranges_that_are_searched(variant):
+    guide = (Path(__file__).parents[2] / "docs" / "tuning.md").read_text()
+    printed = dict(re.findall(r"^\| .*?`(\w+)` \|[^|]*\| ([^|]*?) \|$", guide, flags=re.MULTILINE))
+    space = default_space(variant, fine_tune=True)
+    for name, given in space.ranges.items():
+        text = printed[name].partition(";")[0]
+        ends = given.options if isinstance(given, Choice) else (given.low, given.high)
+        assert [float(number) for number in re.findall(r"\d[\d.e-]*", text)][:2] == list(ends), name
+        assert text.endswith("log") == getattr(given, "log", False), name
+    fixed = {name for name, text in printed.items() if "fixed" in text}
+    assert fixed
+    assert not fixed & space.ranges.keys()

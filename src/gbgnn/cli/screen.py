@@ -135,7 +135,7 @@ def _fitting(
 ) -> list[int]:
     """Return the positions of the columns that fit into ``width``."""
     needs = {
-        name: _PROSE_WIDTH if name == prose else max(len(name), *(len(row[i]) for row in rows))
+        name: _PROSE_WIDTH if name == prose else max([len(name), *(len(row[i]) for row in rows)])
         for i, name in enumerate(columns)
     }
     for name in drop:

@@ -58,7 +58,7 @@ def rebuild(name: str, options: Options | None = None) -> Report:
     """Write the tables and figures of the records that are there; nothing is run."""
     experiment, chosen = _prepare(name, options)
     shelf = Shelf(Path(chosen.out))
-    if not shelf.file(name).path.exists():
+    if not shelf.read(name):
         raise DataError(f"there are no records in {shelf.file(name).path}; run the experiment first.")
     return _write(experiment, shelf, is_quick=chosen.quick)
 

@@ -120,7 +120,7 @@ def default_space(
         "rule__learning_rate": Real(5e-3, 5e-2 if n_train <= FEW else 1.0, log=True),
     }
     if variant != "samme_r":
-        ranges["rule__error_floor"] = Real(1e-3, 1e-2, log=True)
+        ranges["rule__error_floor"] = Real(1e-3, 3e-2, log=True)
     if variant == "ii":
         ranges["aggregation__mixing"] = Real(0.8, 1.0)
     if variant == "kta":
