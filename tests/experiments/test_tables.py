@@ -106,6 +106,15 @@ def test_the_same_runs_on_other_data_are_another_result(cell_run):
     assert len(results_of([one, moved])[ADJ, "cora"].records) == 1
 
 
+def test_a_space_that_was_changed_takes_the_place_of_the_one_before(cell_run):
+    before, after = (
+        [Record({**run.identity, "space": space}, results=run.results) for run in runs(cell_run, accuracy)]
+        for space, accuracy in (("wide", 0.7), ("narrow", 0.8))
+    )
+    assert results_of([*before, *after])[ADJ, "cora"].summary.mean == pytest.approx(80)
+    assert results_of([*after, *before])[ADJ, "cora"].summary.mean == pytest.approx(70)
+
+
 def test_failures_are_shown(cell_run):
     records = [cell_run(0.8), cell_run(None, run=1, failure="out of memory")]
     page = accuracy_page("T", [ADJ], ["cora"], records)

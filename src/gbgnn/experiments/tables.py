@@ -76,7 +76,7 @@ class Result:
 
 
 def results_of(records: Iterable[Record]) -> dict[tuple[Cell, str], Result]:
-    """Return the results by cell and data set: of several protocols that with most runs, then most trials.
+    """Return the results by cell and data set: of several that with most runs, then trials, then the last.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def results_of(records: Iterable[Record]) -> dict[tuple[Cell, str], Result]:
     best: dict[tuple[Cell, str], Result] = {}
     for (cell, dataset, _), found in grouped(records, _group).items():
         result, known = Result(cell, dataset, found), best.get((cell, dataset))
-        if known is None or _extent(result) > _extent(known):
+        if known is None or _extent(result) >= _extent(known):
             best[cell, dataset] = result
     return best
 
