@@ -119,10 +119,10 @@ class Place:
             "fine_tune": cell.fine_tune,
             "run": run,
             "protocol": protocol.to_document(fine_tune=cell.fine_tune),
-            "space": self.space(cell, protocol),
+            "space": self.space_checksum(cell, protocol),
         }
 
-    def space(self, cell: Cell, protocol: Protocol) -> str:
+    def space_checksum(self, cell: Cell, protocol: Protocol) -> str:
         """Return a checksum of what is searched: the ranges that a space's name stands for may change."""
         from gbgnn.experiments.searching import space_of  # optuna, which a table alone does not need
 
@@ -165,7 +165,7 @@ def _is_covered(known: Result | None, cell: Cell, place: Place, protocol: Protoc
     first = known.records[0]
     return (
         all(first[part] == value for part, value in place.known.items())
-        and first["space"] == place.space(cell, protocol)
+        and first["space"] == place.space_checksum(cell, protocol)
         and all(first["protocol"][name] == getattr(protocol, name) for name in ("seeds_per_trial", "confirm"))
         and first["protocol"]["trials"] >= protocol.trials
         and sum(record.failure is None for record in known.records) >= n_runs
