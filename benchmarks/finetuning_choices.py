@@ -90,38 +90,50 @@ def main() -> None:
         return np.reshape(execute(tasks), shape)
 
     scales, rates = changes(True, SCALES), changes(False, RATES)
-    first = [
-        [error or "not scaled", decay, *(told(found[..., i].ravel()) for i in range(2))]
-        for (error, _, decay), found in zip(SCALES, scales, strict=True)
-    ]
+    publish(
+        "finetuning_choices",
+        "Fine-tuning: what the choices rest on",
+        report(given, scales, rates),
+        {"scales": [SCALES, scales.tolist()], "rates": [RATES, rates.tolist()]},
+    )
+
+
+def report(given: argparse.Namespace, scales: Any, rates: Any) -> list[str]:
+    """Return the two tables."""
+    bare = {decay: found for (error, _, decay), found in zip(SCALES, scales, strict=True) if error is None}
+    first = []
+    for (error, _, decay), found in zip(SCALES, scales, strict=True):
+        gained = ["-", "-"] if error is None else both(found - bare[decay])
+        first.append([error or "not scaled", decay, *both(found), *gained])
     second = [
-        [rate, decay, *(told(found[:, i, :, 1].ravel()) for i in range(len(given.datasets)))]
+        [rate, decay, *(told(found[:, i, :, 1]) for i in range(len(given.datasets)))]
         for (_, rate, decay), found in zip(RATES, rates, strict=True)
     ]
-    text = [
+    head = ["at the end", "at the best epoch", "end, than not scaled", "best epoch, than not scaled"]
+    return [
         "Change of accuracy by fine-tuning, in points, mean ± standard error over variants "
         f"({', '.join(given.variants)}), {given.splits} development splits and, in the first table, "
         "data sets.",
         "",
         "At the end: of validation nodes after all epochs. At the best epoch: of held-out nodes at the epoch "
-        "that validation nodes choose. The first table has the paper's SAMME, the second the middle of "
+        "that validation nodes choose. Than not scaled: the difference to the same model without scaling. "
+        "The first table has the paper's SAMME, the second, at the best epoch, the middle of "
         "`default_space`.",
         "",
-        *table(["steps scaled to an error of", "weight decay", "at the end", "at the best epoch"], first),
+        *table(["steps scaled to an error of", "weight decay", *head], first),
         "",
         *table(["learning rate", "weight decay", *given.datasets], second),
     ]
-    publish(
-        "finetuning_choices",
-        "Fine-tuning: what the choices rest on",
-        text,
-        {"scales": [SCALES, scales.tolist()], "rates": [RATES, rates.tolist()]},
-    )
+
+
+def both(changes: Any) -> list[str]:
+    """Return what is told of the end and of the best epoch."""
+    return [told(changes[..., i]) for i in range(2)]
 
 
 def told(changes: Any) -> str:
     """Return the mean and its standard error."""
-    return f"{np.mean(changes):+.2f} ± {np.std(changes, ddof=1) / len(changes) ** 0.5:.2f}"
+    return f"{np.mean(changes):+.2f} ± {np.std(changes, ddof=1) / changes.size**0.5:.2f}"
 
 
 if __name__ == "__main__":
