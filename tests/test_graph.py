@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import copy
+import pickle
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 
+from gbgnn import _blocks as blocks_module
 from gbgnn.errors import GraphError
 from gbgnn.graph import Graph, NodeSplit, as_nodes
 
@@ -96,3 +101,38 @@ def test_nodes_may_be_a_column_or_whole_floats() -> None:
     assert as_nodes(np.array([2.0, 0.0])).tolist() == [2, 0]
     assert as_nodes([]).tolist() == []
     assert as_nodes([1, 1], unique=False).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_traits_agree_with_dense_arithmetic_over_many_blocks(
+    symmetric: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks_module, "_BLOCK", 8)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    rng = np.random.default_rng(1)
+    for density in (0.02, 0.05, 0.3):
+        dense = (rng.random((40, 40)) < density).astype(float)
+        dense = np.maximum(dense, dense.T) if symmetric else dense
+        graph = Graph(dense, np.ones((40, 1)))
+        outside = dense * (1 - np.eye(40))
+        assert graph.n_isolated == np.sum((outside.sum(0) == 0) & (outside.sum(1) == 0))
+        assert graph.is_directed == (dense != dense.T).any()
+        assert not graph.is_weighted
+        assert Graph(2 * dense, np.ones((40, 1))).is_weighted
+
+
+@pytest.mark.parametrize(
+    "copier", [copy.copy, copy.deepcopy, lambda graph: pickle.loads(pickle.dumps(graph))]
+)
+@pytest.mark.parametrize("features", [FEATURES, sp.csr_array(FEATURES)], ids=["dense", "sparse"])
+def test_copies_of_a_graph_are_read_only_and_keep_everything(copier: Any, features: Any) -> None:
+    graph = Graph(TRIANGLE, features, node_ids=["a", "b", "c"], repairs=["mended"])
+    twin = copier(graph)
+    assert twin.node_ids.tolist() == ["a", "b", "c"]
+    assert twin.repairs == ("mended",)
+    assert twin.checksum == graph.checksum
+    X = twin.features
+    parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+    matrix = twin.adjacency
+    for array in (*parts, matrix.data, matrix.indices, matrix.indptr, twin.node_ids):
+        assert not array.flags.writeable

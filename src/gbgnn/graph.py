@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 from numpy.typing import ArrayLike, NDArray
 
+from gbgnn._blocks import is_any, is_equal, over_blocks, split_blocks, width_of
+from gbgnn._matrices import Features, as_adjacency, as_features, as_node_ids, freeze
 from gbgnn.errors import GraphError
-
-Features: TypeAlias = "NDArray[np.floating[Any]] | sp.csr_array"
 
 
 class Graph:
@@ -30,17 +30,33 @@ class Graph:
         N x N matrix: SciPy sparse, NumPy, or a torch tensor of any layout. Entries given twice are
         summed and explicit zeros dropped, as SciPy does; :attr:`repairs` says when that happened.
     features
-        N x C matrix, dense or sparse, finite. Integers and booleans become float32.
+        N x C matrix, dense or sparse, finite. Booleans, integers and half precision become float32,
+        more than double precision becomes float64.
     node_ids
         The user's own name of each node, kept for the way back; row numbers when not given.
     repairs
         What a reader mended on the way in, as sentences; this class adds its own.
+    copy
+        Whether to copy arrays that somebody could still write to. Read-only ones in float32 or float64,
+        such as files mapped with ``np.load(path, mmap_mode="r")`` or the arrays of another graph, are
+        shared in either case, and mapped features stay on disk. (A read-only view of a writable dense
+        array is copied.) With ``False`` writable ones are shared too: then they must not be changed as
+        long as the graph is in use.
 
     Examples
     --------
     >>> graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], [[1.0], [2.0], [3.0]])
     >>> graph
     Graph(n_nodes=3, n_edges=2, n_features=1)
+
+    Ids that do not fit are refused before anything reads them:
+
+    >>> one_based = sp.csr_array((2, 2))
+    >>> one_based.data, one_based.indices, one_based.indptr = np.ones(2), np.array([2, 1]), np.arange(3)
+    >>> Graph(one_based, [[1.0], [2.0]])
+    Traceback (most recent call last):
+    gbgnn.errors.GraphError: adjacency holds column 2, but it has 2 columns (0 to 1). Ids are counted
+    from 0; yours look counted from 1: subtract 1.
     """
 
     def __init__(
@@ -50,12 +66,15 @@ class Graph:
         *,
         node_ids: Sequence[Any] | NDArray[Any] | None = None,
         repairs: Sequence[str] = (),
+        copy: bool = True,
     ) -> None:
-        matrix, mended = _as_adjacency(adjacency)
+        matrix, mended = as_adjacency(adjacency, copy)
         self._adjacency = matrix
-        self._features = _as_features(features, matrix.shape[0])
-        self._node_ids = _as_node_ids(node_ids, matrix.shape[0])
+        self._features = as_features(features, matrix.shape[0], copy)
+        self._node_ids = as_node_ids(node_ids, matrix.shape[0], copy)
         self._repairs = (*repairs, *mended)
+        for array in self._arrays():
+            freeze(array)
 
     @property
     def adjacency(self) -> sp.csr_array:
@@ -101,21 +120,54 @@ class Graph:
     @cached_property
     def n_isolated(self) -> int:
         """Number of nodes that neither hear nor are heard by another node."""
-        matrix = self._adjacency.tocoo()
-        outside = matrix.row != matrix.col
-        is_touched = np.zeros(self.n_nodes, bool)
-        is_touched[matrix.row[outside]] = is_touched[matrix.col[outside]] = True
-        return self.n_nodes - int(is_touched.sum())
+        columns, starts = self._adjacency.indices, self._adjacency.indptr
+        has_loop = self._adjacency.diagonal() != 0
+        is_touched = np.diff(starts) > has_loop
+
+        def mark(start: int, stop: int) -> None:
+            heard = columns[starts[start] : starts[stop]]
+            if has_loop[start:stop].any():
+                rows = np.repeat(np.arange(start, stop), np.diff(starts[start : stop + 1]))
+                heard = heard[heard != rows]
+            is_touched[heard] = True  # threads may mark a node twice, but all write the same
+
+        over_blocks(mark, self.n_nodes, width=self._adjacency.nnz // self.n_nodes)
+        return self.n_nodes - int(np.count_nonzero(is_touched))
 
     @cached_property
     def is_directed(self) -> bool:
         """Whether some edge lacks its reverse, or has a reverse of another weight."""
-        return bool((self._adjacency != self._adjacency.T.tocsr()).nnz)
+        there, back = self._adjacency, self._adjacency.T.tocsr()
+        # Both are in canonical form without zeros, where equal matrices have equal arrays.
+        parts = ("indptr", "indices", "data")
+        return not all(is_equal(getattr(there, part), getattr(back, part)) for part in parts)
 
     @cached_property
     def is_weighted(self) -> bool:
         """Whether some edge weight differs from one."""
-        return bool(np.any(self._adjacency.data != 1))
+        weights = self._adjacency.data
+        return is_any(lambda start, stop: weights[start:stop] != 1, len(weights))
+
+    @cached_property
+    def checksum(self) -> str:
+        """A SHA-256 of edges, features and node ids; computed once, as nothing can change.
+
+        Examples
+        --------
+        >>> one, two = (Graph([[0, 1], [1, 0]], [[1.0], [x]]) for x in (2.0, 3.0))
+        >>> one.checksum == two.checksum
+        False
+        """
+        digest = hashlib.sha256()
+        *arrays, ids = self._arrays()
+        # Ids are hashed as text. That of whole numbers is as long as any could be: made block by block.
+        text = (ids[:0] if ids.dtype.kind in "iu" else ids).astype(np.str_, copy=False).dtype
+        for array, dtype in ((ids, text), *((each, each.dtype) for each in arrays)):
+            digest.update(f"{dtype}{array.shape}".encode())
+            for start, stop in split_blocks(len(array), width_of(array)):
+                block = np.ascontiguousarray(array[start:stop].astype(dtype, copy=False))
+                digest.update(block.data.cast("B"))
+        return digest.hexdigest()
 
     def with_row_normalized_features(self) -> Graph:
         """Return the graph with every feature row scaled to an absolute sum of one; zero rows stay zero.
@@ -130,7 +182,26 @@ class Graph:
         totals: NDArray[Any] = np.asarray(abs(X).sum(axis=1)).ravel()
         scale = np.divide(1, totals, out=np.zeros_like(totals), where=totals > 0)
         scaled = sp.diags_array(scale) @ X if sp.issparse(X) else X * scale[:, None]
-        return Graph(self._adjacency, scaled, node_ids=self._node_ids, repairs=self._repairs)
+        return Graph(self._adjacency, scaled, node_ids=self._node_ids, repairs=self._repairs, copy=False)
+
+    def _arrays(self) -> list[NDArray[Any]]:
+        """Return every array of the graph, the node ids last."""
+        matrices: tuple[Any, ...] = (self._adjacency, self._features)
+        parts = [(m.data, m.indices, m.indptr) if sp.issparse(m) else (m,) for m in matrices]
+        return [*(array for arrays in parts for array in arrays), self._node_ids]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A mapped file travels as the numbers in it: the other side may not have the file.
+        X = self._features
+        return self.__dict__ | {"_features": np.asarray(X) if isinstance(X, np.memmap) else X}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for array in self._arrays():  # they come out of a pickle writable
+            freeze(array)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # immutable, like a string
 
     def __repr__(self) -> str:
         traits = [
@@ -236,101 +307,3 @@ def check_disjoint(one: str, nodes: NDArray[np.int64], other: str, others: NDArr
         raise GraphError(
             f"{other} shares {len(shared)} nodes with {one} (first: {first}); the sets must be disjoint."
         )
-
-
-def _as_adjacency(adjacency: Any) -> tuple[sp.csr_array, list[str]]:
-    matrix = _from_torch(adjacency)
-    if not sp.issparse(matrix):
-        matrix = _numeric(matrix, "adjacency")
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise GraphError(f"adjacency must be a square matrix; got shape {matrix.shape}.")
-    if matrix.shape[0] == 0:
-        raise GraphError("adjacency is 0 x 0; a graph needs at least one node.")
-    if np.iscomplexobj(matrix):
-        raise GraphError("adjacency must be real; got complex weights.")
-    result = sp.csr_array(matrix, copy=True)
-    if not np.issubdtype(result.dtype, np.floating):
-        result = result.astype(np.float32)
-    given = matrix.nnz if sp.issparse(matrix) else result.nnz  # COO entries merge in the conversion
-    result.sum_duplicates()
-    summed = given - result.nnz
-    result.eliminate_zeros()
-    zeros = given - summed - result.nnz
-    bad = np.flatnonzero(~np.isfinite(result.data))
-    if len(bad):
-        row = int(np.searchsorted(result.indptr, bad[0], side="right")) - 1
-        raise GraphError(
-            f"adjacency has {len(bad)} NaN or infinite weights (first: edge {row} -> "
-            f"{result.indices[bad[0]]}); every weight must be finite."
-        )
-    for array in (result.data, result.indices, result.indptr):
-        array.flags.writeable = False
-    mended = [f"summed {summed} repeated adjacency entries"] if summed else []
-    return result, mended + ([f"dropped {zeros} explicit zero weights"] if zeros else [])
-
-
-def _as_features(features: Any, n_nodes: int) -> Features:
-    X = _from_torch(features)
-    if sp.issparse(X):
-        X = sp.csr_array(X, copy=True)
-        X.sum_duplicates()
-    else:
-        X = np.array(_numeric(X, "features"))
-    if X.ndim != 2:
-        raise GraphError(f"features must be a matrix with one row per node; got shape {X.shape}.")
-    if X.shape[0] != n_nodes:
-        raise GraphError(
-            f"features has {X.shape[0]} rows but adjacency is {n_nodes} x {n_nodes}; "
-            "both need one row per node."
-        )
-    if X.shape[1] == 0:
-        raise GraphError("features has no columns; give each node at least one feature.")
-    if np.iscomplexobj(X):
-        raise GraphError("features must be real; got complex numbers.")
-    if not np.issubdtype(X.dtype, np.floating) or X.dtype == np.float16:
-        X = X.astype(np.float32)
-    values = X.data if sp.issparse(X) else X
-    n_bad = int(np.size(values) - np.isfinite(values).sum())
-    if n_bad:
-        where = np.argwhere(~np.isfinite(X.toarray() if sp.issparse(X) else X))[0]
-        raise GraphError(
-            f"features has {n_bad} NaN or infinite values (first: node {where[0]}, column {where[1]}); "
-            "fill or drop them first."
-        )
-    for array in (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,):
-        array.flags.writeable = False
-    return X
-
-
-def _as_node_ids(node_ids: Any, n_nodes: int) -> NDArray[Any]:
-    ids = np.arange(n_nodes) if node_ids is None else np.array(node_ids)
-    if ids.shape != (n_nodes,):
-        raise GraphError(
-            f"node_ids has shape {ids.shape} but the graph has {n_nodes} nodes; give one id per node."
-        )
-    if len(np.unique(ids)) < n_nodes:
-        raise GraphError("node_ids holds repeated ids; each node needs a name of its own.")
-    ids.flags.writeable = False
-    return ids
-
-
-def _numeric(values: Any, name: str) -> NDArray[Any]:
-    try:
-        array = np.asarray(values)
-    except ValueError as error:  # rows of unequal length
-        raise GraphError(f"{name} is not a matrix: {error}.") from error
-    if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
-        raise GraphError(f"{name} must be numbers; got {type(values).__name__} of dtype {array.dtype}.")
-    return array
-
-
-def _from_torch(value: Any) -> Any:
-    """Return a torch tensor as SciPy or NumPy; anything else as it came."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    tensor = value.detach().cpu()
-    if tensor.layout == torch.strided:
-        return tensor.numpy()
-    coo = tensor.to_sparse_coo().coalesce()
-    rows, cols = coo.indices().numpy()
-    return sp.coo_array((coo.values().numpy(), (rows, cols)), shape=tuple(coo.shape))

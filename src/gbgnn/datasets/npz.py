@@ -98,7 +98,13 @@ def read_npz(
     adjacency, repairs = build_adjacency(
         coo.col, coo.row, matrix.shape[0], weights=weights, directed=directed
     )
-    graph = Graph(adjacency, features, node_ids=arrays.get("node_names"), repairs=repairs)
+    graph = Graph(
+        adjacency,
+        features,
+        node_ids=arrays.get("node_names"),
+        repairs=repairs,
+        copy=features is not own_features,  # what was read here nobody else can change
+    )
     if normalize_features:
         graph = graph.with_row_normalized_features()
     codes = as_labels(labels, f"{path}: labels")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gbgnn._version import __version__
 from gbgnn.datasets.dataset import Dataset
-from gbgnn.errors import DataError
+from gbgnn.errors import DataError, GraphError
 from gbgnn.graph import Graph, NodeSplit
 
 FORMAT = "gbgnn dataset"
@@ -170,11 +170,16 @@ def _assemble(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Dataset:
     if weights is None:
         weights = np.ones(len(arrays["indices"]), dtype=meta["dtype"])
     adjacency = _csr(weights, arrays["indices"], arrays["indptr"], (n_nodes, n_nodes), "edges")
-    features: Any = arrays.get("features")
-    if features is None:
+    if "features" in arrays:
+        features: Any = np.asarray(arrays["features"])  # a plain array as it was saved, though on disk
+    else:
         data, indices, indptr = (arrays[f"feature_{part}"] for part in ("data", "indices", "indptr"))
         features = _csr(data, indices, indptr, (n_nodes, meta["n_features"]), "features")
-    graph = Graph(adjacency, features, node_ids=arrays["node_ids"], repairs=meta["repairs"])
+    try:  # the arrays are ours: nothing to copy, and what is mapped stays on disk
+        graph = Graph(adjacency, features, node_ids=arrays["node_ids"], repairs=meta["repairs"], copy=False)
+    except GraphError as error:
+        what = str(error).split()[0].strip(":").replace("adjacency", "edges")  # it begins with the argument
+        raise DataError(f"the stored {what} do not fit together: {error}") from error
     split = NodeSplit(*(np.array(arrays[part]) for part in ("train", "val", "test")))
     texts = {key: meta[key] for key in _TEXTS}
     return Dataset(graph=graph, y=arrays["y"], split=split, class_names=meta["class_names"], **texts)
@@ -188,8 +193,6 @@ def _csr(
     what: str,
 ) -> sp.csr_array:
     try:
-        matrix = sp.csr_array((data, indices, indptr), shape=shape)
-        matrix.check_format(full_check=True)
+        return sp.csr_array((data, indices, indptr), shape=shape)  # Graph looks at the indices
     except ValueError as error:
         raise DataError(f"the stored {what} do not fit together: {error}.") from error
-    return matrix

@@ -1,0 +1,48 @@
+"""Passes over large arrays, block by block and on all cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+# Entries looked at in one step: what a step makes on the way stays in a core's own cache.
+_BLOCK = 1 << 18
+# Fewer steps than this are done before a second thread has started.
+_FEW_BLOCKS = 4
+
+
+def is_any(test: Callable[[int, int], NDArray[np.bool_]], n: int) -> bool:
+    return any(over_blocks(lambda start, stop: bool(test(start, stop).any()), n))
+
+
+def is_equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    return len(one) == len(other) and not is_any(lambda a, b: one[a:b] != other[a:b], len(one))
+
+
+def over_blocks(work: Callable[[int, int], T], n: int, *, width: int = 1) -> list[T]:
+    """Return ``work(start, stop)`` for consecutive stretches of ``n`` rows of so many numbers.
+
+    Large work is spread over as many threads as torch may use; NumPy lets them run at the same time.
+    """
+    steps = split_blocks(n, width)
+    n_threads = min(torch.get_num_threads(), len(steps) // _FEW_BLOCKS)
+    if n_threads < 2:
+        return [work(start, stop) for start, stop in steps]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(lambda step: work(*step), steps))
+
+
+def split_blocks(n: int, width: int = 1) -> list[tuple[int, int]]:
+    size = max(1, _BLOCK // max(width, 1))
+    return [(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def width_of(array: NDArray[Any]) -> int:
+    return array.size // max(len(array), 1)
