@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,9 +9,12 @@ import scipy.sparse as sp
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.propagation import (
     AugmentedAdjacency,
+    Csr,
     GivenMatrix,
     NormalizedAdjacency,
     NormalizedLaplacian,
+    Operator,
+    Propagation,
     RandomWalk,
 )
 from gbgnn.testing import check_propagation, path4
@@ -77,6 +82,90 @@ def test_given_matrix_is_taken_as_it_is() -> None:
     np.testing.assert_array_equal(GivenMatrix(matrix=matrix).build(sp.csr_array((2, 2))).toarray(), matrix)
 
 
+OLD_FORMULA = {
+    "augmented": (AugmentedAdjacency(), 1, -0.5, -0.5, 0),
+    "normalized": (NormalizedAdjacency(), 0, -0.5, -0.5, 0),
+    "random walk": (RandomWalk(), 0, -1, 0, 0),
+    "random walk with loops": (RandomWalk(self_loops=True), 1, -1, 0, 0),
+    "laplacian": (NormalizedLaplacian(), 0, -0.5, -0.5, 1),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("case", OLD_FORMULA.values(), ids=OLD_FORMULA)
+def test_description_equals_scaling_the_entries(case: tuple[object, ...], weighted: bool) -> None:
+    recipe, loops, left, right, identity = case
+    random = np.random.default_rng(0)
+    A = (random.random((20, 20)) < 0.15) * (random.random((20, 20)) if weighted else 1.0)
+    B = A + loops * np.eye(20)
+    row, column = B.sum(axis=1), B.sum(axis=0)
+    L = np.power(row, left, out=np.zeros(20), where=row > 0)
+    R = np.power(column, right, out=np.zeros(20), where=column > 0) if right else np.ones(20)
+    expected = L[:, None] * B * R
+    operator = recipe.build(sp.csr_array(A))
+    expected = np.eye(20) - expected if identity else expected
+    np.testing.assert_allclose(operator.to_scipy().toarray(), expected, atol=1e-14)
+    assert (operator.edges.values is None) == (not weighted)
+    np.testing.assert_array_equal(recipe.build(Csr.of(sp.csr_array(A))).toarray(), operator.toarray())
+
+
+def test_recipe_of_ones_own_may_return_a_scipy_matrix() -> None:
+    @dataclass(kw_only=True, eq=False, repr=False)
+    class Squared(Propagation):
+        def build(self, adjacency: object) -> sp.csr_array:
+            P = AugmentedAdjacency().build(adjacency).to_scipy()
+            return P @ P
+
+    once = AugmentedAdjacency().build(PATH).toarray()
+    np.testing.assert_allclose(Operator.of(Squared().build(PATH)).toarray(), once @ once)
+
+
+def test_symmetric_graphs_share_one_scaling() -> None:
+    operator = AugmentedAdjacency().build(PATH)
+    assert operator.left is operator.right
+    assert operator.self_loop == 1
+
+
+def broken(**parts: list[int]) -> sp.csr_array:
+    matrix = sp.csr_array(np.eye(3))
+    for name, values in parts.items():
+        setattr(matrix, name, np.array(values, np.int32))
+    return matrix
+
+
+@pytest.mark.parametrize("format", ["csr", "csc"])
+@pytest.mark.parametrize("parts", [{"indices": [0, 1, 3]}, {"indices": [0, -1, 2]}, {"indptr": [0, 2, 1, 3]}])
+def test_indices_of_a_given_matrix_are_checked(parts: dict[str, list[int]], format: str) -> None:
+    matrix = broken(**parts)
+    matrix = matrix if format == "csr" else matrix.T  # shares the arrays
+    with pytest.raises(ParameterError, match="GivenMatrix.matrix is not a sound sparse matrix"):
+        GivenMatrix(matrix=matrix).build(sp.csr_array((3, 3)))
+
+
+@pytest.mark.parametrize("place", [3, -1])
+def test_places_of_a_given_coordinate_matrix_are_checked(place: int) -> None:
+    matrix = sp.coo_array(np.eye(3))
+    matrix.col[0] = place
+    with pytest.raises(ParameterError, match="GivenMatrix.matrix is not a sound sparse matrix"):
+        GivenMatrix(matrix=matrix).build(sp.csr_array((3, 3)))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "words"),
+    [
+        ([["a", "b"], ["c", "d"]], "real numbers; got 2 dimensions of dtype <U1"),
+        (np.eye(2) * 1j, "real numbers; got 2 dimensions of dtype complex128"),
+        (sp.csr_array(np.eye(2) * 1j), "dtype complex128"),
+        (np.ones(2), "got 1 dimensions"),
+        ([[1, 2], [3]], "is not a matrix"),
+    ],
+    ids=["words", "complex", "complex sparse", "vector", "ragged"],
+)
+def test_given_matrix_must_be_real_numbers(matrix: object, words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        GivenMatrix(matrix=matrix).build(sp.csr_array((2, 2)))
+
+
 def test_errors_say_what_would_work() -> None:
     with pytest.raises(GraphError, match=r'negative weights \(smallest: -1\).*propagation="given"'):
         AugmentedAdjacency().build(sp.csr_array([[0.0, -1.0], [-1.0, 0.0]]))
@@ -90,5 +179,5 @@ def test_degrees_of_single_precision_graphs_are_summed_in_double() -> None:
     """2^24 + 1 is the first integer that single precision cannot count to."""
     weights = np.zeros((4, 4), np.float32)
     weights[0, 1:] = 2**24, 1, 1
-    P = RandomWalk().build(sp.csr_array(weights))
+    P = RandomWalk().build(sp.csr_array(weights)).to_scipy()
     assert P[0, 2] == 1 / (2**24 + 2)

@@ -9,10 +9,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.exceptions import NotFittedError
 
 from gbgnn import MLP, FunctionalGradient, GBGNNClassifier, load
-from gbgnn.losses import Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy
+from gbgnn._random import Seeds
+from gbgnn.boosting import boost
+from gbgnn.fitting import FitPlan
+from gbgnn.losses import Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
+from gbgnn.tasks import Classification, Regression
 from gbgnn.testing import two_blocks
 from gbgnn.theory import margin_constant, training_bound, weak_learning
 
@@ -21,7 +24,7 @@ LOSSES = {2: SigmoidCrossEntropy(), 3: SoftmaxCrossEntropy(), 7: SoftmaxCrossEnt
 
 def random_case(seed: int, n_labelled: int, n_classes: int, size: float) -> tuple[torch.Tensor, ...]:
     random = np.random.default_rng(seed)
-    columns = LOSSES[n_classes].n_outputs(n_classes)
+    columns = Classification(classes=np.arange(n_classes)).n_outputs(LOSSES[n_classes])
     scores = size * random.normal(size=(n_labelled, columns))
     direction = random.normal(size=(n_labelled, columns)) * 10 ** random.uniform(-3, 3)
     targets = random.integers(n_classes, size=n_labelled)
@@ -47,7 +50,7 @@ def test_the_guarantee_holds_for_any_step(
     """L(Y) - L(Y + eta f) >= M / (2 A) gamma |g|^2, with gamma of the condition that the step belongs to."""
     loss: Loss = LOSSES[n_classes]
     Y, f, y = random_case(seed, n_labelled, n_classes, size)
-    g = loss.residuals(Y, y) / n_labelled
+    g = -loss.gradient(Y, y) / n_labelled
     quality = weak_learning(f / n_labelled, g)
     if quality.cosine < 1e-9 or quality.gradient_norm < VANISHED:
         return
@@ -70,7 +73,7 @@ def test_lemma_one_and_the_training_bound_hold_over_many_rounds(
     first, gammas, norms, errors = loss.mean(Y, y), [], [], []
     for t in range(n_rounds):
         _, f, _ = random_case(seed + 7 * t + 1, n_labelled, n_classes, size)
-        residuals = loss.residuals(Y, y)
+        residuals = -loss.gradient(Y, y)
         quality = weak_learning(f / n_labelled, residuals / n_labelled)
         if quality.inner < 0:  # half of all directions point the right way, the others once turned
             f, quality = -f, weak_learning(-f / n_labelled, residuals / n_labelled)
@@ -94,7 +97,8 @@ def test_lemma_one_and_the_training_bound_hold_over_many_rounds(
 
 
 def true_proba(loss: Loss, Y: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return loss.proba(Y).gather(1, y[:, None])[:, 0]
+    task = Classification(classes=np.arange(max(2, Y.shape[1])))
+    return task.proba(Y, loss.link).gather(1, y[:, None])[:, 0]
 
 
 @settings(max_examples=1000)
@@ -104,8 +108,8 @@ def test_sigmoid_and_softmax_agree_for_two_classes(seed: int, n_labelled: int, s
     sigmoid, softmax = SigmoidCrossEntropy(), SoftmaxCrossEntropy()
     s, f, y = random_case(seed, n_labelled, 2, size)
     S, F = (torch.cat([-half, half], dim=1) for half in (s / 2, f / 2))
-    one = weak_learning(f / n_labelled, sigmoid.residuals(s, y) / n_labelled)
-    two = weak_learning(F / n_labelled, softmax.residuals(S, y) / n_labelled)
+    one = weak_learning(f / n_labelled, -sigmoid.gradient(s, y) / n_labelled)
+    two = weak_learning(F / n_labelled, -softmax.gradient(S, y) / n_labelled)
     assert softmax.mean(S, y) == pytest.approx(sigmoid.mean(s, y), abs=1e-12)
     if one.gradient_norm < VANISHED:
         assert two.gradient_norm < 2 * VANISHED
@@ -120,6 +124,29 @@ def test_sigmoid_and_softmax_agree_for_two_classes(seed: int, n_labelled: int, s
     assert promise[1] == pytest.approx(promise[0])
     bounds = [training_bound(1.0, 1.0, smoothness=A, n_labelled=n_labelled) for A in (0.25, 0.5)]
     assert bounds[1] == pytest.approx(math.sqrt(2) * bounds[0])
+
+
+@settings(max_examples=300)
+@given(
+    seed=st.integers(0, 10**6),
+    n_labelled=st.integers(1, 12),
+    n_columns=st.integers(1, 4),
+    share=st.floats(0.01, 1.99),
+)
+def test_squared_error_keeps_exactly_what_it_promises(
+    seed: int, n_labelled: int, n_columns: int, share: float
+) -> None:
+    """Its curvature is the same everywhere, so that smoothness loses nothing."""
+    loss, random = SquaredError(), np.random.default_rng(seed)
+    Y, f, y = (torch.tensor(random.normal(size=(n_labelled, n_columns))) for _ in range(3))
+    quality = weak_learning(f / n_labelled, -loss.gradient(Y, y) / n_labelled)
+    if quality.cosine < 1e-6:
+        return
+    eta = share / (loss.smoothness * quality.alpha)
+    pair = quality.at_step(eta, loss.smoothness)
+    promised = n_labelled / (2 * loss.smoothness) * pair.gamma * quality.gradient_norm**2
+    kept = loss.mean(Y, y) - loss.mean(Y + eta * f, y)
+    assert kept == pytest.approx(promised, rel=1e-6, abs=1e-10)
 
 
 def fit(rule: object = "gradient", n_classes: int = 2, **settings: object) -> GBGNNClassifier:
@@ -206,7 +233,7 @@ def test_certificate_survives_the_model_file(tmp_path: object) -> None:
 
 
 def test_unfitted_model_has_none() -> None:
-    with pytest.raises(NotFittedError):
+    with pytest.raises(AttributeError, match="'GBGNNClassifier' object has no attribute 'certificate_'"):
         GBGNNClassifier().certificate_  # noqa: B018
 
 
@@ -217,3 +244,26 @@ def test_weighted_nodes_are_certified_too() -> None:
     certificate = model.fit(np.arange(20), y[:20], graph=graph, sample_weight=weights).certificate_
     assert certificate.holds
     assert len(certificate.met) == 20
+
+
+def test_later_settings_change_no_certificate() -> None:
+    model, other = fit(n_rounds=5), fit(n_rounds=5)
+    wanted = other.certificate_
+    model.set_params(rule="samme", learning_rate=1.9, n_rounds=3, learner="constrained", aggregation="kta")
+    assert model.certificate_ == wanted
+    assert model.certificate_.holds
+
+
+def test_regression_is_certified_and_bounds_no_error() -> None:
+    graph, _ = two_blocks(40)
+    y = np.asarray(graph.features)[:, 0] ** 2
+    settings = GBGNNClassifier(learner=MLP(epochs=10, units=8), n_rounds=10, dtype="float64")
+    plan = FitPlan.build(settings, Regression(), np.arange(20), y[:20], graph, seed=0)
+    parts = plan.problem, plan.aggregation, plan.learner, plan.rule
+    certificate = plan.model(boost(*parts, n_rounds=10, seeds=Seeds(0))).certificate
+    assert certificate.holds
+    assert (certificate.smoothness, len(certificate.met)) == (2.0, 10)
+    for r in certificate.rounds:
+        assert 0 < r.guaranteed == pytest.approx(r.actual, rel=1e-6)
+    assert set(certificate.training_bounds()) == {math.inf}
+    assert any("SquaredError" in note for note in certificate.notes)

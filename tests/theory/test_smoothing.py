@@ -20,6 +20,7 @@ from gbgnn.propagation import (
     GivenMatrix,
     NormalizedAdjacency,
     NormalizedLaplacian,
+    Operator,
     Propagation,
     RandomWalk,
 )
@@ -190,7 +191,7 @@ def test_sparse_features_and_given_features_equal_dense_ones(recipe: Propagation
     expected = smoothing_profile(graph, rounds=3, propagation=recipe)
     assert smoothing_profile(sparse, rounds=3, propagation=recipe) == expected
     assert smoothing_profile(bare, graph.features, rounds=3, propagation=recipe) == expected
-    matrix = recipe.build(graph.adjacency)
+    matrix = Operator.of(recipe.build(graph.adjacency)).to_scipy()
     assert smoothing_profile(graph, rounds=3, propagation=matrix) == expected
     assert smoothing_profile(graph, rounds=3, propagation=matrix.toarray()).norm == expected.norm
 

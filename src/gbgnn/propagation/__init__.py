@@ -1,5 +1,9 @@
-"""P: how it is built from a graph, and how representations are multiplied by it."""
+"""P: how it is described from a graph, and how representations are multiplied by it and its polynomials."""
 
+from gbgnn.propagation.csr import Csr
+from gbgnn.propagation.interval import Interval, spectral_interval
+from gbgnn.propagation.operator import Operator
+from gbgnn.propagation.polynomial import chebyshev_terms, powers
 from gbgnn.propagation.propagator import Propagator
 from gbgnn.propagation.recipes import (
     AugmentedAdjacency,
@@ -9,13 +13,31 @@ from gbgnn.propagation.recipes import (
     Propagation,
     RandomWalk,
 )
+from gbgnn.propagation.rows import BLOCK_BYTES, NORMS, DenseRows, Representation, SparseRows, as_rows
+from gbgnn.propagation.spectrum import TopEigenspace, operator_norm, second_eigenvalue, top_eigenspace
 
 __all__ = [
+    "BLOCK_BYTES",
+    "NORMS",
     "AugmentedAdjacency",
+    "Csr",
+    "DenseRows",
     "GivenMatrix",
+    "Interval",
     "NormalizedAdjacency",
     "NormalizedLaplacian",
+    "Operator",
     "Propagation",
     "Propagator",
     "RandomWalk",
+    "Representation",
+    "SparseRows",
+    "TopEigenspace",
+    "as_rows",
+    "chebyshev_terms",
+    "operator_norm",
+    "powers",
+    "second_eigenvalue",
+    "spectral_interval",
+    "top_eigenspace",
 ]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
+from importlib.util import find_spec
+from typing import Any
 
-import numpy as np
 import scipy.sparse as sp
 import torch
+
+from gbgnn._checks import check_choice
+from gbgnn.errors import ParameterError
+from gbgnn.propagation.backends import Backend, Bag, TorchCsr
+from gbgnn.propagation.operator import Operator
 
 
 class Propagator:
@@ -15,9 +20,18 @@ class Propagator:
     Parameters
     ----------
     matrix
-        P, as a recipe of :mod:`gbgnn.propagation.recipes` builds it.
+        P, as a recipe of :mod:`gbgnn.propagation.recipes` describes it; a SciPy matrix also works.
     device, dtype
         Where the products are computed, and in which precision.
+    backend
+        Which kernel computes them. ``"auto"`` takes the first of these that can:
+
+        - ``"triton"``: on a GPU where Triton is installed. It reads the bare pattern.
+        - ``"bag"``: on the CPU, except in double precision. It reads the bare pattern too. On one and two
+          idle cores it is 1.3 to 2.4 times faster than torch's CSR product on four graphs of 3,327 to 170,000
+          nodes with 64 to 3,703 columns, and as fast on Cora's shape; on 10 million nodes and 16 cores 1.1 to
+          1.6 times slower, but without 4 bytes for every entry. In float64 it would be 2 to 18 times slower.
+        - ``"torch"``: everywhere else, torch's CSR product over values formed for every edge.
 
     Examples
     --------
@@ -25,57 +39,83 @@ class Propagator:
     >>> P(torch.tensor([[2.0], [4.0]]))
     tensor([[3.],
             [3.]])
+    >>> P.backend
+    'bag'
     """
 
     def __init__(
         self,
-        matrix: sp.csr_array,
+        matrix: Any,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
+        backend: str = "auto",
     ) -> None:
-        P = sp.csr_array(matrix)
-        P.sort_indices()
-        # 32-bit indices where they suffice: the product is as fast (benchmarks/results/kernels.md).
-        index = np.int32 if max(P.nnz, *P.shape) <= np.iinfo(np.int32).max else np.int64
-        parts = (P.indptr.astype(index), P.indices.astype(index), P.data)
-        row_starts, columns, values = (torch.tensor(part) for part in parts)
-        with warnings.catch_warnings():
-            # Once per process torch calls its CSR layout a beta, and some versions its checks optional.
-            warnings.filterwarnings("ignore", "Sparse", UserWarning)
-            self._matrix = torch.sparse_csr_tensor(
-                row_starts,
-                columns,
-                values.to(dtype),
-                size=P.shape,
-                device=device,
-                check_invariants=False,  # SciPy keeps them
-            )
+        check_choice("Propagator", "backend", backend, ("auto", "triton", "bag", "torch"))
+        self._operator = Operator.of(matrix).to(device)
+        self._dtype = dtype
+        self._backend = _choose(backend, self._operator.device, dtype)(self._operator, dtype)
 
     def __call__(self, X: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        """Return P @ X, written into ``out`` where given."""
-        return torch.mm(self._matrix, X, out=out)
+        """Return P @ X, written into ``out`` where given, which must not be X."""
+        # Kernels read where indices point, so what they read from must have all the rows.
+        if X.ndim != 2 or X.shape[0] != self.n_nodes or X.dtype != self._dtype or X.device != self.device:
+            raise ParameterError(
+                f"P multiplies {self.n_nodes} rows of {self._dtype} on {self.device}; got a tensor of shape "
+                f"{tuple(X.shape)}, {X.dtype}, on {X.device}."
+            )
+        return self._backend.multiply(X, out)
 
     def transpose(self) -> Propagator:
         """Return what multiplies by the transpose of P, on the same device."""
-        return Propagator(self.to_scipy().T.tocsr(), self._matrix.device, self.dtype)
+        return Propagator(self._operator.transpose(), self.device, self._dtype, self.backend)
 
     def to_scipy(self) -> sp.csr_array:
-        """Return P, in the precision of its products."""
-        parts = (self._matrix.values(), self._matrix.col_indices(), self._matrix.crow_indices())
-        return sp.csr_array(tuple(part.cpu().numpy() for part in parts), shape=tuple(self._matrix.shape))
+        """Return P entry by entry, in double precision whatever that of the products."""
+        return self._operator.to_scipy()
+
+    @property
+    def operator(self) -> Operator:
+        """The description of P, on the device of the products."""
+        return self._operator
+
+    @property
+    def backend(self) -> str:
+        """The name of the kernel that computes the products."""
+        return self._backend.name
 
     @property
     def dtype(self) -> torch.dtype:
         """The precision of the products."""
-        return self._matrix.dtype
+        return self._dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the products are computed."""
+        return self._operator.device
 
     @property
     def n_nodes(self) -> int:
         """Number of rows and columns of P."""
-        return int(self._matrix.shape[0])
+        return self._operator.n_nodes
 
     @property
     def nbytes(self) -> int:
-        """Bytes that P occupies."""
-        parts = (self._matrix.crow_indices(), self._matrix.col_indices(), self._matrix.values())
-        return sum(part.nbytes for part in parts)
+        """Bytes that P occupies, description and kernel together."""
+        edges = self._operator.edges
+        parts = (edges.row_starts, edges.columns, edges.values, self._operator.left, self._operator.right)
+        held = [*(part for part in parts if part is not None), *self._backend.tensors()]
+        return sum({part.data_ptr(): part.nbytes for part in held if part.numel()}.values())
+
+
+def _choose(name: str, device: torch.device, dtype: torch.dtype) -> type[Backend]:
+    """Return the backend of that name, or for ``"auto"`` the first that takes device and precision."""
+    candidates: list[type[Backend]] = [Bag, TorchCsr]
+    # Importing Triton takes time, so only where it can be used.
+    if device.type == "cuda" and find_spec("triton") is not None:
+        from gbgnn.propagation.backends.triton_pattern import TritonPattern
+
+        candidates.insert(0, TritonPattern)
+    for candidate in candidates:
+        if name in ("auto", candidate.name) and candidate.takes(device, dtype):
+            return candidate
+    raise ParameterError(f"No backend of P computes products in {dtype} on {device} (backend={name!r}).")

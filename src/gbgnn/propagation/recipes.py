@@ -1,4 +1,4 @@
-"""The propagation matrices P, each built from a graph's adjacency matrix A."""
+"""The propagation matrices P, each described from a graph's adjacency matrix A."""
 
 from __future__ import annotations
 
@@ -8,28 +8,31 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+import torch
 from sklearn.base import BaseEstimator
 
 from gbgnn.errors import GraphError, ParameterError
+from gbgnn.propagation.csr import Csr
+from gbgnn.propagation.operator import Operator
 
 
 class Propagation(BaseEstimator, ABC):
     """A recipe that turns an adjacency matrix into the matrix P that mixes node representations.
 
     ``build`` is called once per graph, at ``fit`` and again for every other graph a model is applied
-    to. It may assume a checked CSR matrix and must return a CSR matrix of the same shape. A recipe of
-    one's own is a few lines::
+    to. It may assume a checked matrix: a SciPy CSR array, or a :class:`~gbgnn.propagation.Csr`, which may be
+    on a GPU. It must return P: an :class:`~gbgnn.propagation.Operator`, which describes it, or a SciPy matrix
+    of the same shape. A recipe of one's own is a few lines::
 
         @dataclass(kw_only=True, eq=False, repr=False)
         class Squared(Propagation):
             def build(self, adjacency):
-                P = AugmentedAdjacency().build(adjacency)
+                P = AugmentedAdjacency().build(adjacency).to_scipy()
                 return P @ P
     """
 
     @abstractmethod
-    def build(self, adjacency: sp.csr_array) -> sp.csr_array:
+    def build(self, adjacency: Any) -> Any:
         """Return P for ``adjacency``."""
 
 
@@ -42,14 +45,14 @@ class AugmentedAdjacency(Propagation):
 
     Examples
     --------
-    >>> AugmentedAdjacency().build(sp.csr_array([[0.0, 1.0], [1.0, 0.0]])).toarray()
+    >>> AugmentedAdjacency().build(sp.csr_array([[0.0, 1.0], [1.0, 0.0]])).toarray().round(12)
     array([[0.5, 0.5],
            [0.5, 0.5]])
     """
 
-    def build(self, adjacency: sp.csr_array) -> sp.csr_array:
+    def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
-        return _symmetric(adjacency + sp.eye_array(adjacency.shape[0], dtype=adjacency.dtype))
+        return _symmetric(Csr.of(adjacency), self_loop=1.0)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -63,9 +66,9 @@ class NormalizedAdjacency(Propagation):
            [1., 0.]])
     """
 
-    def build(self, adjacency: sp.csr_array) -> sp.csr_array:
+    def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
-        return _symmetric(adjacency)
+        return _symmetric(Csr.of(adjacency))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -88,11 +91,12 @@ class RandomWalk(Propagation):
 
     self_loops: bool = False
 
-    def build(self, adjacency: sp.csr_array) -> sp.csr_array:
+    def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
-        loops = sp.eye_array(adjacency.shape[0], dtype=adjacency.dtype)
-        A = adjacency + loops if self.self_loops else adjacency
-        return _scaled(A, _power(_sums(A, axis=1), -1.0), None)
+        A = Csr.of(adjacency)
+        _check_weights(A)
+        self_loop = 1.0 if self.self_loops else 0.0
+        return Operator(A, left=_power(A.row_sums() + self_loop, -1.0), self_loop=self_loop)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -106,10 +110,11 @@ class NormalizedLaplacian(Propagation):
            [-1.,  1.]])
     """
 
-    def build(self, adjacency: sp.csr_array) -> sp.csr_array:
+    def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
-        identity = sp.eye_array(adjacency.shape[0], dtype=adjacency.dtype)
-        return sp.csr_array(identity - _symmetric(adjacency))
+        P = _symmetric(Csr.of(adjacency))
+        assert P.left is not None
+        return Operator(P.edges, -P.left, P.right, identity=1.0)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -131,42 +136,61 @@ class GivenMatrix(Propagation):
 
     matrix: Any = None
 
-    def build(self, adjacency: sp.csr_array) -> sp.csr_array:
+    def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
+        A = Csr.of(adjacency)
         if self.matrix is None:
-            return adjacency
-        P = sp.csr_array(self.matrix)
-        if P.shape != adjacency.shape:
+            return Operator(A)
+        P = _checked(self.matrix)
+        if P.shape != A.shape:
             raise ParameterError(
-                f"GivenMatrix.matrix is {P.shape[0]} x {P.shape[1]}, but the graph has "
-                f"{adjacency.shape[0]} nodes."
+                f"GivenMatrix.matrix is {P.shape[0]} x {P.shape[1]}, but the graph has {A.shape[0]} nodes."
             )
         if not np.isfinite(P.data).all():
             raise ParameterError("GivenMatrix.matrix has NaN or infinite entries.")
-        return P
+        return Operator(Csr.from_scipy(P, A.device))
 
 
-def _symmetric(A: sp.csr_array) -> sp.csr_array:
-    return _scaled(A, _power(_sums(A, axis=1), -0.5), _power(_sums(A, axis=0), -0.5))
+def _symmetric(A: Csr, self_loop: float = 0.0) -> Operator:
+    _check_weights(A)
+    left, right = (_power(sums + self_loop, -0.5) for sums in (A.row_sums(), A.column_sums()))
+    return Operator(A, left, left if torch.equal(left, right) else right, self_loop)
 
 
-def _sums(A: sp.csr_array, axis: int) -> NDArray[np.float64]:
-    if A.nnz and A.data.min() < 0:
+def _check_weights(A: Csr) -> None:
+    smallest = 1.0 if A.values is None or not A.n_entries else float(A.values.min())
+    if smallest < 0:
         raise GraphError(
-            f"adjacency has negative weights (smallest: {A.data.min():g}), which degrees cannot normalise; "
+            f"adjacency has negative weights (smallest: {smallest:g}), which degrees cannot normalise; "
             'use propagation="given" to take the matrix as it is.'
         )
-    # In double precision: a node of degree 10^8 must not lose its last neighbours to rounding. (SciPy's own
-    # sum adds up in the precision of the matrix, whatever it is asked for.)
-    return np.asarray((A if axis == 1 else A.T) @ np.ones(A.shape[0]))
 
 
-def _power(degrees: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
-    result = np.zeros_like(degrees)
-    np.power(degrees, exponent, out=result, where=degrees > 0)
-    return result
+def _power(degrees: torch.Tensor, exponent: float) -> torch.Tensor:
+    # Degrees are float64: a node of degree 10^8 must not lose its last neighbours to rounding.
+    return torch.where(degrees > 0, degrees.pow(exponent), 0.0)
 
 
-def _scaled(A: sp.csr_array, left: NDArray[np.float64], right: NDArray[np.float64] | None) -> sp.csr_array:
-    P = sp.csr_array(sp.diags_array(left) @ A)
-    return P if right is None else sp.csr_array(P @ sp.diags_array(right))
+def _checked(matrix: Any) -> sp.csr_array:
+    """Return the user's matrix, or say what is wrong with it: products read where its indices point."""
+    if not sp.issparse(matrix):
+        try:
+            matrix = np.asarray(matrix)
+        except ValueError as error:  # rows of unequal length
+            raise ParameterError(f"GivenMatrix.matrix is not a matrix: {error}.") from error
+    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        raise ParameterError(
+            f"GivenMatrix.matrix must be an N x N matrix of real numbers; got {matrix.ndim} dimensions of "
+            f"dtype {matrix.dtype}."
+        )
+    try:
+        # Before a conversion, which reads where indices point, too.
+        if sp.issparse(matrix) and matrix.format in ("csr", "csc", "bsr"):
+            matrix.copy().check_format(full_check=True)
+        elif sp.issparse(matrix) and matrix.format == "coo" and matrix.nnz:
+            sp.coo_array((matrix.data, (matrix.row, matrix.col)), shape=matrix.shape)
+            if min(matrix.row.min(), matrix.col.min()) < 0:
+                raise ValueError("negative row or column index found")
+        return sp.csr_array(matrix)
+    except ValueError as error:
+        raise ParameterError(f"GivenMatrix.matrix is not a sound sparse matrix: {error}.") from error

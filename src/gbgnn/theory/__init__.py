@@ -1,5 +1,6 @@
 """The paper's theory as functions."""
 
+from gbgnn.propagation.spectrum import TopEigenspace, operator_norm, second_eigenvalue, top_eigenspace
 from gbgnn.theory.certificate import Certificate, CertifiedRound
 from gbgnn.theory.depth import DepthBound
 from gbgnn.theory.generalisation import GeneralisationBound
@@ -17,7 +18,6 @@ from gbgnn.theory.rademacher import (
     trade_off,
 )
 from gbgnn.theory.smoothing import SmoothingProfile, effective_rank
-from gbgnn.theory.spectrum import TopEigenspace, operator_norm, second_eigenvalue, top_eigenspace
 from gbgnn.theory.training_bound import margin_constant, training_bound
 from gbgnn.theory.weak_learning import Condition, WeakLearning, weak_learning
 

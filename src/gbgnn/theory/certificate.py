@@ -74,15 +74,26 @@ class Certificate:
         The theory's A.
     n_labelled
         The theory's M.
+    notes
+        What it covers, as sentences.
+    bounds_error
+        Whether the loss is one whose gradient bounds an error of classification.
     """
 
     rounds: tuple[CertifiedRound, ...]
     smoothness: float
     n_labelled: int
+    notes: tuple[str, ...] = ()
+    bounds_error: bool = True
 
     @classmethod
     def from_history(
-        cls, history: Sequence[Mapping[str, Any]], smoothness: float, n_labelled: int
+        cls,
+        history: Sequence[Mapping[str, Any]],
+        smoothness: float,
+        n_labelled: int,
+        notes: tuple[str, ...] = (),
+        bounds_error: bool = True,
     ) -> Certificate:
         """Read the certificate off the rows of a history."""
         rounds, total = [], 0.0
@@ -104,7 +115,7 @@ class Certificate:
                     gradient_norm=row["gradient_norm"],
                 )
             )
-        return cls(tuple(rounds), smoothness, n_labelled)
+        return cls(tuple(rounds), smoothness, n_labelled, notes, bounds_error)
 
     @property
     def holds(self) -> bool:
@@ -133,9 +144,10 @@ class Certificate:
 
         See :func:`~gbgnn.theory.training_bound`. It is infinite after round 1, which has no certified round
         behind it, and from the first round on that took a step no condition allows. With weighted nodes it
-        bounds the weighted error. A value of 1 or more says nothing.
+        bounds the weighted error. A value of 1 or more says nothing. Losses of numbers, which have no
+        error of classification, have infinite ones.
         """
-        bounds, is_valid = [], True
+        bounds, is_valid = [], self.bounds_error
         for r in self.rounds:
             is_valid = is_valid and (r.round == 1 or r.gamma is not None)
             bound = training_bound(

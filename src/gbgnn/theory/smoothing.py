@@ -14,10 +14,11 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError
 
 from gbgnn._checks import check_integer, check_number
+from gbgnn._matrices import Features
 from gbgnn.errors import ParameterError
-from gbgnn.graph import Features, Graph
-from gbgnn.propagation import AugmentedAdjacency, GivenMatrix, Propagation
-from gbgnn.theory.spectrum import TopEigenspace, is_symmetric, second_eigenvalue, top_eigenspace
+from gbgnn.graph import Graph
+from gbgnn.propagation import AugmentedAdjacency, GivenMatrix, Operator, Propagation
+from gbgnn.propagation.spectrum import TopEigenspace, is_symmetric, second_eigenvalue, top_eigenspace
 
 # Eigenvalues nearer to each other than this, in relative terms, are equal up to rounding.
 _EQUAL = 1e-9
@@ -271,7 +272,7 @@ def _matrix(graph: Graph, propagation: Any) -> sp.csr_array:
             "smoothing_profile.propagation must be an object such as RandomWalk(), a matrix or None; "
             f"got {propagation!r}."
         )
-    P = sp.csr_array(recipe.build(graph.adjacency), dtype=np.float64)
+    P = Operator.of(recipe.build(graph.adjacency)).to_scipy()
     if not P.data.all():
         P = P.copy()
         P.eliminate_zeros()

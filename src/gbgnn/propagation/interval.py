@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from gbgnn.propagation import Propagator
-from gbgnn.theory.spectrum import DENSE_LIMIT, is_symmetric
+from gbgnn.propagation.propagator import Propagator
+from gbgnn.propagation.spectrum import DENSE_LIMIT, is_symmetric
 
 # Eigenvalues are found to about this share of their range, and the interval is made that much wider.
 _MARGIN = 1e-6
@@ -48,7 +48,7 @@ def spectral_interval(P: Propagator) -> Interval | None:
     >>> spectral_interval(Propagator(sp.csr_array([[0.0, 1.0], [0.0, 0.0]]))) is None
     True
     """
-    S = symmetrized(P.to_scipy().astype(np.float64), tolerance=100 * float(torch.finfo(P.dtype).eps))
+    S = symmetrized(P.to_scipy(), tolerance=100 * float(torch.finfo(P.dtype).eps))
     return None if S is None else Interval.around(*_extreme_eigenvalues(S))
 
 

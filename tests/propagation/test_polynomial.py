@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from numpy.polynomial import chebyshev as reference
 from scipy.fft import dct
 
-from gbgnn.finetuning.chebyshev import chebyshev_terms, coefficients, n_needed, nodes
-from gbgnn.finetuning.spectrum import Interval
-from gbgnn.propagation import Propagator
+from gbgnn.propagation import Interval, Propagator
+from gbgnn.propagation.polynomial import chebyshev_terms, coefficients, n_needed, nodes, powers
 
 
 @settings(max_examples=30)
@@ -59,3 +58,28 @@ def test_terms_that_matter_are_counted_by_the_worst_row() -> None:
     assert n_needed(c, 1e-2) == 1
     assert n_needed(c, 1e-5) == 3
     assert n_needed(torch.zeros(1, 3), 1e-5) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("exponents", [(0,), (1,), (0, 1, 2, 4, 8), (3,), (2, 3), ()])
+def test_powers_are_those_of_the_matrix_and_leave_the_input_alone(
+    exponents: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    random = np.random.default_rng(0)
+    A = random.normal(size=(7, 7)) / 4
+    X = torch.tensor(random.normal(size=(7, 3)), dtype=dtype)
+    before = X.clone()
+    terms = [term.clone() for term in powers(Propagator(sp.csr_array(A), dtype=dtype), X, exponents)]
+    assert torch.equal(X, before)
+    assert len(terms) == len(exponents)
+    for exponent, term in zip(exponents, terms, strict=True):
+        expected = np.linalg.matrix_power(A, exponent) @ before.double().numpy()
+        np.testing.assert_allclose(term, expected, atol=1e-5 if dtype == torch.float32 else 1e-13)
+
+
+def test_powers_take_turns_in_two_buffers() -> None:
+    P = Propagator(sp.csr_array(np.eye(3) / 2))
+    X = torch.ones(3, 2)
+    places = {term.data_ptr() for term in powers(P, X, range(1, 9))}
+    assert len(places) == 2
+    assert X.data_ptr() not in places

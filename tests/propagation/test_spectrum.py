@@ -17,7 +17,7 @@ from gbgnn.propagation import (
     Propagation,
     RandomWalk,
 )
-from gbgnn.theory.spectrum import (
+from gbgnn.propagation.spectrum import (
     TopEigenspace,
     is_symmetric,
     operator_norm,
@@ -39,7 +39,7 @@ def random_adjacency(seed: int, n_nodes: int, mean_degree: float, *, directed: b
 
 
 def build(recipe: Propagation, adjacency: sp.csr_array) -> sp.csr_array:
-    P = recipe.build(adjacency)
+    P = recipe.build(adjacency).to_scipy()
     P.data[abs(P.data) < 1e-15] = 0  # the Laplacian of a node that hears itself only, 1 - 1
     P.eliminate_zeros()
     return P

@@ -1,4 +1,4 @@
-r"""Polynomials in P by their Chebyshev coefficients.
+r"""Polynomials in P: its powers times X, and polynomials by their Chebyshev coefficients.
 
 On an interval that holds the eigenvalues of P, :math:`q(P) X = \sum_k c_k T_k(P) X`, where the terms
 :math:`T_k(P) X` do not depend on q and none is larger than X: sums of them lose no digits, which those of
@@ -8,12 +8,32 @@ powers of P do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 
-from gbgnn.finetuning.spectrum import Interval
-from gbgnn.propagation import Propagator
+from gbgnn.propagation.interval import Interval
+from gbgnn.propagation.propagator import Propagator
+
+
+def powers(P: Propagator, X: torch.Tensor, exponents: Iterable[int]) -> Iterator[torch.Tensor]:
+    """Yield P^p X for each p of ``exponents``, increasing, each valid until the next is asked for.
+
+    Two buffers take turns: fresh memory for every product would cost as much as the product. X is left alone.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> P = Propagator(sp.csr_array([[2.0]]))
+    >>> [float(term) for term in powers(P, torch.ones(1, 1), (0, 1, 3))]
+    [1.0, 2.0, 8.0]
+    """
+    reached, Z, spare = 0, X, None
+    for exponent in exponents:
+        for _ in range(exponent - reached):
+            Z, spare = P(Z, out=spare), None if Z is X else Z
+        reached = exponent
+        yield Z
 
 
 def nodes(degree: int, interval: Interval, device: torch.device | str = "cpu") -> torch.Tensor:

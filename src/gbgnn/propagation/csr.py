@@ -1,0 +1,244 @@
+"""Csr: a sparse matrix as torch tensors, without values where every entry is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+
+# Sums over more entries than this are shared out among threads. The pieces do not depend on the number of
+# threads, so neither do the results.
+_PIECE = 1 << 24
+_FLOATS = {np.dtype(np.float32), np.dtype(np.float64)}
+
+
+@dataclass(frozen=True, eq=False)
+class Csr:
+    """A sparse matrix by rows, on one device.
+
+    Parameters
+    ----------
+    row_starts
+        Where each row starts among the entries, int64, one more than there are rows.
+    columns
+        The column of each entry; int32 where the number of columns fits, else int64. They need not be sorted.
+    values
+        The value of each entry, float32 or float64. None: every entry is one.
+    n_columns
+        Number of columns.
+
+    Examples
+    --------
+    >>> A = Csr.from_scipy(sp.csr_array([[0.0, 1.0], [1.0, 1.0]]))
+    >>> A.row_starts.tolist(), A.columns.tolist(), A.values
+    ([0, 1, 3], [1, 0, 1], None)
+    """
+
+    row_starts: torch.Tensor
+    columns: torch.Tensor
+    values: torch.Tensor | None
+    n_columns: int
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, device: torch.device | str = "cpu") -> Csr:
+        """Return a SciPy matrix on ``device``; on the CPU the memory is shared where the types allow it."""
+        A = sp.csr_array(matrix)
+        index = _column_type(A.shape[1])
+        data = A.data if A.data.dtype in _FLOATS else A.data.astype(np.float64)
+        values = as_tensor(data)
+        row_starts, columns = as_tensor(A.indptr), as_tensor(A.indices)
+        return cls(
+            row_starts.to(device, torch.int64),
+            columns.to(index).to(device),  # narrowed first: half as much to copy
+            None if bool((values == 1).all()) else values.to(device),
+            int(A.shape[1]),
+        )
+
+    @classmethod
+    def of(cls, matrix: Any) -> Csr:
+        """Return a Csr as it is, and anything that SciPy can read on the CPU."""
+        return matrix if isinstance(matrix, cls) else cls.from_scipy(matrix)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return len(self.row_starts) - 1, self.n_columns
+
+    @property
+    def n_entries(self) -> int:
+        """Number of stored entries."""
+        return len(self.columns)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.columns.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the matrix occupies."""
+        parts = (self.row_starts, self.columns, self.values)
+        return sum(part.nbytes for part in parts if part is not None)
+
+    def to(self, device: torch.device | str) -> Csr:
+        """Return the matrix on ``device``; itself if it is there."""
+        return Csr(
+            self.row_starts.to(device),
+            self.columns.to(device),
+            None if self.values is None else self.values.to(device),
+            self.n_columns,
+        )
+
+    def to_scipy(self, dtype: Any = np.float64) -> sp.csr_array:
+        """Return a copy for SciPy, its values as ``dtype``."""
+        if self.values is None:
+            data = np.ones(self.n_entries, dtype)
+        else:
+            data = self.values.cpu().numpy().astype(dtype)
+        parts = (data, self.columns.cpu().numpy().copy(), self.row_starts.cpu().numpy().copy())
+        return sp.csr_array(parts, shape=self.shape)
+
+    def row_sums(self) -> torch.Tensor:
+        """Return the sum of each row, in double precision.
+
+        Examples
+        --------
+        >>> Csr.of(sp.csr_array([[0.0, 2.0], [0.0, 0.0]])).row_sums()
+        tensor([2., 0.], dtype=torch.float64)
+        """
+        if self.values is None:
+            return self.row_starts.diff().double()
+        if self.device.type != "cpu":
+            return _segment_sums(self.values, self.row_starts)
+        values, row_starts = self.values, self.row_starts
+
+        def of_rows(first: int, last: int) -> torch.Tensor:
+            starts = row_starts[first : last + 1]
+            return _segment_sums(values[int(starts[0]) : int(starts[-1])], starts - starts[0])
+
+        return torch.cat(_share_out(of_rows, self._row_pieces()))
+
+    def column_sums(self) -> torch.Tensor:
+        """Return the sum of each column, in double precision.
+
+        Examples
+        --------
+        >>> Csr.of(sp.csr_array([[0.0, 2.0], [0.0, 0.0]])).column_sums()
+        tensor([0., 2.], dtype=torch.float64)
+        """
+        columns, values, n_columns = self.columns, self.values, self.n_columns
+        if self.device.type != "cpu":
+            if values is None:
+                return torch.bincount(columns, minlength=n_columns).double()
+            # Not by bincount: on a GPU it would add the weights up in another order each time.
+            return self.transpose().row_sums()
+
+        def of_entries(first: int, last: int) -> torch.Tensor:
+            weights = None if values is None else values[first:last].double()
+            return torch.bincount(columns[first:last], weights, minlength=n_columns)
+
+        # A piece has sums of its own for all columns: few pieces where there are few entries per column.
+        piece = max(_PIECE, 4 * n_columns)
+        pieces = [(first, first + piece) for first in range(0, max(self.n_entries, 1), piece)]
+        sums = _share_out(of_entries, pieces)
+        total = sums[0]
+        for more in sums[1:]:
+            total += more
+        return total.double()
+
+    def transpose(self) -> Csr:
+        """Return the transpose, its columns sorted.
+
+        Examples
+        --------
+        >>> Csr.of(sp.csr_array([[0.0, 1.0], [0.0, 1.0]])).transpose().columns.tolist()
+        [0, 1]
+        """
+        n_rows = self.shape[0]
+        if self.device.type == "cpu":
+            ones = np.ones(self.n_entries, np.int8)
+            data = ones if self.values is None else self.values.numpy()
+            parts = (data, self.columns.numpy(), self.row_starts.numpy())
+            turned = sp.csr_array(parts, shape=self.shape).T.tocsr()
+            row_starts, columns = as_tensor(turned.indptr).long(), as_tensor(turned.indices)
+            values = None if self.values is None else as_tensor(turned.data)
+        else:
+            order = torch.sort(self.columns, stable=True).indices
+            columns = self.rows_of_entries()[order]
+            counts = torch.bincount(self.columns, minlength=self.n_columns)
+            row_starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+            values = None if self.values is None else self.values[order]
+        return Csr(row_starts, columns.to(_column_type(n_rows)), values, n_rows)
+
+    def rows_of_entries(self) -> torch.Tensor:
+        """Return the row of each entry.
+
+        Examples
+        --------
+        >>> Csr.of(sp.csr_array([[1.0, 1.0], [0.0, 1.0]])).rows_of_entries().tolist()
+        [0, 0, 1]
+        """
+        n_rows = self.shape[0]
+        rows = torch.arange(n_rows, dtype=_column_type(n_rows), device=self.device)
+        return rows.repeat_interleave(self.row_starts.diff(), output_size=self.n_entries)
+
+    def _row_pieces(self) -> Iterator[tuple[int, int]]:
+        """Yield spans of rows of about as many entries each."""
+        n_pieces = max(1, self.n_entries // _PIECE)
+        wanted = torch.arange(1, n_pieces) * _PIECE
+        ends = torch.searchsorted(self.row_starts, wanted).tolist()
+        edges = [0, *ends, self.shape[0]]
+        return pairwise(edges)
+
+
+def as_tensor(array: NDArray[Any]) -> torch.Tensor:
+    """Return a tensor that shares the memory of ``array``, without torch's warning if that is read only.
+
+    Nothing may write to it then.
+
+    Examples
+    --------
+    >>> array = np.arange(3)
+    >>> array.flags.writeable = False
+    >>> as_tensor(array)
+    tensor([0, 1, 2])
+    """
+    return torch.from_numpy(array if array.flags.writeable else np.asarray(_Writeable(array)))
+
+
+class _Writeable:
+    """The memory of an array, as NumPy's array interface hands it on, said to be writeable."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array  # keeps the memory
+        address, _ = array.__array_interface__["data"]
+        self.__array_interface__ = array.__array_interface__ | {"data": (address, False)}
+
+
+def _column_type(n_columns: int) -> torch.dtype:
+    return torch.int32 if n_columns <= torch.iinfo(torch.int32).max else torch.int64
+
+
+def _segment_sums(values: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+    return torch.segment_reduce(values.double(), "sum", offsets=starts, axis=0, unsafe=True, initial=0)
+
+
+def _share_out(
+    function: Callable[[int, int], torch.Tensor], pieces: Iterator[tuple[int, int]] | list[tuple[int, int]]
+) -> list[torch.Tensor]:
+    """Return what ``function`` makes of each piece, several at a time where there are several.
+
+    torch computes these sums on one core each, but lets go of Python meanwhile.
+    """
+    spans = list(pieces)
+    if len(spans) == 1:
+        return [function(*spans[0])]
+    with ThreadPoolExecutor(min(len(spans), torch.get_num_threads())) as threads:
+        return list(threads.map(lambda span: function(*span), spans))

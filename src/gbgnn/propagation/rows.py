@@ -1,0 +1,288 @@
+"""Representation: one row per node, reached by ids or block by block; dense or sparse."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from gbgnn.propagation.backends.torch_csr import sparse_csr
+from gbgnn.propagation.csr import Csr, as_tensor
+
+BLOCK_BYTES = 64 * 2**20
+"""About how large a block of rows is where the caller does not say."""
+
+NORMS = {"l1": 1, "l2": 2}
+"""By which feature rows may be brought to length one."""
+
+SPARSE_BELOW = 0.125
+"""Up to this share of non-zero entries, sparse features stay sparse."""
+
+
+class Representation(ABC):
+    """What a model knows of all nodes, N rows of C numbers on one device; it never changes."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> torch.dtype:
+        """The precision of the numbers."""
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where the numbers are, and where all that is returned is."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes that the representation occupies."""
+
+    @abstractmethod
+    def rows(self, ids: torch.Tensor) -> torch.Tensor:
+        """Return the rows of these nodes, (n, C) and dense; nodes may repeat."""
+
+    @abstractmethod
+    def blocks(self, n_bytes: int = BLOCK_BYTES, *, sparse: bool = False) -> Iterator[torch.Tensor]:
+        """Yield all rows in order, in blocks of about ``n_bytes`` and at least one row, not to be changed.
+
+        They are dense; if ``sparse``, they may be torch's sparse CSR tensors, which torch.mm and torch.addmm
+        multiply by a dense matrix.
+        """
+
+    @abstractmethod
+    def dense(self) -> torch.Tensor:
+        """Return all rows as one dense tensor, not to be changed."""
+
+    @abstractmethod
+    def add_to_(self, result: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
+        """Add ``alpha`` times the rows to a dense (N, C) tensor in place, and return it."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DenseRows(Representation):
+    """A dense tensor as a representation.
+
+    Examples
+    --------
+    >>> X = DenseRows(torch.tensor([[1.0], [2.0]]))
+    >>> X.rows(torch.tensor([1]))
+    tensor([[2.]])
+    """
+
+    tensor: torch.Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        n_rows, n_columns = self.tensor.shape
+        return n_rows, n_columns
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the numbers."""
+        return self.tensor.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensor is."""
+        return self.tensor.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tensor."""
+        return self.tensor.nbytes
+
+    def rows(self, ids: torch.Tensor) -> torch.Tensor:
+        """Return a copy of the rows of these nodes."""
+        return self.tensor[ids]
+
+    def blocks(self, n_bytes: int = BLOCK_BYTES, *, sparse: bool = False) -> Iterator[torch.Tensor]:
+        """Yield views of consecutive rows."""
+        yield from self.tensor.split(_rows_within(n_bytes, self.shape[1] * self.tensor.element_size()))
+
+    def dense(self) -> torch.Tensor:
+        """Return the tensor itself."""
+        return self.tensor
+
+    def add_to_(self, result: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
+        """Add ``alpha`` times the tensor to ``result`` in place."""
+        return result.add_(self.tensor, alpha=alpha)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SparseRows(Representation):
+    """Rows of which only the entries other than zero are stored.
+
+    Parameters
+    ----------
+    row_starts
+        Where each row starts among the entries, int64, one more than there are rows.
+    columns, values
+        The column and the value of each entry. No row has a column twice.
+    n_columns
+        Number of columns.
+
+    Examples
+    --------
+    >>> X = SparseRows.from_scipy(sp.csr_array([[0.0, 3.0], [4.0, 0.0]]))
+    >>> X.rows(torch.tensor([1, 0]))
+    tensor([[4., 0.],
+            [0., 3.]])
+    >>> [torch.mm(block, torch.eye(2)).tolist() for block in X.blocks(sparse=True)]
+    [[[0.0, 3.0], [4.0, 0.0]]]
+    """
+
+    row_starts: torch.Tensor
+    columns: torch.Tensor
+    values: torch.Tensor
+    n_columns: int
+
+    @classmethod
+    def from_scipy(
+        cls, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> SparseRows:
+        """Return a SciPy matrix as rows of ``dtype`` on ``device``."""
+        X = sp.csr_array(matrix)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        pattern = Csr(as_tensor(X.indptr).long(), as_tensor(X.indices), None, int(X.shape[1])).to(device)
+        values = as_tensor(X.data).to(device, dtype)
+        return cls(pattern.row_starts, pattern.columns, values, pattern.n_columns)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return len(self.row_starts) - 1, self.n_columns
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the values."""
+        return self.values.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the entries are."""
+        return self.values.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the entries and the starts of rows."""
+        return self.row_starts.nbytes + self.columns.nbytes + self.values.nbytes
+
+    def rows(self, ids: torch.Tensor) -> torch.Tensor:
+        """Return the rows of these nodes, made dense."""
+        starts = self.row_starts[ids]
+        counts = self.row_starts[ids + 1] - starts
+        ends = counts.cumsum(0)
+        row = torch.arange(len(ids), device=self.device).repeat_interleave(counts)
+        # The j-th entry taken is the (j - entries of the rows before)-th of its own row.
+        entry = torch.arange(len(row), device=self.device) + (starts - ends + counts)[row]
+        result = torch.zeros((len(ids), self.n_columns), dtype=self.dtype, device=self.device)
+        result[row, self.columns[entry].long()] = self.values[entry]
+        return result
+
+    def blocks(self, n_bytes: int = BLOCK_BYTES, *, sparse: bool = False) -> Iterator[torch.Tensor]:
+        """Yield consecutive rows, dense or as sparse CSR tensors; each kind is measured by its own bytes."""
+        n_rows, n_columns = self.shape
+        row_bytes = self.nbytes // max(1, n_rows) if sparse else n_columns * self.values.element_size()
+        for first in range(0, n_rows, _rows_within(n_bytes, row_bytes)):
+            last = min(n_rows, first + _rows_within(n_bytes, row_bytes))
+            starts, columns, values = self._span(first, last)
+            if sparse:
+                yield sparse_csr(starts, columns, values, (last - first, n_columns))
+            else:
+                block = torch.zeros((last - first, n_columns), dtype=self.dtype, device=self.device)
+                block[_rows_of_entries(starts), columns.long()] = values
+                yield block
+
+    def dense(self) -> torch.Tensor:
+        """Return all rows, made dense anew each time."""
+        return self.add_to_(torch.zeros(self.shape, dtype=self.dtype, device=self.device))
+
+    def add_to_(self, result: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
+        """Add ``alpha`` times the entries to ``result`` in place, a block of rows at a time."""
+        n_rows = self.shape[0]
+        # Two int64 places and two values per entry are held meanwhile.
+        step = _rows_within(BLOCK_BYTES, 32 * len(self.values) // max(1, n_rows))
+        for first in range(0, n_rows, step):
+            last = min(n_rows, first + step)
+            starts, columns, values = self._span(first, last)
+            # No place comes twice, so this is the same every time, which atomic sums on a GPU are not.
+            result[first:last][_rows_of_entries(starts), columns.long()] += alpha * values
+        return result
+
+    def _span(self, first: int, last: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return starts, columns and values of rows ``first`` to ``last``, as a matrix of its own."""
+        starts = self.row_starts[first : last + 1]
+        entries = slice(int(starts[0]), int(starts[-1]))
+        return starts - starts[0], self.columns[entries], self.values[entries]
+
+
+def as_rows(
+    features: Any,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    norm: str | None = None,
+) -> Representation:
+    """Return features as a representation on ``device``; a copy, which later changes do not reach.
+
+    Sparse features stay sparse while that is cheaper. On one core a sparse block times a (C, 64) matrix takes
+    0.04 of the time of the dense product at 1 % non-zero entries, 0.2 to 0.4 at 5 %, 0.3 to 0.8 at 10 % and
+    0.6 to 0.9 at 20 %, on the shapes of Cora, CiteSeer, PubMed and 18,333 x 6,805. But rows by their ids take
+    longer than from a dense tensor, so :data:`SPARSE_BELOW` leaves a margin.
+
+    Parameters
+    ----------
+    features
+        N x C numbers: a NumPy array or a SciPy sparse matrix.
+    device, dtype
+        Where they go, and in which precision.
+    norm
+        One of :data:`NORMS` brings every row to length one; a row of zeros stays as it is.
+
+    Examples
+    --------
+    >>> as_rows(np.array([[3.0, 4.0], [0.0, 0.0]]), norm="l2").dense()
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    >>> type(as_rows(sp.csr_array((4, 9)))).__name__
+    'SparseRows'
+    """
+    if sp.issparse(features) and features.nnz <= SPARSE_BELOW * features.shape[0] * features.shape[1]:
+        X = SparseRows.from_scipy(features, device, dtype)
+        # from_scipy may share memory with the caller's matrix.
+        values = X.values.clone()
+        if norm is not None:
+            sizes = values.double().abs() ** NORMS[norm]
+            sums = torch.segment_reduce(sizes, "sum", offsets=X.row_starts, axis=0, unsafe=True, initial=0)
+            lengths = torch.where(sums > 0, sums ** (1 / NORMS[norm]), 1.0).to(dtype)
+            values /= lengths.repeat_interleave(X.row_starts.diff())
+        return SparseRows(X.row_starts.clone(), X.columns.clone(), values, X.n_columns)
+    array = features.toarray() if sp.issparse(features) else np.asarray(features)
+    tensor = as_tensor(np.ascontiguousarray(array)).to(device, dtype, copy=True)
+    if norm is not None:
+        lengths = torch.linalg.vector_norm(tensor, NORMS[norm], dim=1, keepdim=True)
+        tensor.div_(torch.where(lengths > 0, lengths, 1.0))
+    return DenseRows(tensor)
+
+
+def _rows_within(n_bytes: int, row_bytes: int) -> int:
+    return max(1, n_bytes // max(1, row_bytes))
+
+
+def _rows_of_entries(starts: torch.Tensor) -> torch.Tensor:
+    rows = torch.arange(len(starts) - 1, device=starts.device)
+    return rows.repeat_interleave(starts.diff())
