@@ -2,55 +2,81 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
+from gbgnn._threads import threads_for
 from gbgnn.graph import Graph
-from gbgnn.propagation import Propagation, Propagator
-
-NORMS = {"l1": 1, "l2": 2}
-"""By which feature rows may be brought to length one."""
+from gbgnn.propagation import DenseRows, Operator, Propagation, Propagator, Representation, as_rows
+from gbgnn.propagation.csr import Csr
+from gbgnn.tasks import Task
 
 
 @dataclass(frozen=True, eq=False)
 class NodeInputs:
     """What a fitted model needs of a graph: the raw features of all nodes, and P."""
 
-    features: torch.Tensor
+    features: Representation
     P: Propagator
 
     @classmethod
-    def from_graph(
-        cls,
-        graph: Graph,
-        propagation: Propagation,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-        norm: str | None = None,
-    ) -> NodeInputs:
-        """Build the inputs on ``device``, where the features become dense.
-
-        ``norm`` brings their rows to length one; a row of zeros stays as it is.
-        """
-        X = graph.features
-        rows = X if isinstance(X, np.ndarray) else X.toarray()
-        features = torch.tensor(rows, dtype=dtype, device=device)
-        if norm is not None:
-            lengths = torch.linalg.vector_norm(features, NORMS[norm], dim=1, keepdim=True)
-            features.div_(torch.where(lengths > 0, lengths, 1.0))
-        return cls(features, Propagator(propagation.build(graph.adjacency), device, dtype))
+    def from_tensor(cls, features: torch.Tensor, P: Propagator) -> NodeInputs:
+        """Build the inputs of dense features."""
+        return cls(DenseRows(features), P)
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes."""
-        return int(self.features.shape[0])
+        return self.features.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where everything is computed."""
+        return self.features.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of representations and scores."""
+        return self.features.dtype
+
+    def zero_scores(self, n_outputs: int) -> torch.Tensor:
+        """Return the scores before round 1."""
+        return torch.zeros(self.n_nodes, n_outputs, dtype=self.dtype, device=self.device)
+
+
+@dataclass(frozen=True, eq=False)
+class InputRecipe:
+    """How a graph becomes what the parts see; a fitted model applies the same to other graphs.
+
+    Parameters
+    ----------
+    propagation
+        Builds P.
+    feature_norm
+        ``"l1"`` or ``"l2"`` brings feature rows to length one; None leaves them.
+    device, dtype
+        Where everything is computed, and in which precision.
+    """
+
+    propagation: Propagation
+    feature_norm: str | None = None
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    dtype: torch.dtype = torch.float32
+
+    def build(self, graph: Graph) -> NodeInputs:
+        """Return the inputs of a graph: P is built on the device."""
+        with threads_for(graph.adjacency.nnz + graph.n_nodes * graph.n_features):
+            features = as_rows(graph.features, self.device, self.dtype, self.feature_norm)
+            adjacency = Csr.from_scipy(graph.adjacency, self.device)
+            P = Propagator(Operator.of(self.propagation.build(adjacency)), self.device, self.dtype)
+        return NodeInputs(features, P)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledNodes:
-    """Node ids with their class indices and weights; the weights sum to one."""
+    """Node ids with their targets and weights; the weights sum to one."""
 
     rows: torch.Tensor
     targets: torch.Tensor
@@ -69,32 +95,32 @@ class LabelledNodes:
         weights: np.ndarray | None = None,
         device: torch.device | str = "cpu",
     ) -> LabelledNodes:
-        """Move ids, class indices and weights (uniform when None) to ``device``."""
+        """Move ids, targets (of :meth:`Task.encode`) and weights (uniform when None) to ``device``."""
         share = np.full(len(rows), 1 / len(rows)) if weights is None else weights / weights.sum()
         return cls(
             torch.as_tensor(np.array(rows, np.int64), device=device),
-            torch.as_tensor(np.array(targets, np.int64), device=device),
+            torch.as_tensor(np.array(targets), device=device),
             torch.as_tensor(np.array(share, np.float64), device=device),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A node classification task as the parts of the method see it.
+    """What is to be learned, as the parts of the method see it.
 
     Parameters
     ----------
     inputs
         Features of all nodes, and P.
+    task
+        What the targets are.
     train
         The labelled nodes, with their weights in the training loss.
     validation
         Nodes for choosing the round and stopping early; nothing is trained on them.
-    n_classes
-        Number of classes, K.
     """
 
     inputs: NodeInputs
+    task: Task
     train: LabelledNodes
-    n_classes: int
     validation: LabelledNodes | None = None

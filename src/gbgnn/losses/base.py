@@ -1,0 +1,57 @@
+"""Loss: what scores cost beside the targets, row by row."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from sklearn.base import BaseEstimator
+
+
+class Loss(BaseEstimator, ABC):
+    """A convex loss of score rows, shape (n, K), beside targets of one of three kinds.
+
+    Everything is computed in the precision of the scores, and without a difference of nearly equal numbers:
+    at a score of 40 there still is a gradient. A loss of one's own is a few lines::
+
+        @dataclass(kw_only=True, eq=False, repr=False)
+        class Focal(Loss):
+            takes = "classes"
+            smoothness = None  # no bound of the curvature: rounds come without a promise
+
+            def values(self, scores, targets): ...
+            def gradient(self, scores, targets): ...
+            def curvature(self, scores, targets): ...
+            def link(self, scores):
+                return scores.softmax(dim=1)
+    """
+
+    takes: ClassVar[str]
+    """The kind of targets: ``"classes"`` (indices, shape (n,), and a score per class), ``"binary"`` (0 or 1,
+    shape (n, K) or, with one score, (n,)) or ``"numbers"`` (shape (n, K))."""
+
+    smoothness: ClassVar[float | None]
+    """The paper's A: the largest eigenvalue the Hessian of a row can have, or None where there is no bound.
+    Steps and certificates are made of it."""
+
+    @abstractmethod
+    def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the loss of each row, shape (n,); autograd passes through."""
+
+    @abstractmethod
+    def gradient(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return each row's gradient in its scores, shape (n, K)."""
+
+    @abstractmethod
+    def curvature(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the diagonal of each row's Hessian, shape (n, K)."""
+
+    @abstractmethod
+    def link(self, scores: torch.Tensor) -> torch.Tensor:
+        """Return what scores say of the targets: probabilities, or numbers."""
+
+    def mean(self, scores: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor | None = None) -> float:
+        """Return the average loss in double precision, by ``weights`` (which sum to one) where given."""
+        values = self.values(scores.double(), targets)
+        return float(values.mean() if weights is None else (values * weights).sum())

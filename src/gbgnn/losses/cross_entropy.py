@@ -1,0 +1,89 @@
+"""The cross entropies: softmax for one of several classes, sigmoid for yes or no."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional
+
+from gbgnn.losses.base import Loss
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SoftmaxCrossEntropy(Loss):
+    r""":math:`-\log \mathrm{softmax}(s)_y`, with one score per class.
+
+    Examples
+    --------
+    >>> loss = SoftmaxCrossEntropy()
+    >>> loss.gradient(torch.zeros(1, 2), torch.tensor([0])).tolist()
+    [[-0.5, 0.5]]
+    """
+
+    takes = "classes"
+    # The Hessian diag(p) - p p^T has no eigenvalue above 1/2.
+    smoothness = 0.5
+
+    def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the cross entropy of each row."""
+        return functional.cross_entropy(scores, targets, reduction="none")
+
+    def gradient(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return softmax(s) - one-hot(y)."""
+        own = targets[:, None]
+        others = scores.softmax(dim=1).scatter_(1, own, 0.0)
+        # p - 1 of a node that is all but certain would round to 0; the sum of the others does not.
+        return others.scatter_(1, own, -others.sum(dim=1, keepdim=True))
+
+    def curvature(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return p (1 - p), p the softmax of the scores."""
+        p = scores.softmax(dim=1)
+        top = p.argmax(dim=1, keepdim=True)
+        # As in the gradient: 1 - p of the likeliest class is the sum of the others.
+        return p * (1 - p).scatter_(1, top, p.scatter(1, top, 0.0).sum(dim=1, keepdim=True))
+
+    def link(self, scores: torch.Tensor) -> torch.Tensor:
+        """Return softmax(s)."""
+        return scores.softmax(dim=1)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SigmoidCrossEntropy(Loss):
+    r""":math:`\sum_k -y_k \log \sigma(s_k) - (1-y_k) \log(1-\sigma(s_k))`, every column by itself.
+
+    With one column it is the paper's loss for two classes, the score that of the second; with several it is
+    that of multi-label classification.
+
+    Examples
+    --------
+    >>> loss = SigmoidCrossEntropy()
+    >>> loss.gradient(torch.zeros(2, 1), torch.tensor([0, 1])).tolist()
+    [[0.5], [-0.5]]
+    """
+
+    takes = "binary"
+    smoothness = 0.25
+
+    def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the cross entropy of each row, summed over its columns."""
+        signs = _signs(targets, scores)
+        return functional.softplus(-signs * scores, threshold=40).sum(dim=1)
+
+    def gradient(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return sigmoid(s) - y."""
+        signs = _signs(targets, scores)
+        # The same without a difference, which for a score of 40 would round to 0.
+        return -signs * (-signs * scores).sigmoid()
+
+    def curvature(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return p (1 - p), p the sigmoid of the scores."""
+        return scores.sigmoid() * (-scores).sigmoid()
+
+    def link(self, scores: torch.Tensor) -> torch.Tensor:
+        """Return sigmoid(s)."""
+        return scores.sigmoid()
+
+
+def _signs(targets: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    return 2 * targets.view(len(targets), -1).to(like.dtype) - 1
