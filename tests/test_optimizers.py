@@ -13,22 +13,25 @@ CLASSES = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop, "sgd": torc
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("momentum", [0.0, 0.4])
-def test_steps_equal_those_of_torchs_classes(name: str, momentum: float) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_steps_equal_those_of_torchs_classes(name: str, momentum: float, dtype: torch.dtype) -> None:
     random = torch.Generator().manual_seed(0)
-    start = [torch.randn(3, 2, generator=random), torch.randn(4, generator=random)]
+    start = [torch.randn(*shape, generator=random, dtype=dtype) for shape in ((30, 2), (4,))]
     ours = [p.clone() for p in start]
     theirs = [torch.nn.Parameter(p.clone()) for p in start]
     options = {"momentum": momentum} if name != "adam" else {}
     optimizer = CLASSES[name](theirs, lr=0.05, weight_decay=0.1, **options)
     stepper = Stepper(name, ours, 0.05, weight_decay=0.1, momentum=momentum)
-    for _ in range(5):
-        gradients = [torch.randn(p.shape, generator=random) for p in start]
+    for _ in range(20):
+        gradients = [torch.randn(p.shape, generator=random, dtype=dtype) for p in start]
+        gradients[0][:5] = 0
         for parameter, gradient in zip(theirs, gradients, strict=True):
             parameter.grad = gradient.clone()
         optimizer.step()
         stepper.step(gradients)
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
     for mine, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, other.detach())
+        torch.testing.assert_close(mine, other.detach(), rtol=tolerance, atol=tolerance)
 
 
 def test_no_compiler_is_imported_for_a_fit() -> None:

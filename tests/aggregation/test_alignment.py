@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbgnn.aggregation import AlignmentProblem, KernelTargetAlignment
+from gbgnn.aggregation import AlignmentProblem, KernelTargetAlignment, PolynomialHop, alignment
 from gbgnn.errors import ParameterError
-from gbgnn.propagation import AugmentedAdjacency
-from gbgnn.testing import check_aggregation, problem_of, two_blocks
+from gbgnn.problem import Problem
+from gbgnn.propagation import AugmentedAdjacency, Propagator, SparseRows
+from gbgnn.tasks import MultiLabel, Regression
+from gbgnn.testing import check_aggregation, context_of, problem_of, round_of, two_blocks
 
 
 def dense_alignment(
@@ -27,17 +32,22 @@ def dense_alignment(
 
 def random_problem(
     seed: int, n_features: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, object]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, Problem]:
     graph, labels = two_blocks(24, n_classes=3, seed=seed, n_features=n_features)
     train = np.random.default_rng(seed).choice(24, size=9, replace=False)
     problem = problem_of(graph, labels, train)
     P = torch.tensor(AugmentedAdjacency().build(graph.adjacency).toarray())
-    return P, problem.inputs.features, torch.tensor(train), torch.tensor(labels), problem
+    return P, problem.inputs.features.dense(), torch.tensor(train), torch.tensor(labels), problem
 
 
 def closed_form(P: torch.Tensor, X: torch.Tensor, train: torch.Tensor, y: torch.Tensor) -> AlignmentProblem:
     powers = [X, *(torch.linalg.matrix_power(P, 2**k) @ X for k in range(4))]
-    return AlignmentProblem(torch.stack([Z[train] for Z in powers]), y[train], 3)
+    codes = torch.nn.functional.one_hot(y[train], 3).double()
+    return AlignmentProblem(torch.stack([Z[train] for Z in powers]), codes)
+
+
+def learn(problem: Problem, X: torch.Tensor | None = None, **settings_: object) -> PolynomialHop:
+    return KernelTargetAlignment(**settings_).fit(context_of(problem, X))
 
 
 @settings(max_examples=60)
@@ -68,27 +78,27 @@ def test_trajectory_equals_autograd_on_dense_matrices(optimizer: str) -> None:
         stepper.zero_grad()
         (-dense_alignment(P, X, w, train, y)).backward()
         stepper.step()
-        part = KernelTargetAlignment(optimizer=optimizer, learning_rate=0.05, epochs=epochs, rescale=False)
-        np.testing.assert_allclose(part.fit(X, problem, seed=0).coefficients, w.detach().numpy(), rtol=1e-8)
+        hop = learn(problem, optimizer=optimizer, learning_rate=0.05, epochs=epochs, rescale=False)
+        np.testing.assert_allclose(hop.coefficients, w.detach().numpy(), rtol=1e-8)
 
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10_000))
 def test_exact_solver_beats_every_gradient_run_and_random_search(seed: int) -> None:
     P, X, train, y, problem = random_problem(seed, 8)
-    hop = KernelTargetAlignment(solver="exact").fit(X, problem, seed=0)
-    alignment = closed_form(P, X, train, y)
+    hop = learn(problem, solver="exact")
+    reached = closed_form(P, X, train, y)
     tries = np.random.default_rng(seed).normal(size=(200, 5))
-    best = max(alignment.value(w) for w in [*tries, np.ones(5)])
+    best = max(reached.value(w) for w in [*tries, np.ones(5)])
     assert hop.alignment >= best - 1e-7
-    ascended = KernelTargetAlignment(epochs=50).fit(X, problem, seed=0)
+    ascended = learn(problem, epochs=50)
     assert hop.alignment >= ascended.alignment - 1e-7
-    assert alignment.value(np.array(hop.coefficients)) == pytest.approx(hop.alignment, abs=1e-9)
+    assert reached.value(np.array(hop.coefficients)) == pytest.approx(hop.alignment, abs=1e-9)
 
 
 def test_gradient_steps_raise_the_alignment() -> None:
-    _, X, _, _, problem = random_problem(1, 8)
-    values = [KernelTargetAlignment(epochs=n).fit(X, problem, seed=0).alignment for n in (0, 5, 50)]
+    *_, problem = random_problem(1, 8)
+    values = [learn(problem, epochs=n).alignment for n in (0, 5, 50)]
     assert values[0] < values[1] < values[2] <= 1
 
 
@@ -97,23 +107,68 @@ def test_rescaling_keeps_the_norm_of_the_labelled_rows_over_a_hundred_rounds() -
     norm = X[train].norm()
     part = KernelTargetAlignment(epochs=5)
     for _ in range(100):
-        X = part.fit(X, problem, seed=0)(X, problem.inputs)
+        X = part.step(context_of(problem, X))[1].dense()
     assert X[train].norm() == pytest.approx(norm)
-    raw = KernelTargetAlignment(epochs=0, rescale=False).fit(X, problem, seed=0)
+    raw = learn(problem, X, epochs=0, rescale=False)
     assert raw.coefficients == (1.0,) * 5
 
 
 @pytest.mark.parametrize("solver", ["gradient", "exact"])
 def test_learned_coefficients_are_free_to_be_tuned(solver: str) -> None:
-    _, X, _, _, problem = random_problem(2, 8)
-    assert KernelTargetAlignment(solver=solver).fit(X, problem, seed=0).free == "coefficients"
+    *_, problem = random_problem(2, 8)
+    assert learn(problem, solver=solver).free == "coefficients"
 
 
 def test_zero_representation_has_alignment_zero() -> None:
     _, X, _, _, problem = random_problem(2, 8)
-    hop = KernelTargetAlignment().fit(torch.zeros_like(X), problem, seed=0)
+    hop = learn(problem, torch.zeros_like(X))
     assert hop.alignment == 0
     assert np.isfinite(hop.coefficients).all()
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("degree", [0, 3])
+def test_powers_are_kept_from_learning_to_mixing_where_they_are_small(
+    degree: int, is_sparse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where they are large they are computed again, with the same result to the bit; powers are dense."""
+    multiply, products = Propagator.__call__, []
+
+    def count(P: Propagator, X: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+        products.append(X.shape)
+        return multiply(P, X, out)
+
+    monkeypatch.setattr(Propagator, "__call__", count)
+    *_, problem = random_problem(2, 8)
+    context, part = context_of(problem), KernelTargetAlignment(degree=degree)
+    n_bytes = context.X.nbytes
+    if is_sparse:
+        few = sp.csr_array(context.X.dense().clamp_min(1) - 1)
+        context = replace(context, X=SparseRows.from_scipy(few, dtype=torch.float64))
+        assert context.X.nbytes < n_bytes
+    kept_hop, kept = part.step(context)
+    assert len(products) == 2**degree
+    monkeypatch.setattr(alignment, "KEPT_BYTES", (degree + 2) * n_bytes - 1)
+    hop, streamed = part.step(context)
+    assert len(products) == 3 * 2**degree
+    assert hop == kept_hop
+    assert torch.equal(streamed.dense(), kept.dense())
+
+
+def test_numbers_and_several_labels_are_aligned_with_by_their_own_likeness() -> None:
+    """The Gram matrix of the targets is that of standardised numbers, or of 0/1 rows."""
+    graph, _ = two_blocks(24, seed=3, n_features=8)
+    P = torch.tensor(AugmentedAdjacency().build(graph.adjacency).toarray())
+    X, train = torch.tensor(graph.features), np.arange(9)
+    numbers = np.random.default_rng(0).normal(3.0, 5.0, size=(24, 2))
+    for task, y in ((Regression(), numbers), (MultiLabel(), (numbers > 3).astype(float))):
+        hop = KernelTargetAlignment(rescale=False).fit(round_of(graph, y, train, task=task))
+        codes = torch.tensor(task.fit(y).encode(y[train]))
+        Z = hop.coefficients[0] * X
+        for k, coefficient in enumerate(hop.coefficients[1:]):
+            Z = Z + coefficient * torch.linalg.matrix_power(P, 2**k) @ X
+        K, target = Z[train] @ Z[train].T, codes @ codes.T
+        assert hop.alignment == pytest.approx(float((K * target).sum() / (K.norm() * target.norm())))
 
 
 @pytest.mark.parametrize("part", [KernelTargetAlignment(), KernelTargetAlignment(degree=1, solver="exact")])

@@ -5,8 +5,8 @@ import torch
 
 from gbgnn.aggregation import Adjacency, Identity, InputInjection, Lazy
 from gbgnn.errors import ParameterError
-from gbgnn.problem import NodeInputs
-from gbgnn.propagation import RandomWalk
+from gbgnn.problem import InputRecipe
+from gbgnn.propagation import DenseRows, RandomWalk
 from gbgnn.testing import check_aggregation, path4
 
 
@@ -31,18 +31,23 @@ def test_aggregation_keeps_its_contract(aggregation: object) -> None:
     ids=["adjacency", "identity", "lazy", "injection"],
 )
 def test_first_hop_by_hand(aggregation: object, expected: list[float]) -> None:
-    inputs = NodeInputs.from_graph(path4(), RandomWalk())
-    mixed = aggregation.fit(inputs.features, None, seed=0)(inputs.features, inputs)
+    inputs = InputRecipe(RandomWalk()).build(path4())
+    mixed = aggregation.hop()(inputs.features, inputs).dense()
     assert mixed[:, 0].tolist() == expected
 
 
 def test_lazy_and_injection_part_ways_at_the_second_hop() -> None:
-    inputs = NodeInputs.from_graph(path4(), RandomWalk())
-    X = torch.tensor([[0.0], [0.0], [0.0], [4.0]])
-    lazy = Lazy(mixing=0.5).fit(X, None, seed=0)(X, inputs)
-    injected = InputInjection(mixing=0.5).fit(X, None, seed=0)(X, inputs)
+    inputs = InputRecipe(RandomWalk()).build(path4())
+    X = DenseRows(torch.tensor([[0.0], [0.0], [0.0], [4.0]]))
+    lazy = Lazy(mixing=0.5).hop()(X, inputs).dense()
+    injected = InputInjection(mixing=0.5).hop()(X, inputs).dense()
     assert lazy[:, 0].tolist() == [0, 0, 1, 2]
     assert injected[:, 0].tolist() == [0.5, 1, 3, 4]
+
+
+def test_the_identity_hands_on_the_very_representation() -> None:
+    inputs = InputRecipe(RandomWalk()).build(path4())
+    assert Identity().hop()(inputs.features, inputs) is inputs.features
 
 
 @pytest.mark.parametrize("mixing", [0.0, 0.4, 1.0])

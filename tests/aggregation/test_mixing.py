@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from gbgnn import MLP, GBGNNClassifier
 from gbgnn.aggregation import Adjacency, CentredAlignment, Linear, MixingHop, NonLinear, PolynomialHop, mixing
 from gbgnn.errors import ParameterError
 from gbgnn.graph import Graph
-from gbgnn.problem import LabelledNodes, NodeInputs, Problem
-from gbgnn.propagation import AugmentedAdjacency, Propagator
-from gbgnn.testing import check_aggregation, problem_of, two_blocks
+from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, Problem
+from gbgnn.propagation import AugmentedAdjacency, DenseRows, Propagator, Representation
+from gbgnn.tasks import MultiLabel, Regression
+from gbgnn.testing import check_aggregation, context_of, problem_of, two_blocks
 
 KINDS = [Linear, NonLinear]
 OPTIMIZERS = ["sgd", "adam", "rmsprop"]
@@ -28,11 +30,23 @@ def random_problem(seed: int = 0, n_features: int = 6, scale: float = 1.0) -> Pr
     train = np.concatenate([[0, 1, 2], 3 + random.choice(21, size=6, replace=False)])
     problem = problem_of(Graph(graph.adjacency, scale * np.asarray(graph.features)), labels, train)
     weights = random.uniform(0.1, 1, size=9)
-    return Problem(problem.inputs, LabelledNodes.build(train, labels[train], weights), n_classes=3)
+    return replace(problem, train=LabelledNodes.build(train, labels[train], weights))
+
+
+def features_of(problem: Problem) -> torch.Tensor:
+    return problem.inputs.features.dense()
 
 
 def labelled_rows(problem: Problem) -> torch.Tensor:
-    return problem.inputs.P(problem.inputs.features)[problem.train.rows]
+    return problem.inputs.P(features_of(problem))[problem.train.rows]
+
+
+def codes_of(problem: Problem) -> torch.Tensor:
+    return problem.task.codes(problem.train.targets, torch.float64)
+
+
+def aligned(problem: Problem, rows: torch.Tensor, is_linear: bool) -> CentredAlignment:
+    return CentredAlignment(rows, codes_of(problem), problem.train.weights, is_linear)
 
 
 def dense_alignment(problem: Problem, W: torch.Tensor, is_linear: bool) -> torch.Tensor:
@@ -40,7 +54,7 @@ def dense_alignment(problem: Problem, W: torch.Tensor, is_linear: bool) -> torch
     shares = problem.train.weights
     H = labelled_rows(problem) @ W
     H = H if is_linear else H.relu()
-    Y = torch.nn.functional.one_hot(problem.train.targets).double()
+    Y = codes_of(problem)
     centre = shares.sqrt().diag() @ (torch.eye(len(H), dtype=torch.float64) - shares)
     K, K_Y = (centre @ A @ A.T @ centre.T for A in (H, Y))
     return (K * K_Y).sum() / (K.norm() * K_Y.norm())
@@ -88,7 +102,7 @@ def test_every_column_stays_in_its_ball(
     graph, y = two_blocks(20, n_classes=2, seed=seed, n_features=n_features)
     problem = problem_of(graph, y, np.arange(7), dtype=dtype)
     part = kind(max_norm=max_norm, optimizer=optimizer, learning_rate=learning_rate, epochs=6)
-    hop = part.fit(problem.inputs.features, problem, seed=0)
+    hop = part.fit(context_of(problem))
     # The start, max_norm times I, is rounded to the type.
     bound = max(max_norm, float(torch.tensor(max_norm, dtype=dtype)))
     assert hop.weight.dtype == dtype
@@ -100,13 +114,13 @@ def test_every_column_stays_in_its_ball(
 @given(seed=st.integers(0, 10_000), n_features=st.integers(1, 9), is_linear=st.booleans())
 def test_hop_equals_the_dense_formula(seed: int, n_features: int, is_linear: bool) -> None:
     graph, _ = two_blocks(20, seed=seed, n_features=n_features)
-    inputs = NodeInputs.from_graph(graph, AugmentedAdjacency(), dtype=torch.float64)
+    inputs = InputRecipe(AugmentedAdjacency(), dtype=torch.float64).build(graph)
     P = torch.tensor(AugmentedAdjacency().build(graph.adjacency).toarray())
     W = torch.tensor(np.random.default_rng(seed).normal(size=(n_features, n_features)))
-    expected = P @ inputs.features @ W
+    expected = P @ inputs.features.dense() @ W
     hop = MixingHop.from_weight(W, is_linear)
     assert torch.equal(hop.weight, W)
-    actual = hop(inputs.features, inputs)
+    actual = hop(inputs.features, inputs).dense()
     torch.testing.assert_close(actual, expected if is_linear else expected.relu())
 
 
@@ -119,23 +133,22 @@ def test_blocks_of_rows_give_the_same_in_the_memory_of_the_product(monkeypatch: 
             return products[-1]
 
     graph, _ = two_blocks(20)
-    X = torch.tensor(graph.features)
+    X = DenseRows(torch.tensor(graph.features))
     inputs = NodeInputs(X, Watched(AugmentedAdjacency().build(graph.adjacency), dtype=torch.float64))
     hop = MixingHop.from_weight(torch.tensor(np.random.default_rng(0).normal(size=(5, 5))))
-    whole = hop(X, inputs)
+    whole = hop(X, inputs).dense()
     monkeypatch.setattr(mixing, "BLOCK_BYTES", 3 * 5 * 8)  # three rows, and two at the end
-    blocks = hop(X, inputs)
+    blocks = hop(X, inputs).dense()
     torch.testing.assert_close(blocks, whole)
     assert blocks.data_ptr() == products[-1].data_ptr()
-    assert torch.equal(X, torch.tensor(graph.features))
+    assert torch.equal(X.dense(), torch.tensor(graph.features))
 
 
 @pytest.mark.parametrize("max_norm", [1.0, 0.25])
 def test_without_epochs_it_is_a_scaled_adjacency(max_norm: float) -> None:
-    problem = random_problem()
-    X, inputs = problem.inputs.features, problem.inputs
-    plain = Adjacency().fit(X, problem, seed=0)(X, inputs) * max_norm
-    linear, cut = (kind(max_norm=max_norm, epochs=0).fit(X, problem, seed=0)(X, inputs) for kind in KINDS)
+    context = context_of(random_problem())
+    plain = Adjacency().step(context)[1].dense() * max_norm
+    linear, cut = (kind(max_norm=max_norm, epochs=0).step(context)[1].dense() for kind in KINDS)
     assert torch.equal(linear, plain)
     assert torch.equal(cut, plain.relu())
 
@@ -153,7 +166,7 @@ def test_alignment_and_gradient_equal_autograd_on_the_definition(
     W = torch.tensor(np.random.default_rng(seed).normal(size=(n_features, n_features)), requires_grad=True)
     expected = dense_alignment(problem, W, is_linear)
     expected.backward()
-    alignment = CentredAlignment(labelled_rows(problem), problem.train, 3, is_linear)
+    alignment = aligned(problem, labelled_rows(problem), is_linear)
     value, gradient = alignment.value_and_gradient(W.detach())
     assert value == pytest.approx(expected.item(), abs=1e-10)
     # The rows were divided by their largest entry, which the alignment does not notice.
@@ -164,7 +177,7 @@ def test_alignment_and_gradient_equal_autograd_on_the_definition(
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_steps_equal_projected_steps_of_torchs_classes(kind: type, optimizer: str) -> None:
     problem, radius, rate = random_problem(3), 1.5, 0.02
-    X, rows, shares = problem.inputs.features, labelled_rows(problem), problem.train.weights
+    rows, shares = labelled_rows(problem), problem.train.weights
     variances = shares @ (rows - shares @ rows).square()
     spread = variances.sum() / variances.max()
     U = torch.eye(6, dtype=torch.float64, requires_grad=True)  # W in units of the radius
@@ -176,7 +189,8 @@ def test_steps_equal_projected_steps_of_torchs_classes(kind: type, optimizer: st
         stepper.step()
         with torch.no_grad():
             U.copy_(sorted_projection(U, 1.0))
-        hop = kind(max_norm=radius, optimizer=optimizer, learning_rate=rate, epochs=epochs).fit(X, problem, 0)
+        part = kind(max_norm=radius, optimizer=optimizer, learning_rate=rate, epochs=epochs)
+        hop = part.fit(context_of(problem))
         torch.testing.assert_close(hop.weight, radius * U.detach(), rtol=1e-6, atol=1e-8)
         assert hop.alignment == pytest.approx(dense_alignment(problem, U, kind is Linear).item(), abs=1e-8)
 
@@ -192,8 +206,8 @@ def test_scale_of_features_and_radius_scale_the_result_and_nothing_else(
     kind: type, scale: float, max_norm: float, seed: int
 ) -> None:
     one, other = random_problem(seed), random_problem(seed, scale=scale)
-    expected = kind().fit(one.inputs.features, one, seed=0)
-    hop = kind(max_norm=max_norm).fit(other.inputs.features, other, seed=0)
+    expected = kind().fit(context_of(one))
+    hop = kind(max_norm=max_norm).fit(context_of(other))
     torch.testing.assert_close(hop.weight / max_norm, expected.weight, rtol=1e-5, atol=1e-7)
     assert hop.alignment == pytest.approx(expected.alignment, abs=1e-7)
 
@@ -203,8 +217,8 @@ def test_numbers_whose_squares_are_zero_in_single_precision_are_no_obstacle(kind
     graph, y = two_blocks(24, n_classes=3)
     small = Graph(graph.adjacency, 2.0**-100 * np.asarray(graph.features))
     one, other = (problem_of(g, y, np.arange(9), dtype=torch.float32) for g in (graph, small))
-    expected = kind().fit(one.inputs.features, one, seed=0)
-    hop = kind(max_norm=2.0**-60).fit(other.inputs.features, other, seed=0)
+    expected = kind().fit(context_of(one))
+    hop = kind(max_norm=2.0**-60).fit(context_of(other))
     assert not torch.equal(expected.weight, torch.eye(5))
     torch.testing.assert_close(2.0**60 * hop.weight, expected.weight)
 
@@ -213,8 +227,8 @@ def test_doubling_the_columns_leaves_every_scaled_slope_as_it_is() -> None:
     """The spread is what makes a step mean the same for any number of columns."""
     problem = random_problem()
     rows, identity = labelled_rows(problem), torch.eye(6, dtype=torch.float64)
-    one = CentredAlignment(rows, problem.train, 3, is_linear=True)
-    two = CentredAlignment(torch.hstack([rows, rows]), problem.train, 3, is_linear=True)
+    one = aligned(problem, rows, is_linear=True)
+    two = aligned(problem, torch.hstack([rows, rows]), is_linear=True)
     value, gradient = one.value_and_gradient(identity)
     doubled_value, doubled = two.value_and_gradient(torch.eye(12, dtype=torch.float64))
     assert doubled_value == pytest.approx(value)
@@ -225,8 +239,8 @@ def test_doubling_the_columns_leaves_every_scaled_slope_as_it_is() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_steps_raise_the_alignment(kind: type) -> None:
-    problem = random_problem(1)
-    values = [kind(epochs=n).fit(problem.inputs.features, problem, seed=0).alignment for n in (0, 5, 50)]
+    context = context_of(random_problem(1))
+    values = [kind(epochs=n).fit(context).alignment for n in (0, 5, 50)]
     assert values[0] < values[1] < values[2] <= 1
 
 
@@ -236,7 +250,7 @@ def test_the_column_that_tells_the_classes_apart_is_kept_and_the_others_shrink_o
     features = random.normal(size=(200, 8))
     features[:, 3] += 4 * y
     problem = problem_of(Graph(sp.csr_array((200, 200)), features), y, np.arange(200))
-    W = Linear().fit(problem.inputs.features, problem, seed=0).weight
+    W = Linear().fit(context_of(problem)).weight
     sizes = W.abs().sum(dim=0)
     assert W[:, 3].tolist() == pytest.approx([0, 0, 0, 1, 0, 0, 0, 0], abs=1e-12)
     assert all(sizes[c] < 1 for c in range(8) if c != 3)
@@ -250,10 +264,10 @@ def test_weight_of_a_row_equals_repeating_it_and_weight_zero_leaving_it_out(is_l
     counts = np.array([1, 3, 2, 1, 0, 2])
     W = torch.tensor(random.normal(size=(4, 4)))
     repeated = np.repeat(np.arange(6), counts)
-    weighted = LabelledNodes.build(np.arange(6), y, counts)
-    uniform = LabelledNodes.build(np.arange(9), y[repeated])
-    first = CentredAlignment(rows, weighted, 2, is_linear).value_and_gradient(W)
-    second = CentredAlignment(rows[repeated], uniform, 2, is_linear).value_and_gradient(W)
+    codes = torch.eye(2, dtype=torch.float64)[y]
+    weights, uniform = torch.tensor(counts / 9), torch.full((9,), 1 / 9, dtype=torch.float64)
+    first = CentredAlignment(rows, codes, weights, is_linear).value_and_gradient(W)
+    second = CentredAlignment(rows[repeated], codes[repeated], uniform, is_linear).value_and_gradient(W)
     assert first[0] == pytest.approx(second[0])
     torch.testing.assert_close(first[1], second[1])
 
@@ -262,12 +276,12 @@ def test_weight_of_a_row_equals_repeating_it_and_weight_zero_leaving_it_out(is_l
 @pytest.mark.parametrize("optimizer", ["sgd", "rmsprop"])
 def test_nothing_to_learn_leaves_the_identity(kind: type, optimizer: str) -> None:
     problem = random_problem()
-    X, train = problem.inputs.features, problem.train
+    X, train = features_of(problem), problem.train
     one_class_weighs = LabelledNodes.build(
         train.rows.numpy(), train.targets.numpy(), (train.targets == 0).numpy().astype(float)
     )
     for rows, nodes in ((torch.zeros_like(X), train), (X, one_class_weighs)):
-        hop = kind(optimizer=optimizer).fit(rows, Problem(problem.inputs, nodes, n_classes=3), seed=0)
+        hop = kind(optimizer=optimizer).fit(context_of(replace(problem, train=nodes), rows))
         assert torch.equal(hop.weight, torch.eye(6, dtype=torch.float64))
         assert hop.alignment == 0
 
@@ -276,27 +290,40 @@ def test_nothing_to_learn_leaves_the_identity(kind: type, optimizer: str) -> Non
 @given(seed=st.integers(0, 10_000), n_hops=st.integers(1, 5))
 def test_hops_in_sequence_equal_all_of_p_and_then_all_of_w(seed: int, n_hops: int) -> None:
     problem = random_problem(seed)
-    X, inputs = problem.inputs.features, problem.inputs
-    result, product = X, torch.eye(6, dtype=torch.float64)
+    context, product = context_of(problem), torch.eye(6, dtype=torch.float64)
+    result: Representation = context.X
     for _ in range(n_hops):
-        hop = Linear(max_norm=0.9).fit(result, problem, seed=0)
-        result, product = hop(result, inputs), product @ hop.weight
-    mixed = PolynomialHop((n_hops,), (1.0,))(X, inputs)
-    torch.testing.assert_close(result, mixed @ product)
+        hop, result = Linear(max_norm=0.9).step(replace(context, X=result))
+        product = product @ hop.weight
+    mixed = PolynomialHop((n_hops,), (1.0,))(context.X, problem.inputs).dense()
+    torch.testing.assert_close(result.dense(), mixed @ product)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_the_neighbourhood_of_labelled_nodes_is_looked_at(kind: type) -> None:
     problem = random_problem(4)
-    X = problem.inputs.features
+    X = features_of(problem)
     marks = torch.zeros(24, 1, dtype=torch.float64)
     marks[problem.train.rows] = 1
     far = problem.inputs.P(marks)[:, 0] == 0  # P is symmetric
     assert far.any()
     scrambled = X.clone()
     scrambled[far] = 7.0
-    first, second = (kind().fit(rows, problem, seed=seed) for rows, seed in ((X, 0), (scrambled, 1)))
+    first, second = (kind().fit(context_of(problem, Z, seed=s)) for Z, s in ((X, 0), (scrambled, 1)))
     assert torch.equal(first.weight, second.weight)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("task", [Regression(), MultiLabel()], ids=repr)
+def test_numbers_and_several_labels_are_aligned_with_too(kind: type, task: Regression | MultiLabel) -> None:
+    graph, _ = two_blocks(24, n_features=6)
+    y = np.random.default_rng(0).normal(size=(24, 2))
+    y = (y > 0).astype(float) if isinstance(task, MultiLabel) else 100 * y + 7
+    problem = problem_of(graph, y, np.arange(9), task=task)
+    torch.testing.assert_close(codes_of(problem), torch.tensor(task.fit(y).encode(y[:9])))
+    before, hop = (kind(epochs=n).fit(context_of(problem)) for n in (0, 20))
+    assert hop.alignment == pytest.approx(dense_alignment(problem, hop.weight, kind is Linear).item())
+    assert hop.alignment > before.alignment
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -307,7 +334,7 @@ def test_space_is_the_product_with_p_and_the_ball(kind: type) -> None:
 
 
 def test_record_is_json_and_round_trips() -> None:
-    hop = NonLinear(max_norm=0.5).fit(random_problem().inputs.features, random_problem(), seed=0)
+    hop = NonLinear(max_norm=0.5).fit(context_of(random_problem()))
     record = json.loads(json.dumps(hop.record()))
     assert record == {
         "n_columns": 6,
@@ -328,8 +355,8 @@ def test_zeros_of_w_are_not_kept() -> None:
 def test_hop_follows_the_type_of_what_it_is_given() -> None:
     graph, _ = two_blocks(20)
     hop = MixingHop.from_weight(torch.eye(5, dtype=torch.float64))
-    inputs = NodeInputs.from_graph(graph, AugmentedAdjacency(), dtype=torch.float32)
-    assert torch.equal(hop(inputs.features, inputs), inputs.P(inputs.features))
+    inputs = InputRecipe(AugmentedAdjacency(), dtype=torch.float32).build(graph)
+    assert torch.equal(hop(inputs.features, inputs).dense(), inputs.P(inputs.features.dense()))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,24 +4,38 @@ import json
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from gbgnn.aggregation import PolynomialHop
 from gbgnn.errors import ParameterError
 from gbgnn.problem import NodeInputs
-from gbgnn.propagation import AugmentedAdjacency
+from gbgnn.propagation import AugmentedAdjacency, DenseRows, Propagator, SparseRows
 from gbgnn.testing import two_blocks
 
 
-def test_hop_equals_the_dense_polynomial() -> None:
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize(
+    ("powers", "coefficients"),
+    [((0, 1, 4), (0.5, -2.0, 3.0)), ((0,), (0.5,)), ((1,), (1.0,)), ((2,), (0.5,)), ((0, 1), (0.0, 1.0))],
+)
+def test_hop_equals_the_dense_polynomial_and_leaves_its_input_alone(
+    powers: tuple[int, ...], coefficients: tuple[float, ...], is_sparse: bool
+) -> None:
     graph, _ = two_blocks(20)
-    inputs = NodeInputs.from_graph(graph, AugmentedAdjacency(), dtype=torch.float64)
-    P = torch.tensor(AugmentedAdjacency().build(graph.adjacency).toarray())
+    recipe = AugmentedAdjacency().build(graph.adjacency)
+    P, features = torch.tensor(recipe.toarray()), torch.tensor(graph.features)[:, :3]
     X = torch.tensor(np.random.default_rng(1).normal(size=(20, 3)))
-    inputs = NodeInputs(inputs.features[:, :3].contiguous(), inputs.P)
-    hop = PolynomialHop((0, 1, 4), (0.5, -2.0, 3.0), injection=0.25)
-    expected = 0.5 * X - 2 * P @ X + 3 * torch.linalg.matrix_power(P, 4) @ X + 0.25 * inputs.features
-    torch.testing.assert_close(hop(X, inputs), expected)
+    kind = (lambda Z: SparseRows.from_scipy(sp.csr_array(Z), dtype=torch.float64)) if is_sparse else DenseRows
+    inputs = NodeInputs(kind(features), Propagator(recipe, dtype=torch.float64))
+    given = kind(X.clone())
+    mixed = PolynomialHop(powers, coefficients, injection=0.25)(given, inputs).dense()
+    expected = 0.25 * features
+    for power, coefficient in zip(powers, coefficients, strict=True):
+        expected = expected + coefficient * torch.linalg.matrix_power(P, power) @ X
+    torch.testing.assert_close(mixed, expected)
+    assert torch.equal(given.dense(), X)
+    assert torch.equal(inputs.features.dense(), features)
 
 
 def test_record_round_trips() -> None:

@@ -7,19 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbgnn import MLP, GBGNNClassifier, datasets
+from gbgnn._optimizers import Stepper
 from gbgnn.errors import ParameterError
-from gbgnn.learners.base import WeakTask
 from gbgnn.learners.basis import RowBasis, _rotation, is_smaller
-from gbgnn.learners.network import losses
+from gbgnn.learners.network import Batch, Network
+from gbgnn.rounds import RoundContext
+from gbgnn.testing import learner_round
 
 
 def random_rows(n_rows: int, n_columns: int, seed: int = 0) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(seed).standard_normal((n_rows, n_columns)))
 
 
-def task_of(n_rows: int, n_classes: int = 3, **more) -> WeakTask:
+def round_on(X: torch.Tensor, n_rows: int, n_classes: int = 3, **more: object) -> RoundContext:
     rows = torch.arange(n_rows)
-    return WeakTask(rows, rows % n_classes, torch.full((n_rows,), 1 / n_rows), n_classes, **more)
+    return learner_round(X, rows % n_classes, rows=rows, **more)
 
 
 @settings(max_examples=50)
@@ -82,7 +84,7 @@ def test_the_turn_is_orthogonal_and_always_the_same(n: int) -> None:
 
 def test_where_there_are_as_many_rows_as_columns_the_basis_is_the_features() -> None:
     X = random_rows(20, 8)
-    heads = [MLP(epochs=5, basis=basis).fit(X, task_of(20), seed=0) for basis in ("features", "rows")]
+    heads = [MLP(epochs=5, basis=basis).fit(round_on(X, 20)) for basis in ("features", "rows")]
     for mine, other in zip(heads[0].state().values(), heads[1].state().values(), strict=True):
         assert torch.equal(mine, other)
     assert not is_smaller("rows", 20, 8)
@@ -92,34 +94,33 @@ def test_where_there_are_as_many_rows_as_columns_the_basis_is_the_features() -> 
 @pytest.mark.parametrize("hidden_layers", [0, 1, 2])
 def test_training_is_that_of_a_network_on_the_coordinates(standardize: bool, hidden_layers: int) -> None:
     """By hand: coordinates first, then a learner on them that knows nothing of bases."""
-    X, task = random_rows(12, 50), task_of(12)
+    X = random_rows(12, 50)
+    context = round_on(X, 12, seed=3)
     learner = MLP(hidden_layers=hidden_layers, units=6, epochs=8, dropout=0.0, standardize=standardize)
-    head = learner.set_params(basis="rows").fit(X, task, seed=3)
+    head = learner.set_params(basis="rows").fit(context)
     shift = X.mean(dim=0) if standardize else torch.zeros(50, dtype=X.dtype)
     size = (X - shift).square().sum(dim=1).mean().sqrt() if standardize else 1.0
     rows = (X - shift) / size
     Z = RowBasis.of(rows).coordinates(rows)
     # The same random weights, but drawn as for 50 inputs: a factor of the first layer, taken to the inputs
     # it would no longer be the same training, so it is trained here step by step.
-    from gbgnn._optimizers import Stepper
-    from gbgnn.learners.network import Batch, Network
-
     widths = [12, *[6] * hidden_layers, 3]
     network, small = (Network.initialized(widths, 3, like=Z, fan_in=n) for n in (50, None))
     torch.testing.assert_close(network.layers[0][0], small.layers[0][0] * (12 / 50) ** 0.5)
     stepper = Stepper("adam", [network.weights], 0.01, weight_decay=5e-3)
-    batch = Batch.of_task(Z, task)
+    batch = Batch.of_task(Z, context.weak_task)
     for _ in range(8):
         stepper.step([network.backward(batch)])
-    torch.testing.assert_close(head.evaluate(X), network.outputs(Z))
+    torch.testing.assert_close(head(X), network.outputs(Z))
 
 
 def test_patience_looks_at_the_same_coordinates() -> None:
     X = random_rows(30, 80)
-    task = task_of(12, val_rows=torch.arange(12, 30), val_targets=torch.arange(12, 30) % 3)
-    head = MLP(epochs=60, patience=5, basis="rows", learning_rate=0.05).fit(X, task, seed=0)
-    full = MLP(epochs=60, basis="rows", learning_rate=0.05).fit(X, task, seed=0)
-    mine, other = (losses(h.evaluate(X[12:]), task.val_targets).mean() for h in (head, full))
+    watched = torch.arange(12, 30)
+    context = round_on(X, 12, val=(watched, watched % 3))
+    head = MLP(epochs=60, patience=5, basis="rows", learning_rate=0.05).fit(context)
+    full = MLP(epochs=60, basis="rows", learning_rate=0.05).fit(context)
+    mine, other = (context.weak_task.loss.mean(h(X[12:]), watched % 3) for h in (head, full))
     assert mine < other
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,19 +14,27 @@ from gbgnn import FunctionalGradient, GBGNNClassifier, datasets
 from gbgnn._projections import project_columns
 from gbgnn.boosting import StopReason
 from gbgnn.errors import ParameterError
-from gbgnn.learners import ConstrainedMLP, Head, HeadSpace, WeakTask, constrained
-from gbgnn.testing import check_learner, path4, two_blocks
+from gbgnn.learners import ConstrainedMLP, Head, HeadSpace, constrained
+from gbgnn.propagation import DenseRows
+from gbgnn.rounds import RoundContext
+from gbgnn.testing import check_learner, learner_round, path4, two_blocks
 
 
-def make_task(
+def make_round(
     regression: bool = True, seed: int = 0, n_rows: int = 12, n_features: int = 5, scale: float = 1.0
-) -> tuple[torch.Tensor, WeakTask]:
+) -> RoundContext:
     random = torch.Generator().manual_seed(seed)
     X = torch.randn(20, n_features, generator=random, dtype=torch.float64)
     weights = torch.rand(n_rows, generator=random, dtype=torch.float64) + 0.1
     numbers = scale * (torch.randn(n_rows, 3, generator=random, dtype=torch.float64) + X[:n_rows, :3])
     targets = numbers if regression else numbers.argmax(dim=1)
-    return X, WeakTask(torch.arange(n_rows), targets, weights / weights.sum(), 3)
+    rows, weights = torch.arange(n_rows), weights / weights.sum()
+    return learner_round(X, targets, rows=rows, weights=weights, seed=seed, n_outputs=3)
+
+
+def on(context: RoundContext, X: torch.Tensor) -> RoundContext:
+    """The round with another representation."""
+    return replace(context, X=DenseRows(X))
 
 
 def column_sums(head: Head) -> Iterator[torch.Tensor]:
@@ -49,11 +58,12 @@ def column_sums(head: Head) -> Iterator[torch.Tensor]:
 def test_every_column_is_in_the_ball(
     max_norm: float, regression: bool, dtype: torch.dtype, seed: int, **settings: object
 ) -> None:
-    X, task = make_task(regression, seed)
+    context = make_round(regression, seed)
+    context = on(context, context.X.dense().to(dtype))
     learner = ConstrainedMLP(max_norm=max_norm, units=6, epochs=4, **settings)
     learner.check()
-    head = learner.fit(X.to(dtype), task, seed=seed)
-    assert head.evaluate(X.to(dtype)).isfinite().all()
+    head = learner.fit(context)
+    assert head.evaluate(context.X).isfinite().all()
     for sums in column_sums(head):
         assert (sums <= max_norm).all()
     hidden = [bool(layer.bias.any()) for layer in head.layers]
@@ -62,7 +72,6 @@ def test_every_column_is_in_the_ball(
 
 
 def test_every_step_ends_in_the_ball(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, task = make_task()
     projected = []
 
     def spy(W: torch.Tensor, radius: float) -> None:
@@ -70,7 +79,7 @@ def test_every_step_ends_in_the_ball(monkeypatch: pytest.MonkeyPatch) -> None:
         projected.append(float(W.abs().sum(dim=0).max()))
 
     monkeypatch.setattr(constrained, "project_columns", spy)
-    ConstrainedMLP(hidden_layers=2, epochs=5, batch_size=4).fit(X, task, seed=0)
+    ConstrainedMLP(hidden_layers=2, epochs=5, batch_size=4).fit(make_round())
     assert len(projected) == 3 * (1 + 5 * 3)  # layers, times the start and every step
     assert max(projected) <= 1
 
@@ -84,9 +93,10 @@ def test_learner_keeps_its_contract(hidden_layers: int, batch_size: int | None) 
 @pytest.mark.parametrize(("bias", "max_norm"), [(False, 1.0), (False, 0.2), (True, 1.0), (False, 50.0)])
 def test_linear_model_is_the_best_one_in_the_ball(bias: bool, max_norm: float) -> None:
     """A general solver on |X W / s - r|^2 under the norm constraint, one column of W at a time."""
-    X, task = make_task(n_features=3)
-    head = ConstrainedMLP(max_norm=max_norm, bias=bias, epochs=2000).fit(X, task, seed=0)
-    rows = X[:12].numpy()
+    context = make_round(n_features=3)
+    task = context.weak_task
+    head = ConstrainedMLP(max_norm=max_norm, bias=bias, epochs=2000).fit(context)
+    rows = context.X.rows(task.rows).numpy()
     if bias:
         rows = np.hstack([rows, np.ones((12, 1))])
     w, r = task.weights.numpy()[:, None], task.targets.numpy()
@@ -127,12 +137,13 @@ def test_units_of_features_and_targets_change_no_weight(
     hidden_layers: int, optimizer: str, regression: bool, power: int, target_power: int, seed: int
 ) -> None:
     """To the bit for powers of two, which round nothing."""
-    X, task = make_task(regression, seed)
-    other = make_task(regression, seed, scale=2.0**target_power)[1]
+    context = make_round(regression, seed)
+    other = make_round(regression, seed, scale=2.0**target_power)
+    other = on(other, 2.0**power * context.X.dense())
     learner = ConstrainedMLP(
         hidden_layers=hidden_layers, optimizer=optimizer, units=5, epochs=6, batch_size=7
     )
-    first, second = learner.fit(X, task, seed=1), learner.fit(2.0**power * X, other, seed=1)
+    first, second = learner.fit(context), learner.fit(other)
     for name, value in first.state().items():
         assert torch.equal(second.state()[name], value)
 
@@ -140,20 +151,22 @@ def test_units_of_features_and_targets_change_no_weight(
 @pytest.mark.parametrize("factor", [1e-4, 3e-2, 700.0])
 @pytest.mark.parametrize("hidden_layers", [0, 2])
 def test_any_unit_of_the_features_gives_the_same_weights(factor: float, hidden_layers: int) -> None:
-    X, task = make_task()
+    context = make_round(seed=1)
     learner = ConstrainedMLP(hidden_layers=hidden_layers, max_norm=2.0)
-    first, second = learner.fit(X, task, seed=1).state(), learner.fit(factor * X, task, seed=1).state()
+    other = on(context, factor * context.X.dense())
+    first, second = learner.fit(context).state(), learner.fit(other).state()
     for name, value in first.items():
         torch.testing.assert_close(second[name], value, rtol=1e-6, atol=1e-8)
 
 
 def test_the_tighter_the_ball_the_fewer_columns() -> None:
-    X, task = make_task(n_features=30)
+    context = make_round(n_features=30)
+    X, task = context.X.dense(), context.weak_task
     used, cosines = [], []
     for max_norm in (1e-3, 0.5, 1.0, 2.0):
-        head = ConstrainedMLP(max_norm=max_norm, epochs=400).fit(X, task, seed=0)
+        head = ConstrainedMLP(max_norm=max_norm, epochs=400).fit(context)
         used.append(int((head.layers[0].weight != 0).sum()))
-        output, w = head.evaluate(X[:12]), task.weights[:, None]
+        output, w = head(X[:12]), task.weights[:, None]
         inner = (w * output * task.targets).sum()
         cosines.append(float(inner / ((w * output**2).sum() * (w * task.targets**2).sum()).sqrt()))
     assert used[0] == 3  # the best column of each output
@@ -164,24 +177,26 @@ def test_the_tighter_the_ball_the_fewer_columns() -> None:
 
 def test_tiny_features_are_no_obstacle() -> None:
     """Rows like word frequencies that P has averaged, targets of size 0.5, single precision."""
-    X, task = make_task(scale=0.2)
-    X = (1e-4 * X).float()
+    context = make_round(scale=0.2)
+    context = on(context, (1e-4 * context.X.dense()).float())
+    task = context.weak_task
     for hidden_layers, least in ((0, 0.7), (1, 0.7), (2, 0.6)):
-        head = ConstrainedMLP(hidden_layers=hidden_layers, max_norm=4.0).fit(X, task, seed=0)
-        output = head.evaluate(X[:12]).double()
+        head = ConstrainedMLP(hidden_layers=hidden_layers, max_norm=4.0).fit(context)
+        output = head(context.X.rows(task.rows)).double()
         cosine = torch.nn.functional.cosine_similarity(output.flatten(), task.targets.flatten(), dim=0)
         assert cosine > least
 
 
 @pytest.mark.parametrize("regression", [False, True])
 def test_degenerate_tasks_give_finite_heads(regression: bool) -> None:
-    X, task = make_task(regression)
+    context = make_round(regression)
+    X, task = context.X.dense(), context.weak_task
     for rows in (torch.zeros_like(X), 1e-300 * X):
-        assert ConstrainedMLP(epochs=3).fit(rows, task, seed=0).evaluate(X).isfinite().all()
+        assert ConstrainedMLP(epochs=3).fit(on(context, rows))(X).isfinite().all()
     if regression:
         for size in (0.0, 1e-200):
-            nothing = WeakTask(task.rows, size * task.targets, task.weights, 3)
-            assert ConstrainedMLP(epochs=3).fit(X, nothing, seed=0).evaluate(X).isfinite().all()
+            nothing = replace(context, task=replace(task, targets=size * task.targets))
+            assert ConstrainedMLP(epochs=3).fit(nothing)(X).isfinite().all()
 
 
 def test_hypothesis_space_names_layers_norm_and_bias() -> None:

@@ -1,30 +1,33 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from gbgnn.errors import ParameterError
-from gbgnn.learners import MLP, MLPHead, WeakTask
-from gbgnn.testing import check_learner, problem_of, two_blocks
+from gbgnn.learners import MLP, MLPHead
+from gbgnn.losses import SigmoidCrossEntropy
+from gbgnn.propagation import DenseRows, SparseRows
+from gbgnn.rounds import RoundContext
+from gbgnn.testing import check_learner, learner_round, two_blocks
 
 
-def make_task(regression: bool = False, n_val: int = 0) -> tuple[torch.Tensor, WeakTask]:
+def make_round(regression: bool = False, n_val: int = 0, seed: int = 0) -> RoundContext:
+    """40 nodes of three classes, 15 of them labelled."""
     graph, y = two_blocks(40, n_classes=3)
-    problem = problem_of(graph, y, np.arange(15), np.arange(15, 15 + n_val) if n_val else None)
-    X, train = problem.inputs.features, problem.train
-    targets = torch.nn.functional.one_hot(torch.tensor(y)).double()
-    val = problem.validation
-    return X, WeakTask(
-        train.rows,
-        targets[train.rows] if regression else train.targets,
-        train.weights,
-        3,
-        None if val is None else val.rows,
-        None if val is None else (targets[val.rows] if regression else val.targets),
-    )
+    X, classes = torch.tensor(graph.features), torch.tensor(y)
+    targets = torch.nn.functional.one_hot(classes).double() if regression else classes
+    rows, watched = torch.arange(15), torch.arange(15, 15 + n_val)
+    val = (watched, targets[watched]) if n_val else None
+    return learner_round(X, targets[:15], rows=rows, val=val, seed=seed)
+
+
+def labelled_rows(context: RoundContext) -> torch.Tensor:
+    return context.X.rows(context.weak_task.rows)
 
 
 @pytest.mark.parametrize("hidden_layers", range(5))
@@ -36,11 +39,10 @@ def test_learner_keeps_its_contract(hidden_layers: int, batch_size: int | None) 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop"])
 @pytest.mark.parametrize("regression", [False, True])
 def test_every_optimizer_lowers_the_loss(optimizer: str, regression: bool) -> None:
-    X, task = make_task(regression)
+    context = make_round(regression)
+    task, X = context.weak_task, labelled_rows(context)
     learner = MLP(optimizer=optimizer, learning_rate=0.05, momentum=0.1, epochs=60, weight_decay=0, dropout=0)
-    before, after = (
-        learner.set_params(epochs=n).fit(X, task, seed=0).evaluate(X[task.rows]) for n in (0, 60)
-    )
+    before, after = (learner.set_params(epochs=n).fit(context)(X) for n in (0, 60))
     if regression:
         assert (after - task.targets).square().mean() < 0.7 * (before - task.targets).square().mean()
     else:
@@ -49,41 +51,47 @@ def test_every_optimizer_lowers_the_loss(optimizer: str, regression: bool) -> No
 
 
 @pytest.mark.parametrize("hidden_layers", range(5))
-@pytest.mark.parametrize("regression", [False, True])
-def test_full_batch_training_equals_plain_torch(hidden_layers: int, regression: bool) -> None:
+@pytest.mark.parametrize("kind", ["classes", "numbers", "labels"])
+def test_full_batch_training_equals_plain_torch(hidden_layers: int, kind: str) -> None:
     """Weighted loss, weight decay, any depth: the same numbers as torch's modules, autograd and Adam."""
-    X, task = make_task(regression)
+    context = make_round(regression=kind != "classes")
     weights = torch.linspace(1, 2, 15, dtype=torch.float64)
-    task = WeakTask(task.rows, task.targets, weights / weights.sum(), 3)
+    task = replace(context.weak_task, weights=weights / weights.sum())
+    if kind == "labels":
+        task = replace(task, loss=SigmoidCrossEntropy())
+    context = replace(context, task=task)
+    X = context.X.dense()
     learner = MLP(hidden_layers=hidden_layers, dropout=0, standardize=False, weight_decay=0.1, units=7)
-    net = learner.set_params(epochs=0).fit(X, task, seed=0).requires_grad_(True)
+    net = learner.set_params(epochs=0).fit(context).requires_grad_(True)
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01, weight_decay=0.1)
     for _ in range(20):
         optimizer.zero_grad()
-        if regression:
-            losses = (net(X[task.rows]) - task.targets).square().sum(dim=1)
+        output = net(X[task.rows])
+        if kind == "numbers":
+            losses = (output - task.targets).square().sum(dim=1)
+        elif kind == "labels":
+            entropy = torch.nn.functional.binary_cross_entropy_with_logits
+            losses = entropy(output, task.targets, reduction="none").sum(dim=1)
         else:
-            losses = torch.nn.functional.cross_entropy(net(X[task.rows]), task.targets, reduction="none")
+            losses = torch.nn.functional.cross_entropy(output, task.targets, reduction="none")
         (losses * task.weights).sum().backward()
         optimizer.step()
-    fitted = learner.set_params(epochs=20).fit(X, task, seed=0)
-    torch.testing.assert_close(fitted.evaluate(X), net(X).detach(), rtol=1e-9, atol=1e-9)
+    fitted = learner.set_params(epochs=20).fit(context)
+    torch.testing.assert_close(fitted(X), net(X).detach(), rtol=1e-9, atol=1e-9)
 
 
 def test_the_penalty_gives_way_to_many_rows() -> None:
     assert [MLP().penalty(n) for n in (1, 200, 1000)] == [0.005, 0.005, 0.001]
     assert [MLP(weight_decay=w).penalty(1000) for w in (0.0, 0.3)] == [0.0, 0.3]
     X = torch.linspace(-1, 1, 400, dtype=torch.float64)[:, None]
-    task = WeakTask(torch.arange(400), (X[:, 0] > 0).long(), torch.full((400,), 1 / 400).double(), 2)
-    fitted, same, other = (MLP(weight_decay=w, epochs=5).fit(X, task, seed=0) for w in (None, 1 / 400, 0.005))
-    assert torch.equal(fitted.evaluate(X), same.evaluate(X))
-    assert not torch.equal(fitted.evaluate(X), other.evaluate(X))
+    context = learner_round(X, (X[:, 0] > 0).long())
+    fitted, same, other = (MLP(weight_decay=w, epochs=5).fit(context) for w in (None, 1 / 400, 0.005))
+    assert torch.equal(fitted(X), same(X))
+    assert not torch.equal(fitted(X), other(X))
 
 
 def test_initialisation_is_torchs_default_distribution() -> None:
-    X = torch.zeros(2, 400)
-    task = WeakTask(torch.arange(2), torch.arange(2), torch.full((2,), 0.5), 2)
-    head = MLP(units=300, epochs=0).fit(X, task, seed=0)
+    head = MLP(basis="features", units=300, epochs=0).fit(learner_round(torch.zeros(2, 400), torch.arange(2)))
     bound = 1 / math.sqrt(400)
     weight = head.layers[0].weight
     reference = torch.nn.Linear(400, 300).weight
@@ -92,73 +100,94 @@ def test_initialisation_is_torchs_default_distribution() -> None:
 
 
 def test_global_random_state_is_neither_read_nor_changed() -> None:
-    X, task = make_task()
+    context = make_round(seed=5)
     torch.manual_seed(1)
     state = torch.get_rng_state()
-    first = MLP(epochs=3, batch_size=4).fit(X, task, seed=5).evaluate(X)
+    first = MLP(epochs=3, batch_size=4).fit(context).evaluate(context.X)
     assert torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(2)
-    assert torch.equal(MLP(epochs=3, batch_size=4).fit(X, task, seed=5).evaluate(X), first)
+    assert torch.equal(MLP(epochs=3, batch_size=4).fit(context).evaluate(context.X), first)
 
 
 def test_dropout_acts_in_training_only() -> None:
-    X, task = make_task()
-    on, off = (MLP(dropout=p, epochs=5).fit(X, task, seed=0) for p in (0.5, 0.0))
+    context = make_round()
+    X = context.X
+    on, off = (MLP(dropout=p, epochs=5).fit(context) for p in (0.5, 0.0))
     assert not torch.equal(on.evaluate(X), off.evaluate(X))
     assert torch.equal(on.evaluate(X), on.evaluate(X))
 
 
 def test_standardized_inputs_make_unit_and_offset_of_the_features_irrelevant() -> None:
-    X, task = make_task()
-    moved = [1e-6 * X, 1e3 * X, X + torch.arange(5)]
-    first, *others = (MLP(epochs=20).fit(Z, task, seed=0).evaluate(Z) for Z in moved)
+    context = make_round()
+    X = context.X.dense()
+    moved = [DenseRows(Z) for Z in (1e-6 * X, 1e3 * X, X + torch.arange(5))]
+    first, *others = (MLP(epochs=20).fit(replace(context, X=Z)).evaluate(Z) for Z in moved)
     for other in others:
         torch.testing.assert_close(other, first, rtol=1e-6, atol=1e-8)
 
 
 def test_all_zero_features_do_not_divide_by_zero() -> None:
-    X, task = make_task()
-    assert MLP(epochs=2).fit(torch.zeros_like(X), task, seed=0).evaluate(X).isfinite().all()
+    context = make_round()
+    zeros = DenseRows(torch.zeros_like(context.X.dense()))
+    assert MLP(epochs=2).fit(replace(context, X=zeros)).evaluate(context.X).isfinite().all()
 
 
 @pytest.mark.parametrize("regression", [False, True])
 def test_patience_returns_the_weights_of_the_best_validation_loss(regression: bool) -> None:
-    X, task = make_task(regression, n_val=15)
+    context = make_round(regression, n_val=15)
+    task, watched = context.weak_task, context.X.rows(context.weak_task.val_rows)
     settings = {"learning_rate": 0.1, "weight_decay": 0.0, "dropout": 0.0, "units": 64}
 
     def val_loss(epochs: int) -> float:
-        output = MLP(epochs=epochs, **settings).fit(X, task, seed=0).evaluate(X[task.val_rows])
+        output = MLP(epochs=epochs, **settings).fit(context)(watched)
         if regression:
             return float((output - task.val_targets).square().sum(dim=1).mean())
         return float(torch.nn.functional.cross_entropy(output, task.val_targets))
 
-    stopped = MLP(epochs=60, patience=60, **settings).fit(X, task, seed=0).evaluate(X[task.val_rows])
+    stopped = MLP(epochs=60, patience=60, **settings).fit(context)(watched)
     curve = [val_loss(n) for n in range(1, 61)]
     best = int(np.argmin(curve)) + 1
-    expected = MLP(epochs=best, **settings).fit(X, task, seed=0).evaluate(X[task.val_rows])
+    expected = MLP(epochs=best, **settings).fit(context)(watched)
     assert best < 60
     torch.testing.assert_close(stopped, expected)
 
 
 def test_patience_ends_training_early() -> None:
-    X, task = make_task(n_val=15)
-    task = WeakTask(task.rows, task.targets, task.weights, 3, task.val_rows, (task.val_targets + 1) % 3)
+    context = make_round(n_val=15)
+    task = context.weak_task
+    context = replace(context, task=replace(task, val_targets=(task.val_targets + 1) % 3))
     long, short = (
-        MLP(epochs=n, patience=1, learning_rate=0.1).fit(X, task, seed=0).evaluate(X) for n in (10**9, 1)
+        MLP(epochs=n, patience=1, learning_rate=0.1).fit(context).evaluate(context.X) for n in (10**9, 1)
     )
     assert torch.equal(long, short)  # every epoch makes wrong validation labels worse
 
 
 def test_patience_without_validation_is_an_error() -> None:
-    X, task = make_task()
     with pytest.raises(ParameterError, match="MLP.patience stops on validation nodes, but there are none"):
-        MLP(patience=3).fit(X, task, seed=0)
+        MLP(patience=3).fit(make_round())
+
+
+def test_validation_nodes_are_watched_only_with_patience() -> None:
+    assert not MLP().watches_validation
+    assert MLP(patience=1).watches_validation
+    with_val, without = make_round(n_val=15), make_round()
+    same = [MLP(epochs=3).fit(context).evaluate(context.X) for context in (with_val, without)]
+    assert torch.equal(*same)
+
+
+def test_sparse_rows_train_the_same_network() -> None:
+    context = make_round()
+    X = context.X.dense().clone()
+    X[X.abs() < 1] = 0
+    sparse = SparseRows.from_scipy(sp.csr_array(X.numpy()), dtype=torch.float64)
+    heads = [MLP(epochs=3).fit(replace(context, X=rows)) for rows in (DenseRows(X), sparse)]
+    assert torch.equal(heads[0](X), heads[1](X))
 
 
 def test_state_round_trips() -> None:
-    X, task = make_task()
-    head = MLP(hidden_layers=2, epochs=2).fit(X, task, seed=0)
-    assert torch.equal(MLPHead.from_state(head.state()).evaluate(X), head.evaluate(X))
+    context = make_round()
+    head = MLP(hidden_layers=2, epochs=2).fit(context)
+    assert torch.equal(MLPHead.from_state(head.state()).evaluate(context.X), head.evaluate(context.X))
 
 
 @pytest.mark.parametrize(

@@ -1,33 +1,49 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
+import scipy.sparse as sp
 import torch
 
 from gbgnn.learners import MLP, ConstrainedMLP, Learner, MLPHead, WeakTask, WideReLU
 from gbgnn.learners.epochs import Dropout, Orders
-from gbgnn.learners.network import Batch, Network, losses
+from gbgnn.learners.network import Batch, Network
+from gbgnn.losses import Loss, SigmoidCrossEntropy
+from gbgnn.propagation import SparseRows
+from gbgnn.rounds import RoundContext
+from gbgnn.testing import learner_round
 
 
-def make_task(regression: bool = False) -> tuple[torch.Tensor, WeakTask]:
+def make_round(regression: bool = False) -> RoundContext:
     random = torch.Generator().manual_seed(0)
     X = torch.randn(15, 5, generator=random, dtype=torch.float64)
     weights = torch.rand(15, generator=random, dtype=torch.float64)
     numbers = torch.randn(15, 3, generator=random, dtype=torch.float64)
     targets = numbers if regression else torch.arange(15) % 3
-    return X, WeakTask(torch.arange(15), targets, weights / weights.sum(), 3)
+    return learner_round(X, targets, weights=weights / weights.sum())
+
+
+def make_task(regression: bool = False) -> tuple[torch.Tensor, WeakTask]:
+    context = make_round(regression)
+    return context.X.dense(), context.weak_task
 
 
 def started(widths: list[int], dtype: torch.dtype = torch.float64) -> Network:
     return Network.initialized(widths, seed=0, like=torch.zeros(1, dtype=dtype))
 
 
+@pytest.mark.parametrize("loss", [None, SigmoidCrossEntropy()], ids=["task's own", "sigmoid"])
 @pytest.mark.parametrize("regression", [False, True])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("widths", [[5, 3], [5, 6, 3], [5, 6, 6, 3]])
-def test_gradient_equals_autograd(widths: list[int], dropout: float, regression: bool) -> None:
+def test_gradient_equals_autograd(
+    widths: list[int], dropout: float, regression: bool, loss: Loss | None
+) -> None:
     X, task = make_task(regression)
+    if loss is not None:
+        task = replace(task, loss=loss, targets=torch.arange(45).view(15, 3) % 2)
     network, masks = started(widths), None
     if dropout and len(widths) > 2:
         masks = Dropout(dropout, (len(widths) - 2, 15, 6), seed=0, like=X).masks(epoch=0)
@@ -38,8 +54,8 @@ def test_gradient_equals_autograd(widths: list[int], dropout: float, regression:
         hidden = (hidden @ weight + bias).relu()
         hidden = hidden if masks is None else hidden * masks[depth]
     output = hidden @ copies[-1][0] + copies[-1][1]
-    (losses(output, task.targets) * task.weights).sum().backward()
-    for (mine_w, mine_b), (weight, bias) in zip(network.slopes, copies, strict=True):
+    (task.loss.values(output, task.targets) * task.weights).sum().backward()
+    for (mine_w, mine_b), (weight, bias) in zip(network.gradients, copies, strict=True):
         torch.testing.assert_close(mine_w, weight.grad)
         torch.testing.assert_close(mine_b, bias.grad)
 
@@ -89,10 +105,10 @@ def test_head_computes_what_the_network_does_and_keeps_copies(widths: list[int])
     network = started(widths)
     head = MLPHead.from_layers(network.layers)
     before = network.outputs(X)
-    torch.testing.assert_close(head.evaluate(X), before)
+    torch.testing.assert_close(head(X), before)
     assert len(pickle.dumps(head)) < len(pickle.dumps(MLPHead([]))) + 8 * network.weights.numel() + 4000
     network.weights.zero_()
-    torch.testing.assert_close(head.evaluate(X), before)
+    torch.testing.assert_close(head(X), before)
 
 
 @pytest.mark.parametrize(
@@ -101,11 +117,22 @@ def test_head_computes_what_the_network_does_and_keeps_copies(widths: list[int])
     ids=str,
 )
 def test_first_layer_is_what_rows_meet_first(learner: Learner) -> None:
-    X, task = make_task(regression=True)
-    head = learner.fit(X, task, seed=0)
+    context = make_round(regression=True)
+    X, head = context.X.dense(), learner.fit(context)
     weight, bias = (head.state()[name] for name in head.first_layer)
-    rest = MLPHead([torch.nn.Identity(), *head.layers[1:]])
-    torch.testing.assert_close(rest(X @ weight.T + bias), head(X))
+    hidden = X @ weight.T + bias
+    for layer in head.layers[1:]:
+        hidden = layer(hidden.relu())
+    torch.testing.assert_close(hidden, head(X))
+
+
+@pytest.mark.parametrize("widths", [[5, 1], [5, 6, 3]])
+def test_sparse_rows_give_the_same_outputs(widths: list[int]) -> None:
+    X, _ = make_task()
+    X[X.abs() < 0.8] = 0
+    head = MLPHead.from_layers(started(widths).layers)
+    sparse = SparseRows.from_scipy(sp.csr_array(X.numpy()), dtype=torch.float64)
+    torch.testing.assert_close(head.evaluate(sparse), head(X))
 
 
 def test_report_stays_with_the_head_but_not_in_its_state() -> None:
@@ -116,7 +143,11 @@ def test_report_stays_with_the_head_but_not_in_its_state() -> None:
     assert MLPHead.from_state(head.state()).report() is None
 
 
-def test_losses_are_squared_errors_and_cross_entropies() -> None:
-    output = torch.tensor([[0.0, 0.0], [1.0, 3.0]])
-    assert losses(output, torch.tensor([[1.0, 2.0], [1.0, 1.0]])).tolist() == [5.0, 4.0]
-    torch.testing.assert_close(losses(output, torch.tensor([0, 1])), torch.tensor([0.693147, 0.126928]))
+def test_a_batch_takes_numbers_in_the_precision_of_its_rows() -> None:
+    context = make_round(regression=True)
+    rows = context.X.dense().float()
+    batch = Batch.of_task(rows, context.weak_task)
+    assert {t.dtype for t in (batch.rows, batch.targets, batch.weights)} == {torch.float32}
+    output = torch.zeros(15, 3)
+    expected = 2 * (output - context.weak_task.targets.float()) * context.weak_task.weights.float()[:, None]
+    torch.testing.assert_close(batch.error(output), expected)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,22 +17,30 @@ from gbgnn.errors import GBGNNWarning, ParameterError
 from gbgnn.learners import MLPHead, WeakTask, WideReLU, wide
 from gbgnn.learners.wide import _gram_product
 from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy
-from gbgnn.problem import NodeInputs
-from gbgnn.propagation import AugmentedAdjacency
-from gbgnn.testing import check_learner, path4, two_blocks
+from gbgnn.propagation import DenseRows
+from gbgnn.rounds import RoundContext
+from gbgnn.testing import check_learner, learner_round, path4, two_blocks
 from gbgnn.theory import weak_learning
 from gbgnn.theory.kernels import relu_kernel, separate_rows
 
 
-def make_task(
-    n_rows: int = 10, n_features: int = 12, n_outputs: int = 2, seed: int = 0
-) -> tuple[torch.Tensor, WeakTask]:
+def make_round(n_rows: int = 10, n_features: int = 12, n_outputs: int = 2, seed: int = 0) -> RoundContext:
     random = torch.Generator().manual_seed(seed)
     X = torch.randn(n_rows + 5, n_features, generator=random, dtype=torch.float64)
     targets = torch.randn(n_rows, n_outputs, generator=random, dtype=torch.float64)
     weights = torch.rand(n_rows, generator=random, dtype=torch.float64) + 0.1
     rows = torch.randperm(n_rows + 5, generator=random)[:n_rows]
-    return X, WeakTask(rows, targets, weights / weights.sum(), n_outputs)
+    return learner_round(X, targets, rows=rows, weights=weights / weights.sum(), seed=seed)
+
+
+def on(context: RoundContext, X: torch.Tensor) -> RoundContext:
+    """The round with another representation."""
+    return replace(context, X=DenseRows(X))
+
+
+def asking(context: RoundContext, **changes: object) -> RoundContext:
+    """The round with another task."""
+    return replace(context, task=replace(context.weak_task, **changes))
 
 
 def weighted_norm(values: torch.Tensor, task: WeakTask) -> float:
@@ -59,12 +68,13 @@ def test_the_condition_is_met_as_asked(
     dtype: torch.dtype,
     seed: int,
 ) -> None:
-    X, task = make_task(n_rows, n_features, n_outputs, seed)
-    X = (unit * X).to(dtype)
-    task = WeakTask(task.rows, target_unit * task.targets, task.weights, n_outputs)
+    context = make_round(n_rows, n_features, n_outputs, seed)
+    context = on(context, (unit * context.X.dense()).to(dtype))
+    context = asking(context, targets=target_unit * context.weak_task.targets)
     alpha, beta = pair
-    head = WideReLU(units=1024, alpha=alpha, beta=beta, max_epochs=20_000).fit(X, task, seed=seed)
-    output = head.evaluate(X)[task.rows]
+    head = WideReLU(units=1024, alpha=alpha, beta=beta, max_epochs=20_000).fit(context)
+    task = context.weak_task
+    output = head.evaluate(context.X)[task.rows]
     ratio = weighted_norm(output - alpha * task.targets, task) / weighted_norm(task.targets, task)
     assert ratio <= beta
     report = head.report()
@@ -76,19 +86,19 @@ def test_the_condition_is_met_as_asked(
 
 def test_learner_keeps_its_contract() -> None:
     targets = torch.randn(12, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    task = WeakTask(torch.arange(12), targets, torch.full((12,), 1 / 12, dtype=torch.float64), 3)
-    check_learner(WideReLU(units=64, beta=0.9), task)
+    check_learner(WideReLU(units=64, beta=0.9), learner_round(torch.eye(12), targets).weak_task)
 
 
 def test_training_is_gradient_descent_on_the_first_layer() -> None:
     """The same weights as plain torch gives, in the units of rows and targets of size one."""
-    X, task = make_task(n_outputs=3)
+    context = replace(make_round(n_outputs=3), seed=3)
+    X, task = context.X.dense(), context.weak_task
     roots = task.weights.sqrt()[:, None]
     rows, targets = roots * X[task.rows], roots * 2.0 * task.targets
     unit = targets.norm() / math.sqrt(3)
     with pytest.warns(GBGNNWarning, match="came within"):
         start, fitted = (
-            WideReLU(units=50, alpha=2.0, beta=0.01, max_epochs=n, learning_rate=0.7).fit(X, task, seed=3)
+            WideReLU(units=50, alpha=2.0, beta=0.01, max_epochs=n, learning_rate=0.7).fit(context)
             for n in (0, 5)
         )
     scale = unit / rows.norm()
@@ -104,9 +114,8 @@ def test_training_is_gradient_descent_on_the_first_layer() -> None:
 
 
 def test_it_starts_from_normal_weights_and_fair_signs() -> None:
-    X, task = make_task(n_features=40)
     with pytest.warns(GBGNNWarning, match="in 0 epochs"):
-        head = WideReLU(units=5000, max_epochs=0).fit(X, task, seed=0)
+        head = WideReLU(units=5000, max_epochs=0).fit(make_round(n_features=40))
     theta, signs = head.layers[0].weight, head.layers[1].weight * math.sqrt(5000)
     theta = theta / theta.std()
     assert theta.mean().abs() < 0.01
@@ -126,8 +135,9 @@ def test_gram_product_is_one_whatever_the_shape(n_features: int) -> None:
 
 def test_default_step_is_one_over_the_kernels_largest_eigenvalue() -> None:
     """With very many units the network's kernel is the closed form."""
-    X, task = make_task(n_outputs=1)
-    rows = task.weights.sqrt()[:, None] * X[task.rows]
+    context = make_round(n_outputs=1)
+    task = context.weak_task
+    rows = task.weights.sqrt()[:, None] * context.X.rows(task.rows)
     rows = rows / rows.norm()
     random = torch.Generator().manual_seed(0)
     theta = torch.randn(12, 200_000, generator=random, dtype=torch.float64)
@@ -142,23 +152,24 @@ def test_default_step_is_one_over_the_kernels_largest_eigenvalue() -> None:
 
 
 def test_units_of_rows_and_targets_do_not_change_the_epochs() -> None:
-    X, task = make_task()
-    other = WeakTask(task.rows, 2.0**-30 * task.targets, task.weights, 2)
-    first, second = (WideReLU().fit(2.0**p * X, t, seed=0) for p, t in ((0, task), (-20, other)))
+    context = make_round()
+    X = context.X.dense()
+    other = asking(on(context, 2.0**-20 * X), targets=2.0**-30 * context.weak_task.targets)
+    first, second = WideReLU().fit(context), WideReLU().fit(other)
     assert first.report()["epochs"] == second.report()["epochs"]
-    torch.testing.assert_close(second.evaluate(2.0**-20 * X), 2.0**-30 * first.evaluate(X))
+    torch.testing.assert_close(second(2.0**-20 * X), 2.0**-30 * first(X))
 
 
 def test_same_seed_same_bytes_and_another_seed_another_head() -> None:
-    X, task = make_task()
-    first, second, other = (WideReLU(units=64).fit(X, task, seed=s) for s in (0, 0, 1))
+    context = make_round()
+    first, second, other = (WideReLU(units=64).fit(replace(context, seed=s)) for s in (0, 0, 1))
     assert all(torch.equal(v, second.state()[k]) for k, v in first.state().items())
-    assert not torch.equal(first.evaluate(X), other.evaluate(X))
+    assert not torch.equal(first.evaluate(context.X), other.evaluate(context.X))
 
 
 def test_report_is_ready_for_json_and_names_the_kernels_smallest_eigenvalue() -> None:
-    X, task = make_task()
-    report = WideReLU().fit(X, task, seed=0).report()
+    context = make_round()
+    report = WideReLU().fit(context).report()
     assert json.loads(json.dumps(report)) == report
     assert set(report) == {
         "epochs",
@@ -171,52 +182,50 @@ def test_report_is_ready_for_json_and_names_the_kernels_smallest_eigenvalue() ->
         "n_parallel_pairs",
         "note",
     }
-    smallest = torch.linalg.eigvalsh(relu_kernel(X[task.rows]))[0]
+    smallest = torch.linalg.eigvalsh(relu_kernel(context.X.rows(context.weak_task.rows)))[0]
     assert report["smallest_eigenvalue"] == pytest.approx(float(smallest))
     assert report["zero_rows"] == report["parallel_rows"] == []
 
 
 def test_rows_that_break_the_assumption_are_named_by_node() -> None:
-    X, task = make_task()
-    a, b, c, d = task.rows[:4].tolist()
+    context = make_round()
+    X = context.X.dense()
+    a, b, c, d = context.weak_task.rows[:4].tolist()
     X[a], X[c] = 0, -3 * X[b]
     with pytest.warns(
         GBGNNWarning, match=rf"1 zero rows \(nodes {a}\) and 1 pairs of parallel rows \(nodes {b} and {c}\)"
     ):
-        head = WideReLU(beta=0.9).fit(X, task, seed=0)
+        head = WideReLU(beta=0.9).fit(context)
     assert head.report()["zero_rows"] == [a]
     assert head.report()["parallel_rows"] == [[b, c]]
     assert d not in head.report()["zero_rows"]
-    assert not head.evaluate(X)[a].any()
+    assert not head(X)[a].any()
 
 
 def test_rows_without_weight_are_not_looked_at() -> None:
-    X, task = make_task()
+    context = make_round()
+    X, task = context.X.dense(), context.weak_task
     a, b, c = task.rows[:3].tolist()
     X[a], X[b] = 0, X[c]
     weights = task.weights.clone()
     weights[:2] = 0
-    task = WeakTask(task.rows, task.targets, weights / weights.sum(), 2)
-    report = WideReLU().fit(X, task, seed=0).report()
+    report = WideReLU().fit(asking(context, weights=weights / weights.sum())).report()
     assert report["is_met"]
     assert report["n_zero_rows"] == report["n_parallel_pairs"] == 0
 
 
 def test_long_lists_are_cut_in_the_warning() -> None:
-    X = torch.arange(1.0, 11.0)[:, None]
-    targets = torch.ones(10, 1, dtype=torch.float64)
-    task = WeakTask(torch.arange(10), targets, torch.full((10,), 0.1, dtype=torch.float64), 1)
+    context = learner_round(torch.arange(1.0, 11.0)[:, None], torch.ones(10, 1))
     with pytest.warns(GBGNNWarning, match=r"45 pairs .*\(nodes 0 and 1, .*, 0 and 5, \.\.\.\)"):
-        WideReLU(units=32, beta=0.9).fit(X, task, seed=0)
+        WideReLU(units=32, beta=0.9).fit(context)
 
 
 def test_an_unreachable_condition_is_said_and_the_head_returned() -> None:
     """Two equal rows with opposite targets."""
     X = torch.tensor([[1.0, 2.0], [1.0, 2.0]], dtype=torch.float64)
     targets = torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
-    task = WeakTask(torch.arange(2), targets, torch.full((2,), 0.5, dtype=torch.float64), 1)
     with pytest.warns(GBGNNWarning) as caught:
-        head = WideReLU(max_epochs=30).fit(X, task, seed=0)
+        head = WideReLU(max_epochs=30).fit(learner_round(X, targets))
     text = str(caught[-1].message)
     assert "WideReLU came within 1 |r| of alpha r in 30 epochs, not within beta = 0.5" in text
     assert "(smallest eigenvalue of the kernel: 0)" in text
@@ -228,43 +237,40 @@ def test_an_unreachable_condition_is_said_and_the_head_returned() -> None:
 
 def test_too_many_rows_for_the_kernel_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wide, "separate_rows", lambda X, ids: separate_rows(X, ids, most_rows=9))
-    X, task = make_task()
     with pytest.warns(GBGNNWarning, match="angles are not computed for more than 9 rows"):
-        WideReLU(max_epochs=0).fit(X, task, seed=0)
+        WideReLU(max_epochs=0).fit(make_round())
 
 
 def test_a_step_too_long_is_said() -> None:
-    X, task = make_task()
+    context = make_round()
+    context = on(context, context.X.dense().float())
     for step in (1e3, 1e30):
         with pytest.warns(GBGNNWarning, match=r"diverged after \d+ epochs with learning_rate = 1"):
-            WideReLU(learning_rate=step).fit(X.float(), task, seed=0)
+            WideReLU(learning_rate=step).fit(context)
 
 
 def test_nothing_to_fit_is_nothing() -> None:
-    X, task = make_task()
-    nothing = WeakTask(task.rows, torch.zeros_like(task.targets), task.weights, 2)
-    head = WideReLU().fit(X, nothing, seed=0)
-    assert not head.evaluate(X).any()
+    context = make_round()
+    head = WideReLU().fit(asking(context, targets=torch.zeros(10, 2, dtype=torch.float64)))
+    assert not head.evaluate(context.X).any()
     assert head.report()["residual_ratio"] == 0
     with pytest.warns(GBGNNWarning, match="10 zero rows"), pytest.warns(GBGNNWarning, match="in 0 epochs"):
-        head = WideReLU().fit(torch.zeros_like(X), task, seed=0)
+        head = WideReLU().fit(on(context, torch.zeros(15, 12, dtype=torch.float64)))
     assert head.report()["epochs"] == 0
     assert head.report()["residual_ratio"] == pytest.approx(1)
 
 
 def test_state_round_trips_without_the_report() -> None:
-    X, task = make_task()
-    head = WideReLU(units=64).fit(X, task, seed=0)
+    context = make_round()
+    head = WideReLU(units=64).fit(context)
     again = MLPHead.from_state(head.state())
-    assert torch.equal(again.evaluate(X), head.evaluate(X))
+    assert torch.equal(again.evaluate(context.X), head.evaluate(context.X))
     assert again.report() is None
 
 
 def test_classes_are_refused() -> None:
-    X, task = make_task()
-    classes = WeakTask(task.rows, torch.arange(10) % 2, task.weights, 2)
     with pytest.raises(ParameterError, match=r'WideReLU follows the gradient.*target="gradient"'):
-        WideReLU().fit(X, classes, seed=0)
+        WideReLU().fit(learner_round(torch.eye(10), torch.arange(10) % 2))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -285,13 +291,13 @@ def test_every_round_of_boosting_meets_the_pair_asked_for(n_classes: int, first_
     loss = SigmoidCrossEntropy() if n_classes == 2 else SoftmaxCrossEntropy()
     targets = torch.tensor(y[:16])
     weights = torch.where(targets == 0, first_weight, 1.0).double()
-    task = WeakTask(torch.arange(16), targets, weights / weights.sum(), n_classes)
-    inputs = NodeInputs.from_graph(graph, AugmentedAdjacency())
-    X, scores = inputs.features, torch.zeros(40, loss.n_outputs(n_classes))
+    task = WeakTask(torch.arange(16), targets, weights / weights.sum(), n_classes, loss)
+    inputs = model.model_.build_inputs()
+    X, scores = inputs.features, torch.zeros(40, 1 if n_classes == 2 else n_classes)
     for trained in model.ensemble_:
         X = trained.hop(X, inputs)
         output = trained.head.evaluate(X)
-        residuals = loss.residuals(scores[:16], targets)
+        residuals = -loss.gradient(scores[:16].double(), targets)
         distance = weighted_norm(output[:16] - 2.0 * residuals, task)
         assert distance <= 1.0 * weighted_norm(residuals, task)
         scores = scores + trained.eta * output

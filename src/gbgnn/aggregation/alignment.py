@@ -8,13 +8,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from torch.nn import functional
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS, Stepper
+from gbgnn._threads import threads_for
 from gbgnn.aggregation.base import Aggregation, Hop
-from gbgnn.aggregation.polynomial import PolynomialHop, powers_of
-from gbgnn.problem import Problem
+from gbgnn.aggregation.polynomial import PolynomialHop
+from gbgnn.propagation import Representation
+from gbgnn.propagation.polynomial import powers
+from gbgnn.rounds import RoundContext
+
+KEPT_BYTES = 2**28
+"""Powers of P times X are kept from learning to applying a hop where they take no more than this."""
 
 
 class AlignmentProblem:
@@ -34,21 +39,17 @@ class AlignmentProblem:
     ----------
     terms
         The :math:`Z_k`, shape (n_terms, M, C).
-    targets
-        Class indices of the M rows.
-    n_classes
-        Number of classes; :math:`K_Y` is the Gram matrix of the one-hot labels.
+    codes
+        The labels of the M rows as vectors, shape (M, K), see :meth:`Task.codes <gbgnn.tasks.Task.codes>`;
+        :math:`K_Y` is their Gram matrix.
     """
 
-    def __init__(self, terms: torch.Tensor, targets: torch.Tensor, n_classes: int) -> None:
+    def __init__(self, terms: torch.Tensor, codes: torch.Tensor) -> None:
         # The alignment does not change with the scale of Z; unit scale keeps 4th powers in range. The large
         # products are formed in the precision of Z, the tiny tensors made of them in double precision.
         Z = terms / terms.square().sum(dim=(1, 2)).max().sqrt().clamp_min(torch.finfo(terms.dtype).tiny)
-        counts = torch.bincount(targets, minlength=n_classes).double()
-        label_norm = counts.square().sum().sqrt()  # ||K_Y||_F for one-hot labels
-        # A product, not index_add_: on a GPU that adds in an order that changes from run to run.
-        members = functional.one_hot(targets, n_classes).to(Z.dtype)
-        sums = (members.T @ Z).double()
+        label_norm = (codes.double().T @ codes.double()).norm()  # ||K_Y||_F, through the smaller Gram matrix
+        sums = (codes.to(Z.dtype).T @ Z).double()
         self.numerator = (torch.einsum("kyc,lyc->kl", sums, sums) / label_norm).cpu().numpy()
         self.denominator = _quartic(Z).cpu().numpy()
         self.overlaps = torch.einsum("kic,lic->kl", Z, Z).double().cpu().numpy()
@@ -93,16 +94,12 @@ class KernelTargetAlignment(Aggregation):
 
     Examples
     --------
-    >>> import scipy.sparse as sp
-    >>> from gbgnn.problem import LabelledNodes, NodeInputs, Problem
-    >>> from gbgnn.propagation import Propagator
-    >>> P = Propagator(sp.csr_array([[0.5, 0.5], [0.5, 0.5]]))
-    >>> inputs = NodeInputs(torch.eye(2), P)
-    >>> train = LabelledNodes.build(np.array([0, 1]), np.array([0, 1]))
-    >>> problem = Problem(inputs, train, n_classes=2)
-    >>> hop = KernelTargetAlignment(degree=0, solver="exact").fit(torch.eye(2), problem, seed=0)
-    >>> round(hop.alignment, 6)
-    1.0
+    >>> from gbgnn.testing import round_of, two_blocks
+    >>> graph, y = two_blocks(20)
+    >>> context = round_of(graph, y, np.arange(8))
+    >>> aligned = [KernelTargetAlignment(solver=s).fit(context).alignment for s in ("gradient", "exact")]
+    >>> aligned[0] < aligned[1]
+    True
     """
 
     degree: int = 3
@@ -121,19 +118,40 @@ class KernelTargetAlignment(Aggregation):
         check_number(owner, "learning_rate", self.learning_rate, 0, open_low=True)
         check_integer(owner, "epochs", self.epochs, 0)
 
-    def fit(self, X: torch.Tensor, problem: Problem, seed: int) -> Hop:
+    def fit(self, context: RoundContext) -> PolynomialHop:
         """Learn the weights from the labelled rows of the powers, which are streamed."""
-        train = problem.train
-        powers = (0, *(2**k for k in range(self.degree + 1)))
-        terms = torch.stack([Z[train.rows] for Z in powers_of(problem.inputs.P, X, powers)])
-        alignment = AlignmentProblem(terms, train.targets, problem.n_classes)
+        rows = context.train.rows
+        streamed = powers(context.inputs.P, context.X.dense(), self._powers)
+        return self._learn(torch.stack([Z[rows] for Z in streamed]), context)
+
+    def step(self, context: RoundContext) -> tuple[Hop, Representation]:
+        """Learn the weights, and mix; small powers are kept for that, large ones are computed again."""
+        n_rows, n_columns = context.X.shape
+        # Powers are dense, be X sparse or not.
+        if (self.degree + 2) * n_rows * n_columns * context.X.dtype.itemsize > KEPT_BYTES:
+            return super().step(context)
+        X, rows = context.X.dense(), context.train.rows
+        terms = [Z if Z is X else Z.clone() for Z in powers(context.inputs.P, X, self._powers)]
+        hop = self._learn(torch.stack([Z[rows] for Z in terms]), context)
+        return hop, hop.combine(terms, context.inputs)
+
+    @property
+    def _powers(self) -> tuple[int, ...]:
+        return (0, *(2**k for k in range(self.degree + 1)))
+
+    def _learn(self, terms: torch.Tensor, context: RoundContext) -> PolynomialHop:
+        """Return the hop that aligns the labelled rows of the powers best, shape (n_terms, M, C)."""
+        codes = context.problem.task.codes(context.train.targets, terms.dtype)
+        n_terms, n_rows, n_columns = terms.shape
+        with threads_for((n_terms * min(n_rows, n_columns)) ** 2 * max(n_rows, n_columns)):
+            alignment = AlignmentProblem(terms, codes)
         solve = self._ascend if self.solver == "gradient" else _solve_exactly
         weights = solve(alignment)
         reached = alignment.value(weights)
         if self.rescale:
             mixed = torch.tensordot(torch.tensor(weights, device=terms.device), terms.double(), 1)
             weights = weights * _ratio(float(terms[0].double().norm()), float(mixed.norm()))
-        return PolynomialHop(powers, tuple(weights.tolist()), alignment=reached, free="coefficients")
+        return PolynomialHop(self._powers, tuple(weights.tolist()), alignment=reached, free="coefficients")
 
     def _ascend(self, alignment: AlignmentProblem) -> NDArray[np.float64]:
         weights = torch.ones(self.degree + 2, dtype=torch.float64)

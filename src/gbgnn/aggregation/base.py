@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from sklearn.base import BaseEstimator
 
-from gbgnn.problem import NodeInputs, Problem
+from gbgnn.problem import NodeInputs
+from gbgnn.propagation import Representation
+from gbgnn.rounds import RoundContext
 
 
 class Hop(ABC):
@@ -20,7 +22,7 @@ class Hop(ABC):
     """
 
     @abstractmethod
-    def __call__(self, X: torch.Tensor, inputs: NodeInputs) -> torch.Tensor:
+    def __call__(self, X: Representation, inputs: NodeInputs) -> Representation:
         """Return the next representation."""
 
     @abstractmethod
@@ -63,16 +65,17 @@ class Aggregation(BaseEstimator, ABC):
     """How representations are mixed along the graph before each round but the first.
 
     ``check`` is called once before a fit and raises :class:`~gbgnn.errors.ParameterError` on a setting
-    out of range. ``fit`` is called once per round from the second on; it may look at the current
-    representation ``X`` (all nodes) and at ``problem``, draws from ``seed`` alone, and returns a
-    :class:`Hop`. An aggregation of one's own is a few lines::
+    out of range. ``fit`` is called once per round from the second on; it may look at all that the context
+    holds, draws from its seed alone, and returns a :class:`Hop`. What the round goes on with is what
+    ``step`` returns: the hop and the next representation. It calls both, and is overridden where fitting has
+    computed the products already that applying needs. An aggregation of one's own is a few lines::
 
         @dataclass(kw_only=True, eq=False, repr=False)
         class TwoHops(Aggregation):
             def check(self):
                 pass
 
-            def fit(self, X, problem, seed):
+            def fit(self, context):
                 return PolynomialHop(powers=(2,), coefficients=(1.0,))
     """
 
@@ -81,8 +84,13 @@ class Aggregation(BaseEstimator, ABC):
         """Raise when a setting is out of range."""
 
     @abstractmethod
-    def fit(self, X: torch.Tensor, problem: Problem, seed: int) -> Hop:
+    def fit(self, context: RoundContext) -> Hop:
         """Choose g for this round."""
+
+    def step(self, context: RoundContext) -> tuple[Hop, Representation]:
+        """Choose g for this round, and apply it."""
+        hop = self.fit(context)
+        return hop, hop(context.X, context.inputs)
 
     def hypothesis_space(self) -> HopSpace | None:
         """Return what ``fit`` chooses from, or None where no norm bounds it."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
-import torch
-
 from gbgnn._checks import check_number
 from gbgnn.aggregation.base import Aggregation, Hop, HopSpace
 from gbgnn.aggregation.polynomial import PolynomialHop
-from gbgnn.problem import Problem
+from gbgnn.rounds import RoundContext
 
 
 class FixedAggregation(Aggregation):
@@ -20,7 +18,7 @@ class FixedAggregation(Aggregation):
     def hop(self) -> Hop:
         """Return the hop."""
 
-    def fit(self, X: torch.Tensor, problem: Problem, seed: int) -> Hop:
+    def fit(self, context: RoundContext) -> Hop:
         """Return the hop: there is nothing to learn."""
         return self.hop()
 
@@ -35,7 +33,7 @@ class Adjacency(FixedAggregation):
 
     Examples
     --------
-    >>> Adjacency().fit(torch.ones(2, 1), None, seed=0).record()["coefficients"]
+    >>> Adjacency().hop().record()["coefficients"]
     [1.0]
     """
 
@@ -58,7 +56,7 @@ class Lazy(FixedAggregation):
 
     Examples
     --------
-    >>> Lazy(mixing=0.75).fit(torch.ones(2, 1), None, seed=0).record()["coefficients"]
+    >>> Lazy(mixing=0.75).hop().record()["coefficients"]
     [0.25, 0.75]
     """
 
@@ -87,7 +85,7 @@ class InputInjection(FixedAggregation):
 
     Examples
     --------
-    >>> InputInjection(mixing=0.75).fit(torch.ones(2, 1), None, seed=0).record()["injection"]
+    >>> InputInjection(mixing=0.75).hop().record()["injection"]
     0.25
     """
 
@@ -108,7 +106,7 @@ class Identity(FixedAggregation):
 
     Examples
     --------
-    >>> Identity().fit(torch.ones(2, 1), None, seed=0).record()["powers"]
+    >>> Identity().hop().record()["powers"]
     [0]
     """
 

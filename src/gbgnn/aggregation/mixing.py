@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn import functional
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS, Stepper
 from gbgnn._projections import project_columns
+from gbgnn._threads import threads_for
 from gbgnn.aggregation.base import Aggregation, Hop, HopSpace
 from gbgnn.aggregation.polynomial import PolynomialHop
-from gbgnn.learners.base import BLOCK_BYTES
-from gbgnn.problem import LabelledNodes, NodeInputs, Problem
+from gbgnn.problem import NodeInputs
+from gbgnn.propagation import DenseRows, Representation
+from gbgnn.propagation.rows import BLOCK_BYTES
+from gbgnn.rounds import RoundContext
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,9 @@ class MixingHop(Hop):
     >>> from gbgnn.propagation import Propagator
     >>> P = Propagator(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
     >>> X = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-    >>> MixingHop.from_weight(torch.tensor([[1.0, -0.5], [0.0, 0.5]]))(X, NodeInputs(X, P))
+    >>> inputs = NodeInputs.from_tensor(X, P)
+    >>> hop = MixingHop.from_weight(torch.tensor([[1.0, -0.5], [0.0, 0.5]]))
+    >>> hop(inputs.features, inputs).dense()
     tensor([[3.0000, 0.5000],
             [1.0000, 0.5000]])
     """
@@ -71,14 +75,19 @@ class MixingHop(Hop):
         flat[self.positions] = self.values
         return flat.view(self.n_columns, self.n_columns)
 
-    def __call__(self, X: torch.Tensor, inputs: NodeInputs) -> torch.Tensor:
-        """Return the next representation; W is applied to blocks of rows, in the place of the product."""
+    def __call__(self, X: Representation, inputs: NodeInputs) -> Representation:
+        """Return the next representation."""
         # (P X) W needs one array of the size of X, P (X W) would need two.
-        mixed, weight = inputs.P(X), self.weight.to(X)
-        for block in mixed.split(max(1, BLOCK_BYTES // (X.shape[1] * X.element_size()))):
-            product = block @ weight
-            block.copy_(product if self.is_linear else product.relu_())
-        return mixed
+        return self.mix_columns(inputs.P(X.dense()))
+
+    def mix_columns(self, product: torch.Tensor) -> Representation:
+        """Apply W to P X, block by block of rows and in its place."""
+        weight, n_columns = self.weight.to(product), product.shape[1]
+        with threads_for(product.numel() * n_columns):
+            for block in product.split(max(1, BLOCK_BYTES // (n_columns * product.element_size()))):
+                mixed = block @ weight
+                block.copy_(mixed if self.is_linear else mixed.relu_())
+        return DenseRows(product)
 
     def record(self) -> dict[str, Any]:
         """Return the size of W, the largest absolute sum of a column, and the alignment."""
@@ -121,10 +130,10 @@ class CentredAlignment:
     ----------
     rows
         Z, shape (M, C).
-    train
-        The classes and weights of the rows.
-    n_classes
-        Number of classes.
+    codes
+        Their labels as vectors, shape (M, K), see :meth:`Task.codes <gbgnn.tasks.Task.codes>`.
+    weights
+        Their weights, which sum to one.
     is_linear
         Whether there is no ReLU.
 
@@ -135,24 +144,25 @@ class CentredAlignment:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> train = LabelledNodes.build(np.array([0, 1, 2]), np.array([0, 0, 1]))
     >>> rows = torch.tensor([[1.0, 3.0], [1.0, 0.0], [5.0, 0.0]])  # the second column is noise
-    >>> alignment = CentredAlignment(rows, train, n_classes=2, is_linear=True)
+    >>> codes, weights = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), torch.full((3,), 1 / 3)
+    >>> alignment = CentredAlignment(rows, codes, weights, is_linear=True)
     >>> round(alignment.value_and_gradient(torch.eye(2))[0], 2)
     0.9
     >>> round(alignment.value_and_gradient(torch.tensor([[1.0, 0.0], [0.0, 0.0]]))[0], 2)
     1.0
     """
 
-    def __init__(self, rows: torch.Tensor, train: LabelledNodes, n_classes: int, is_linear: bool) -> None:
+    def __init__(
+        self, rows: torch.Tensor, codes: torch.Tensor, weights: torch.Tensor, is_linear: bool
+    ) -> None:
         tiny = torch.finfo(rows.dtype).tiny
         # Unit size, however far depth has shrunk the rows: squares of tiny numbers are zero.
         self.rows, self.is_linear = rows / rows.abs().max().clamp_min(tiny), is_linear
-        self.shares = train.weights.to(rows.dtype)[:, None]
+        self.shares = weights.to(rows.dtype)[:, None]
         variances = self._centred(self.rows).square().sum(dim=0)
         self.spread = float(variances.sum() / variances.max().clamp_min(tiny))
-        self.labels = self._centred(functional.one_hot(train.targets, n_classes).to(rows.dtype))
+        self.labels = self._centred(codes.to(rows.dtype))
         self.labels /= (self.labels.T @ self.labels).norm().sqrt().clamp_min(tiny)  # then ||Y Y^T|| = 1
 
     def value_and_gradient(self, weight: torch.Tensor) -> tuple[float, torch.Tensor]:
@@ -174,11 +184,11 @@ class CentredAlignment:
         size, agreement = gram.norm(), self.labels.T @ H
         value = agreement.square().sum() / size
         # The chain rule ends at the ReLU: columns of H sum to zero already, so centring changes nothing.
-        slope = (self.labels @ agreement - cubed * (value / size)) * (2 / (size * length))
-        slope *= self.shares.sqrt()
+        gradient = (self.labels @ agreement - cubed * (value / size)) * (2 / (size * length))
+        gradient *= self.shares.sqrt()
         if not self.is_linear:
-            slope *= mixed.sign()
-        return float(value), self.rows.T @ slope
+            gradient *= mixed.sign()
+        return float(value), self.rows.T @ gradient
 
     def _centred(self, rows: torch.Tensor) -> torch.Tensor:
         return (rows - (self.shares * rows).sum(dim=0)) * self.shares.sqrt()
@@ -206,19 +216,30 @@ class MixingAggregation(Aggregation):
         check_number(owner, "learning_rate", self.learning_rate, 0, open_low=True, open_high=True)
         check_integer(owner, "epochs", self.epochs, 0)
 
-    def fit(self, X: torch.Tensor, problem: Problem, seed: int) -> Hop:
+    def fit(self, context: RoundContext) -> Hop:
         """Learn W from the labelled rows of P X, by projected gradient steps from ``max_norm`` times I."""
-        rows = problem.inputs.P(X)[problem.train.rows]
-        alignment = CentredAlignment(rows, problem.train, problem.n_classes, self.is_linear)
-        weight = self.max_norm * torch.eye(X.shape[1], dtype=X.dtype, device=X.device)
-        # Steps are in units of the ball. A column's slope is its share of the whole, so that among a
+        return self._learn(context.inputs.P(context.X.dense()), context)
+
+    def step(self, context: RoundContext) -> tuple[Hop, Representation]:
+        """Learn W, and apply it to the product that it was learned from."""
+        product = context.inputs.P(context.X.dense())
+        hop = self._learn(product, context)
+        return hop, hop.mix_columns(product)
+
+    def _learn(self, product: torch.Tensor, context: RoundContext) -> MixingHop:
+        train, n_columns = context.train, product.shape[1]
+        codes = context.problem.task.codes(train.targets, product.dtype)
+        alignment = CentredAlignment(product[train.rows], codes, train.weights, self.is_linear)
+        weight = self.max_norm * torch.eye(n_columns, dtype=product.dtype, device=product.device)
+        # Steps are in units of the ball. A column's gradient is its share of the whole, so that among a
         # thousand it would hardly move: scaled, the largest moves equally far however many there are.
         stepper = Stepper(self.optimizer, [weight], self.learning_rate * self.max_norm)
-        for _ in range(self.epochs):
-            _, gradient = alignment.value_and_gradient(weight)
-            stepper.step([gradient.mul_(-self.max_norm * alignment.spread)])  # uphill
-            project_columns(weight, self.max_norm)
-        reached, _ = alignment.value_and_gradient(weight)
+        with threads_for(train.size * n_columns**2):
+            for _ in range(self.epochs):
+                _, gradient = alignment.value_and_gradient(weight)
+                stepper.step([gradient.mul_(-self.max_norm * alignment.spread)])  # uphill
+                project_columns(weight, self.max_norm)
+            reached, _ = alignment.value_and_gradient(weight)
         return MixingHop.from_weight(weight, self.is_linear, reached)
 
     def hypothesis_space(self) -> HopSpace:
@@ -245,7 +266,7 @@ class Linear(MixingAggregation):
         The gradient method: ``"sgd"``, ``"adam"`` or ``"rmsprop"``, its step, relative to ``max_norm``, and
         its number of steps. 0 epochs is :class:`~gbgnn.aggregation.Adjacency`, scaled. Plain steps end
         where the labels have no more to say. The other two methods take the same step in every entry of
-        W, be its slope a rounding error: give them a hundredth of the default.
+        W, be its gradient a rounding error: give them a hundredth of the default.
 
     Notes
     -----
@@ -253,12 +274,11 @@ class Linear(MixingAggregation):
 
     Examples
     --------
-    >>> from gbgnn.testing import problem_of, two_blocks
+    >>> from gbgnn.testing import round_of, two_blocks
     >>> import numpy as np
     >>> graph, y = two_blocks(20)
-    >>> problem = problem_of(graph, y, np.arange(8))
-    >>> X = problem.inputs.features
-    >>> fits = [Linear(epochs=epochs).fit(X, problem, seed=0) for epochs in (0, 10)]
+    >>> context = round_of(graph, y, np.arange(8))
+    >>> fits = [Linear(epochs=epochs).fit(context) for epochs in (0, 10)]
     >>> fits[0].alignment < fits[1].alignment
     True
     >>> bool(fits[1].weight.abs().sum(dim=0).max() <= 1)
@@ -285,12 +305,11 @@ class NonLinear(MixingAggregation):
 
     Examples
     --------
-    >>> from gbgnn.testing import problem_of, two_blocks
+    >>> from gbgnn.testing import round_of, two_blocks
     >>> import numpy as np
     >>> graph, y = two_blocks(20)
-    >>> problem = problem_of(graph, y, np.arange(8))
-    >>> hop = NonLinear().fit(problem.inputs.features, problem, seed=0)
-    >>> bool(hop(problem.inputs.features, problem.inputs).min() == 0)
+    >>> hop, X = NonLinear().step(round_of(graph, y, np.arange(8)))
+    >>> bool(X.dense().min() == 0)
     True
     """
 

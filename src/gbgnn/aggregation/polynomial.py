@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,8 @@ import torch
 from gbgnn._checks import check_choice
 from gbgnn.aggregation.base import Hop
 from gbgnn.problem import NodeInputs
-from gbgnn.propagation import Propagator
+from gbgnn.propagation import DenseRows, Representation
+from gbgnn.propagation.polynomial import powers
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,11 @@ class PolynomialHop(Hop):
     Examples
     --------
     >>> import scipy.sparse as sp
+    >>> from gbgnn.propagation import Propagator
     >>> P = Propagator(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> inputs = NodeInputs(torch.tensor([[1.0], [2.0]]), P)
-    >>> PolynomialHop((1,), (0.5,), injection=0.5)(torch.tensor([[10.0], [20.0]]), inputs)
+    >>> inputs = NodeInputs.from_tensor(torch.tensor([[1.0], [2.0]]), P)
+    >>> X = DenseRows(torch.tensor([[10.0], [20.0]]))
+    >>> PolynomialHop((1,), (0.5,), injection=0.5)(X, inputs).dense()
     tensor([[10.5000],
             [ 6.0000]])
     """
@@ -54,19 +57,27 @@ class PolynomialHop(Hop):
         if self.free is not None:
             check_choice("PolynomialHop", "free", self.free, ("coefficients", "share"))
 
-    def __call__(self, X: torch.Tensor, inputs: NodeInputs) -> torch.Tensor:
-        """Return the next representation; a single product is scaled in place, not copied."""
+    def __call__(self, X: Representation, inputs: NodeInputs) -> Representation:
+        """Return the next representation."""
+        if self.powers == (0,) and self.coefficients == (1.0,) and not self.injection:
+            return X
+        return self.combine(powers(inputs.P, X.dense(), self.powers), inputs)
+
+    def combine(self, terms: Iterable[torch.Tensor], inputs: NodeInputs) -> Representation:
+        """Return the next representation from the powers of P times the one before, in order.
+
+        The last one, if it is a fresh product, is scaled in place and not copied.
+        """
         result: torch.Tensor | None = None
-        terms = zip(self.powers, self.coefficients, powers_of(inputs.P, X, self.powers), strict=True)
-        for power, coefficient, Z in terms:
+        for power, coefficient, Z in zip(self.powers, self.coefficients, terms, strict=True):
             if result is not None:
                 result.add_(Z, alpha=coefficient)
-            elif power == self.powers[-1] > 0:  # a fresh product, and nobody needs it after this
+            elif power == self.powers[-1] > 0:  # nobody needs it after this
                 result = Z if coefficient == 1 else Z.mul_(coefficient)
             else:
                 result = Z * coefficient
         assert result is not None
-        return result.add_(inputs.features, alpha=self.injection) if self.injection else result
+        return DenseRows(inputs.features.add_to_(result, self.injection) if self.injection else result)
 
     def record(self) -> dict[str, Any]:
         """Return the coefficients by power, the injected share, the alignment and what is free."""
@@ -88,16 +99,3 @@ class PolynomialHop(Hop):
             record["alignment"],
             record.get("free"),
         )
-
-
-def powers_of(P: Propagator, X: torch.Tensor, powers: tuple[int, ...]) -> Iterator[torch.Tensor]:
-    """Yield P^p X for each p of ``powers`` (increasing), each valid until the next is asked for.
-
-    Two buffers take turns: fresh memory for every product would cost as much as the product.
-    """
-    reached, Z, spare = 0, X, None
-    for power in powers:
-        for _ in range(power - reached):
-            Z, spare = P(Z, out=spare), None if Z is X else Z
-        reached = power
-        yield Z

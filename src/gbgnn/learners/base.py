@@ -1,48 +1,25 @@
-"""Learner (a family of b), Head (one fitted b), WeakTask (what b must fit this round)."""
+"""Learner (a family of b) and Head (one fitted b)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from sklearn.base import BaseEstimator
 from torch import nn
 
-BLOCK_BYTES = 64 * 2**20
-"""Heads are applied to all nodes in row blocks of this size, so that activations stay small."""
+from gbgnn._threads import map_threads, one_thread
+from gbgnn.propagation import Representation
+from gbgnn.propagation.rows import BLOCK_BYTES
+from gbgnn.rounds import RoundContext
 
+LABELLED, ALL_ROWS, GRAPH = USES = ("labelled", "all rows", "graph")
+"""What a learner may look at: labelled rows, those of all nodes, or the graph too."""
 
-@dataclass(frozen=True, eq=False)
-class WeakTask:
-    """What the learner is asked to fit in one round; made by the boosting rule.
-
-    Parameters
-    ----------
-    rows
-        Ids of the labelled nodes, shape (M,).
-    targets
-        Class indices, shape (M,), for classification; numbers, shape (M, n_outputs), for regression.
-    weights
-        Importance of each labelled node; they sum to one.
-    n_outputs
-        Columns the head must return: one logit per class, or one number per score column.
-    val_rows, val_targets
-        The same of the validation nodes, for learners that stop early.
-    """
-
-    rows: torch.Tensor
-    targets: torch.Tensor
-    weights: torch.Tensor
-    n_outputs: int
-    val_rows: torch.Tensor | None = None
-    val_targets: torch.Tensor | None = None
-
-    @property
-    def is_regression(self) -> bool:
-        """Whether the targets are numbers rather than classes."""
-        return self.targets.is_floating_point()
+BLOCK_BYTES_ON_CPU = 4 * 2**20
+"""Heads are applied to all nodes in row blocks of this size, which several threads may share."""
 
 
 class Head(nn.Module, ABC):
@@ -76,11 +53,25 @@ class Head(nn.Module, ABC):
         """
         return None
 
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:
-        """Return the outputs of all rows, computed block by block without a gradient."""
-        rows_per_block = max(1, BLOCK_BYTES // (X.shape[1] * X.element_size()))
-        with torch.no_grad():
-            return torch.cat([self(block) for block in X.split(rows_per_block)])
+    takes_sparse: ClassVar[bool] = False
+    """Whether ``forward`` works on torch's sparse CSR rows as well."""
+
+    runs_in_threads: ClassVar[bool] = False
+    """Whether several threads may call ``forward`` at once, as long as they compute."""
+
+    def evaluate(self, X: Representation) -> torch.Tensor:
+        """Return the outputs of all nodes, computed block by block without a gradient."""
+        on_cpu = X.device.type == "cpu"
+        blocks = X.blocks(BLOCK_BYTES_ON_CPU if on_cpu else BLOCK_BYTES, sparse=self.takes_sparse)
+        if not on_cpu or not self.runs_in_threads:
+            return torch.cat([self._output(block) for block in blocks])
+        with one_thread():
+            return torch.cat(map_threads(self._output, list(blocks), work=16 * X.shape[0] * X.shape[1]))
+
+    def _output(self, block: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():  # which a thread does not inherit
+            output: torch.Tensor = self(block)
+        return output
 
 
 @dataclass(frozen=True)
@@ -104,29 +95,40 @@ class HeadSpace:
 
 
 class Learner(BaseEstimator, ABC):
-    """How one round's transformation is trained, on the labelled rows only.
+    """How one round's transformation is trained.
 
     ``check`` is called once before a fit and raises :class:`~gbgnn.errors.ParameterError` on a setting
     out of range. ``fit`` is called once per round, or more often when the boosting rule asks for
-    another try with another ``seed``; it gets the representation ``X`` of all nodes and must train on
-    ``X[task.rows]`` alone. A learner of one's own is a few lines::
+    another try with another seed; it gets the round's context, whose ``weak_task`` says what to fit. By
+    ``uses`` a learner says what it looks at: ``"labelled"``, the rows ``context.X.rows(task.rows)``, and
+    those of validation nodes; ``"all rows"``, the rows of other nodes too; ``"graph"``, also P, the raw
+    features and the hops so far. Labels of other nodes are in no context. A learner of one's own is a few
+    lines::
 
         @dataclass(kw_only=True, eq=False, repr=False)
         class Constant(Learner):
             def check(self):
                 pass
 
-            def fit(self, X, task, seed):
+            def fit(self, context):
+                task = context.weak_task
                 return ConstantHead(task.weights @ task.targets.to(task.weights))
     """
+
+    uses: ClassVar[str] = LABELLED
 
     @abstractmethod
     def check(self) -> None:
         """Raise when a setting is out of range."""
 
     @abstractmethod
-    def fit(self, X: torch.Tensor, task: WeakTask, seed: int) -> Head:
+    def fit(self, context: RoundContext) -> Head:
         """Train one head."""
+
+    @property
+    def watches_validation(self) -> bool:
+        """Whether training depends on the validation nodes."""
+        return False
 
     @property
     def is_differentiable(self) -> bool:

@@ -11,10 +11,12 @@ from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS, Stepper
 from gbgnn._projections import project_columns
 from gbgnn._random import Purpose, key_of, uniform
-from gbgnn.learners.base import Head, HeadSpace, Learner, WeakTask
+from gbgnn._threads import threads_for
+from gbgnn.learners.base import Head, HeadSpace, Learner
 from gbgnn.learners.epochs import Orders
 from gbgnn.learners.network import Batch, Layer, MLPHead, Network
 from gbgnn.learners.scaling import largest_eigenvalue, norm
+from gbgnn.rounds import RoundContext, WeakTask
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -34,7 +36,7 @@ class ConstrainedMLP(Learner):
     .. math:: s = \max_{\|w_k\|_1 \le 1} \frac{\langle X W, r \rangle}{\|r\|^2}
                 = \frac{\sum_k \max_c |\langle X_c, r_k \rangle|}{\|r\|^2}
 
-    (weighted by the nodes' importance). It follows that multiplying the features by a number changes no
+    (weighted by the sample weights). It follows that multiplying the features by a number changes no
     weight (unless a constant is among them), and that ``max_norm`` is a capacity: towards 0 every output is
     the one column that follows its target best; the larger, the more columns cancel each other's errors. For
     classes r is the residual of a network without an opinion, one-hot minus 1/K, and outputs divided by s are
@@ -64,10 +66,10 @@ class ConstrainedMLP(Learner):
 
     Examples
     --------
+    >>> from gbgnn.testing import learner_round
     >>> X = torch.tensor([[-1.0, 0.0], [1.0, 0.1]])
-    >>> task = WeakTask(torch.tensor([0, 1]), torch.tensor([[-0.5], [0.5]]), torch.tensor([0.5, 0.5]), 1)
-    >>> head = ConstrainedMLP(max_norm=1.0).fit(X, task, seed=0)
-    >>> bool(head.layers[0].weight.abs().sum() <= 1), head.evaluate(X).sign().flatten().tolist()
+    >>> head = ConstrainedMLP(max_norm=1.0).fit(learner_round(X, torch.tensor([[-0.5], [0.5]])))
+    >>> bool(head.layers[0].weight.abs().sum() <= 1), head(X).sign().flatten().tolist()
     (True, [-1.0, 1.0])
     """
 
@@ -97,18 +99,21 @@ class ConstrainedMLP(Learner):
         """Return the networks of this depth whose columns are in the ball."""
         return HeadSpace(self.hidden_layers + 1, self.max_norm, self.bias)
 
-    def fit(self, X: torch.Tensor, task: WeakTask, seed: int) -> Head:
+    def fit(self, context: RoundContext) -> Head:
         """Train one network on the labelled rows."""
-        whole = _scaled_batch(self._inputs(X[task.rows]), task, seed)
+        task, seed = context.weak_task, context.seed
+        rows = context.X.rows(task.rows)
+        whole = _scaled_batch(self._inputs(rows), task, seed)
         widths = [whole.rows.shape[1], *[self.units] * self.hidden_layers, task.n_outputs]
-        network = Network.initialized(widths, seed, like=X)
+        network = Network.initialized(widths, seed, like=rows)
         self._project(network.layers)
         stepper = Stepper(self.optimizer, [network.weights], self.learning_rate, momentum=self.momentum)
-        orders = Orders(len(whole.rows), seed, X.device)
-        for epoch in range(self.epochs):
-            for batch in whole.shuffled(self.batch_size, orders, epoch):
-                stepper.step([network.backward(batch)])
-                self._project(network.layers)
+        orders = Orders(len(rows), seed, rows.device)
+        with threads_for(min(len(rows), self.batch_size or len(rows)) * network.weights.numel()):
+            for epoch in range(self.epochs):
+                for batch in whole.shuffled(self.batch_size, orders, epoch):
+                    stepper.step([network.backward(batch)])
+                    self._project(network.layers)
         return MLPHead.from_layers(self._on_raw_inputs(network.layers))
 
     def _inputs(self, rows: torch.Tensor) -> torch.Tensor:

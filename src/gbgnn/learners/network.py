@@ -13,11 +13,12 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from gbgnn._random import Purpose, key_of, uniform
-from gbgnn.learners.base import Head, WeakTask
+from gbgnn.learners.base import Head
 from gbgnn.learners.epochs import Orders
+from gbgnn.losses import Loss
+from gbgnn.rounds import WeakTask
 
 Layer = tuple[torch.Tensor, torch.Tensor]
 """Weight, shape (in, out), and bias."""
@@ -39,10 +40,14 @@ class MLPHead(Head):
         self.layers = nn.ModuleList(layers)
         self._report = report
 
+    takes_sparse = True
+    runs_in_threads = True
+
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Return the outputs of the rows ``X``; there is no dropout at prediction."""
         first, *rest = self.layers
-        hidden: torch.Tensor = first(X)
+        assert isinstance(first, nn.Linear)
+        hidden = torch.addmm(first.bias, X, first.weight.t())  # X may be sparse
         for layer in rest:
             hidden = layer(hidden.relu_())
         return hidden
@@ -86,17 +91,17 @@ class Batch:
 
     rows: torch.Tensor
     columns: torch.Tensor
-    targets: torch.Tensor  # numbers; classes are one-hot
+    targets: torch.Tensor
     weights: torch.Tensor
-    is_regression: bool
+    loss: Loss
     chosen: torch.Tensor | None = None  # places among the labelled rows; None is all of them
 
     @classmethod
     def of_task(cls, rows: torch.Tensor, task: WeakTask) -> Batch:
         """Return all labelled rows."""
-        targets = task.targets if task.is_regression else functional.one_hot(task.targets, task.n_outputs)
+        targets = task.targets.to(rows.dtype) if task.targets.is_floating_point() else task.targets
         columns, weights = rows.t().contiguous(), task.weights.to(rows.dtype)
-        return cls(rows, columns, targets.to(rows.dtype), weights[:, None], task.is_regression)
+        return cls(rows, columns, targets, weights[:, None], task.loss)
 
     def shuffled(self, batch_size: int | None, orders: Orders, epoch: int) -> Iterator[Batch]:
         """Yield an epoch: all rows at once, or parts of ``batch_size`` rows drawn without replacement."""
@@ -110,23 +115,21 @@ class Batch:
         """Return some of the rows, weighted so that the expectation is the loss of all."""
         rows, weights = self.rows[chosen], self.weights[chosen] * (len(self.rows) / len(chosen))
         columns = rows.t().contiguous()
-        return Batch(rows, columns, self.targets[chosen], weights, self.is_regression, chosen)
+        return Batch(rows, columns, self.targets[chosen], weights, self.loss, chosen)
 
     def error(self, output: torch.Tensor) -> torch.Tensor:
         """Return the gradient of the weighted loss in the output."""
-        if self.is_regression:
-            return (output - self.targets).mul_(2 * self.weights)
-        return (output.softmax(dim=1) - self.targets).mul_(self.weights)
+        return self.loss.gradient(output, self.targets).mul_(self.weights)
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A network in training: ``layers`` are views of ``weights``, ``slopes`` of ``gradient``."""
+    """A network in training: ``layers`` are views of ``weights``, ``gradients`` of ``gradient``."""
 
     weights: torch.Tensor
     layers: list[Layer]
     gradient: torch.Tensor
-    slopes: list[Layer]
+    gradients: list[Layer]
 
     @classmethod
     def initialized(
@@ -164,20 +167,13 @@ class Network:
         error = batch.error(torch.addmm(last_bias, inputs[-1], last_weight))
         for depth in range(len(self.layers) - 1, -1, -1):
             columns = inputs[depth].t() if depth else batch.columns
-            torch.mm(columns, error, out=self.slopes[depth][0])
-            torch.sum(error, dim=0, out=self.slopes[depth][1])
-            if depth:  # the slope of a unit is its sign: 1 where it lives, 0 where it is off or dropped
+            torch.mm(columns, error, out=self.gradients[depth][0])
+            torch.sum(error, dim=0, out=self.gradients[depth][1])
+            if depth:  # the derivative of a unit is its sign: 1 where it lives, 0 where it is off or dropped
                 error = (error @ self.layers[depth][0].t()).mul_(inputs[depth].sign())
                 if masks is not None:
                     error.mul_(masks[depth - 1])
         return self.gradient
-
-
-def losses(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return squared errors of numbers, cross entropies of classes, one per row."""
-    if targets.is_floating_point():
-        return (output - targets.to(output.dtype)).square().sum(dim=1)
-    return functional.cross_entropy(output, targets, reduction="none")
 
 
 def _flat_layers(widths: list[int], like: torch.Tensor) -> tuple[torch.Tensor, list[Layer]]:

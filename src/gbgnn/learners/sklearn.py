@@ -12,7 +12,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from gbgnn.errors import ModelFileError, ParameterError
-from gbgnn.learners.base import Head, Learner, WeakTask
+from gbgnn.learners.base import Head, Learner
+from gbgnn.rounds import RoundContext, WeakTask
 
 _SMALLEST_PROBA = 1e-30
 
@@ -75,9 +76,10 @@ class SklearnLearner(Learner):
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from gbgnn.testing import learner_round
     >>> X = torch.tensor([[-1.0], [1.0]])
-    >>> task = WeakTask(torch.tensor([0, 1]), torch.tensor([0, 1]), torch.tensor([0.5, 0.5]), 2)
-    >>> SklearnLearner(estimator=DecisionTreeClassifier()).fit(X, task, seed=0)(X).argmax(dim=1)
+    >>> learner = SklearnLearner(estimator=DecisionTreeClassifier())
+    >>> learner.fit(learner_round(X, torch.tensor([0, 1])))(X).argmax(dim=1)
     tensor([0, 1])
     """
 
@@ -97,15 +99,16 @@ class SklearnLearner(Learner):
         """No: torch sees nothing of what another library fitted."""
         return False
 
-    def fit(self, X: torch.Tensor, task: WeakTask, seed: int) -> Head:
+    def fit(self, context: RoundContext) -> Head:
         """Train a clone of the estimator on the labelled rows."""
+        task = context.weak_task
         self._check_fits(task)
-        rows, targets = X[task.rows].cpu().numpy(), task.targets.cpu().numpy()
+        rows, targets = context.X.rows(task.rows).cpu().numpy(), task.targets.cpu().numpy()
         if not task.is_regression or get_tags(self.estimator).target_tags.multi_output:
             columns = [targets]
         else:
             columns = list(targets.T)
-        random = np.random.RandomState(seed % 2**32)
+        random = np.random.RandomState(context.seed % 2**32)
         weights = task.weights.cpu().numpy()
         fitted = [self._fit_one(rows, column, weights, random) for column in columns]
         return SklearnHead(fitted, task.n_outputs)

@@ -12,10 +12,12 @@ import torch
 
 from gbgnn._checks import check_integer, check_number
 from gbgnn._random import generator
+from gbgnn._threads import threads_for
 from gbgnn.errors import GBGNNWarning, ParameterError
-from gbgnn.learners.base import Head, Learner, WeakTask
+from gbgnn.learners.base import Head, Learner
 from gbgnn.learners.network import MLPHead
 from gbgnn.learners.scaling import largest_eigenvalue, norm
+from gbgnn.rounds import RoundContext
 from gbgnn.theory.kernels import RowSeparation, separate_rows
 
 Product = Callable[[torch.Tensor], torch.Tensor]
@@ -66,10 +68,10 @@ class WideReLU(Learner):
 
     Examples
     --------
-    >>> X = torch.tensor([[-1.0, 0.0], [1.0, 0.1]])
-    >>> task = WeakTask(torch.tensor([0, 1]), torch.tensor([[-0.5], [0.5]]), torch.tensor([0.5, 0.5]), 1)
-    >>> head = WideReLU(units=512, beta=0.1).fit(X, task, seed=0)
-    >>> bool((head.evaluate(X) - task.targets).norm() <= 0.1 * task.targets.norm()), head.report()["is_met"]
+    >>> from gbgnn.testing import learner_round
+    >>> X, targets = torch.tensor([[-1.0, 0.0], [1.0, 0.1]]), torch.tensor([[-0.5], [0.5]])
+    >>> head = WideReLU(units=512, beta=0.1).fit(learner_round(X, targets))
+    >>> bool((head(X) - targets).norm() <= 0.1 * targets.norm()), head.report()["is_met"]
     (True, True)
     """
 
@@ -88,8 +90,9 @@ class WideReLU(Learner):
         if self.learning_rate is not None:
             check_number("WideReLU", "learning_rate", self.learning_rate, 0, open_low=True)
 
-    def fit(self, X: torch.Tensor, task: WeakTask, seed: int) -> Head:
+    def fit(self, context: RoundContext) -> Head:
         """Train one network on the labelled rows, and say how it went in its report."""
+        task = context.weak_task
         if not task.is_regression:
             raise ParameterError(
                 "WideReLU follows the gradient, but this boosting rule asks for classes; use "
@@ -97,21 +100,22 @@ class WideReLU(Learner):
             )
         counted = task.weights > 0  # the condition does not see the others
         nodes, targets = task.rows[counted], task.targets[counted].double()
-        rows, roots = X[nodes], task.weights[counted].double().sqrt()[:, None]
+        rows, roots = context.X.rows(nodes), task.weights[counted].double().sqrt()[:, None]
         separation = separate_rows(rows, nodes)
         if not separation.is_separated:
             warnings.warn(_assumption_message(separation), GBGNNWarning, stacklevel=2)
         # The network is positively homogeneous: a row of weight w counts like the row times the root of w.
         row_size, target_size = norm(roots * rows) or 1.0, norm(roots * targets)
         unit = self.alpha * target_size / math.sqrt(task.n_outputs)  # in it, an output is of the rows' size
-        theta, signs, epochs = self._descend(
-            (roots * rows / row_size).to(X.dtype),
-            (roots * self.alpha * targets / (unit or 1.0)).to(X.dtype),
-            generator(seed, X.device),
-        )
+        with threads_for(rows.numel() * self.units):
+            theta, signs, epochs = self._descend(
+                (roots * rows / row_size).to(rows.dtype),
+                (roots * self.alpha * targets / (unit or 1.0)).to(rows.dtype),
+                generator(context.seed, rows.device),
+            )
         theta *= unit / row_size
         head = MLPHead.from_layers([(w, w.new_zeros(w.shape[1])) for w in (theta, signs)])
-        ratio = norm(roots * (head.evaluate(rows) - self.alpha * targets)) / (target_size or 1.0)
+        ratio = norm(roots * (head(rows) - self.alpha * targets)) / (target_size or 1.0)
         if not ratio <= self.beta:
             warnings.warn(self._failure_message(ratio, epochs, separation), GBGNNWarning, stacklevel=2)
         report = {"epochs": epochs, "is_met": ratio <= self.beta, "residual_ratio": ratio}

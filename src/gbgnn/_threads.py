@@ -1,0 +1,84 @@
+"""Threads by the size of the work.
+
+torch splits every larger operation among its threads, which wait for each other, spinning, at the end of
+each one. A fit is thousands of operations that take microseconds: beside other work on the machine a thread
+that is not running holds up all others time and again, and a fit takes ten times as long. So a fit runs on
+one thread, large single operations excepted; and long passes over all nodes, which fall into independent
+pieces, are split among a few threads of our own that meet once, at the end. The pieces are the same whatever
+the number of threads, and so is the result.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+
+LARGE = 2**24
+"""Multiply-adds, or numbers read, from which on an operation gets all threads: half a millisecond of work."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+_allowed = threading.local()
+
+
+def n_threads() -> int:
+    """Return how many threads the user lets torch have."""
+    outside: int | None = getattr(_allowed, "n", None)
+    return torch.get_num_threads() if outside is None else outside
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread inside, in this thread of Python; calls may be nested.
+
+    Examples
+    --------
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    """
+    if getattr(_allowed, "n", None) is not None:
+        yield
+        return
+    _allowed.n = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(_allowed.n)
+        _allowed.n = None
+
+
+@contextmanager
+def threads_for(work: float) -> Iterator[None]:
+    """Let torch use all its threads inside where the main operations there are of a large ``work`` each."""
+    if getattr(_allowed, "n", None) in (None, 1) or work < LARGE:
+        yield
+        return
+    torch.set_num_threads(_allowed.n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(1)
+
+
+def map_threads(function: Callable[[T], R], items: Sequence[T], work: float) -> list[R]:
+    """Return the function of every item, computed by several threads where all of the ``work`` is large.
+
+    The function must not keep the interpreter's lock for long, as torch and NumPy do not.
+
+    Examples
+    --------
+    >>> map_threads(lambda x: x * x, [1, 2, 3], work=1)
+    [1, 4, 9]
+    """
+    n_workers = min(n_threads(), len(items)) if work >= LARGE // 4 else 1
+    if n_workers < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(n_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        return list(pool.map(function, items))
