@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from sklearn.tree import DecisionTreeClassifier
 
 from gbgnn import (
@@ -21,6 +22,7 @@ from gbgnn import (
     Samme,
 )
 from gbgnn.errors import GBGNNError
+from gbgnn.metrics import Accuracy
 from gbgnn.testing import two_blocks
 
 GRAPH, Y = two_blocks(20, n_classes=2)
@@ -50,6 +52,12 @@ def with_nan(matrix: Any) -> Any:
     return broken
 
 
+def counted_from_one(matrix: Any) -> Any:
+    shifted = matrix.copy()
+    shifted.indices = np.where(shifted.indices == 0, 20, shifted.indices)
+    return shifted
+
+
 def model() -> GBGNNClassifier:
     return GBGNNClassifier(n_rounds=1, learner=MLP(epochs=30), random_state=0).fit(NODES, Y[:10], graph=GRAPH)
 
@@ -70,6 +78,38 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         "every weight must be finite",
     ),
     "adjacency complex": (lambda: Graph(1j * A, X), "adjacency must be real; got complex"),
+    "adjacency masked": (
+        lambda: Graph(np.ma.masked_equal(A.toarray(), 1), X),
+        "adjacency has .* masked values; fill or drop them first",
+    ),
+    "adjacency of objects": (
+        lambda: Graph(A.toarray().astype(object), X),
+        "must be numbers; .* dtype object",
+    ),
+    "adjacency of times": (
+        lambda: Graph(np.ones((20, 20), "m8[s]"), X),
+        "adjacency must be numbers; got ndarray of dtype timedelta64",
+    ),
+    "adjacency without values": (
+        lambda: Graph(torch.ones(20, 20, device="meta"), X),
+        "adjacency is a meta tensor, which has a shape but no values",
+    ),
+    "adjacency of vectors": (
+        lambda: Graph(torch.ones(20, 20).to_sparse(1), X),
+        "adjacency is a torch tensor that NumPy cannot read",
+    ),
+    "adjacency a sparse vector": (
+        lambda: Graph(sp.coo_array(np.ones(3)), X),
+        r"square matrix; got shape \(3,\)",
+    ),
+    "adjacency counted from 1": (
+        lambda: Graph(counted_from_one(A), X),
+        r"column 20, but it has 20 columns \(0 to 19\)\. Ids are counted from 0; yours look counted from 1",
+    ),
+    "adjacency too large for floats": (
+        lambda: Graph(np.full((20, 20), np.longdouble(10) ** 4000), X),
+        "400 NaN or infinite weights",
+    ),
     "features too few rows": (lambda: Graph(A, X[:5]), "features has 5 rows but adjacency is 20 x 20"),
     "features a vector": (lambda: Graph(A, X[:, 0]), r"a matrix with one row per node; got shape \(20,\)"),
     "features without columns": (lambda: Graph(A, X[:, :0]), "features has no columns"),
@@ -77,9 +117,24 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "features NaN, sparse": (lambda: Graph(A, sp.csr_array(with_nan(X))), r"\(first: node 2, column 1\)"),
     "features of text": (lambda: Graph(A, [["a"]] * 20), "features must be numbers; got list of dtype <U1"),
     "features complex": (lambda: Graph(A, 1j * X), "features must be real"),
+    "features complex, torch": (lambda: Graph(A, torch.tensor(1j * X)), "features must be real"),
+    "features masked": (lambda: Graph(A, np.ma.masked_equal(X, X[0, 0])), "features has 1 masked values"),
+    "features without values": (
+        lambda: Graph(A, torch.ones(20, 2, device="meta")),
+        "features is a meta tensor",
+    ),
     "node_ids too few": (
         lambda: Graph(A, X, node_ids=[1, 2]),
         r"node_ids has shape \(2,\) but the graph has 20",
+    ),
+    "node_ids ragged": (lambda: Graph(A, X, node_ids=[[1], [1, 2]]), "node_ids is not a list"),
+    "node_ids unhashable": (
+        lambda: Graph(A[:2, :2], X[:2], node_ids=np.array([{}, []], dtype=object)),
+        "node_ids must be numbers or text: .*unhashable",
+    ),
+    "node_ids masked": (
+        lambda: Graph(A, X, node_ids=np.ma.masked_equal(np.arange(20), 3)),
+        "node_ids has 1 masked values",
     ),
     "node_ids repeated": (lambda: Graph(A, X, node_ids=[1] * 20), "node_ids holds repeated ids"),
     "negative weights": (lambda: fit(graph=Graph(-A, X)), 'negative weights.*propagation="given"'),
@@ -196,6 +251,45 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "loss for three classes": (
         lambda: fit(np.arange(6), [0, 1, 2] * 2, settings={"rule": FunctionalGradient(loss="sigmoid")}),
         "is for two classes; got 3",
+    ),
+    "loss of numbers": (
+        setting(rule=FunctionalGradient(loss="squared")),
+        'SquaredError takes numbers, but y has classes; use loss="softmax" or "auto"',
+    ),
+    "loss misspelt": (setting(rule=FunctionalGradient(loss="sofmax")), "Did you mean 'softmax'"),
+    "metric misspelt": (setting(metric="acuracy"), "unknown metric 'acuracy'. Did you mean 'accuracy'"),
+    "metric a class": (setting(metric=Accuracy), "metric must be a name of .* got <class .*Accuracy"),
+    "metric a number": (setting(metric=3), "metric must be a name of scikit-learn's scorers, .* got 3"),
+    "metric for two classes": (
+        lambda: fit(np.arange(6), [0, 1, 2] * 2, settings={"metric": "roc_auc"}),
+        "metric 'roc_auc' cannot judge these predictions: multi_class must be in",
+    ),
+    "metric of text": (
+        setting(metric=lambda *_: "good"),
+        "metric '<lambda>' cannot judge these predictions: could not convert",
+    ),
+    "task misspelt": (setting(task="clasification"), "Did you mean 'classification'"),
+    "task of numbers": (
+        setting(task="regression"),
+        r"GBGNNClassifier predicts classes or labels; task=Regression\(\) is to predict numbers",
+    ),
+    "labels in one column": (
+        setting(task="multilabel"),
+        r"y must be a 0/1 matrix with a row per node; got shape \(10,\)",
+    ),
+    "labels other than 0 and 1": (
+        lambda: fit([0, 1], [[0, 2], [1, 0]], settings={"task": "multilabel"}),
+        "must be a matrix of 0 and 1, a column per label",
+    ),
+    "rule for several labels": (
+        lambda: fit([0, 1], [[0, 1], [1, 0]], settings={"task": "multilabel", "rule": "samme"}),
+        "Samme",
+    ),
+    "class_weight of several labels": (
+        lambda: fit(
+            [0, 1], np.eye(2, dtype=int), settings={"task": "multilabel", "class_weight": "balanced"}
+        ),
+        "class_weight='balanced' is for classes, one per node; MultiLabel has none",
     ),
     "select misspelt": (setting(select="best"), "GBGNNClassifier.select must be one of auto, last"),
     "select needs validation": (setting(select="validation"), "needs validation nodes"),

@@ -9,10 +9,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
-from gbgnn import ConstrainedMLP, FunctionalGradient, GBGNNClassifier, Graph, Linear, NonLinear, load
+from gbgnn import (
+    Callback,
+    ConstrainedMLP,
+    FunctionalGradient,
+    GBGNNClassifier,
+    Graph,
+    Linear,
+    NonLinear,
+    load,
+)
+from gbgnn._random import Seeds
+from gbgnn.boosting import StopReason, boost
+from gbgnn.callbacks import RoundReport
 from gbgnn.errors import ParameterError
-from gbgnn.guarantees import depth_bound, generalisation_bound, margin_errors
+from gbgnn.fitting import FitPlan
+from gbgnn.guarantees import covered_spaces, depth_bound, generalisation_bound, margin_errors
+from gbgnn.problem import InputRecipe
 from gbgnn.propagation import AugmentedAdjacency
+from gbgnn.tasks import Regression
 from gbgnn.testing import two_blocks
 from gbgnn.theory import (
     confidence_term,
@@ -106,20 +121,17 @@ def test_relu_hops_as_printed_have_operator_norms_only() -> None:
 def test_fixed_hops_are_their_own_envelope(aggregation: str) -> None:
     model = fit(aggregation=aggregation)
     bound = generalisation_bound(model)
-    X = [representation for representation in representations(model)]
-    for eta, term, rows in zip(model.etas_, bound.complexities, X, strict=True):
+    for eta, term, rows in zip(model.etas_, bound.complexities, representations(model), strict=True):
         closed = math.sqrt(2 / (M * (N - M))) * float(rows.norm())
         assert term == pytest.approx(eta * closed)
 
 
 def representations(model: GBGNNClassifier) -> list[torch.Tensor]:
-    from gbgnn.problem import NodeInputs
-
-    inputs = NodeInputs.from_graph(model.graph_, AugmentedAdjacency(), dtype=torch.float64)
+    inputs = InputRecipe(AugmentedAdjacency(), dtype=torch.float64).build(model.graph_)
     X, seen = inputs.features, []
     for trained in model.ensemble_:
         X = trained.hop(X, inputs)
-        seen.append(X)
+        seen.append(X.dense())
     return seen
 
 
@@ -153,10 +165,61 @@ def test_steps_chosen_by_looking_cost_more(complexity: str) -> None:
 
 
 def test_rounds_that_were_allowed_count_not_those_that_early_stopping_left() -> None:
-    model = fit(n_rounds=4)
-    model.set_params(n_rounds=16)
+    class StopAtFour(Callback):
+        def on_round(self, report: RoundReport) -> StopReason | None:
+            return StopReason.REQUESTED if report.t == 4 else None
+
+    model = fit(n_rounds=16, callbacks=[StopAtFour()])
+    assert len(model.etas_) == 4
     ratio = generalisation_bound(model, steps="any").complexity / generalisation_bound(model).complexity
     assert ratio >= 4.0
+    assert ratio > 1.5 * (
+        generalisation_bound(fit(n_rounds=4), steps="any").complexity
+        / generalisation_bound(fit(n_rounds=4)).complexity
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"rule": "samme"},
+        {"aggregation": "kta"},
+        {"aggregation": Linear(max_norm=7.0)},
+        {"learner": "mlp"},
+        {"learner__max_norm": 9.0},
+        {"learner__hidden_layers": 1},
+        {"propagation": "laplacian"},
+        {"feature_norm": "l2"},
+        {"n_rounds": 400, "learning_rate": 1.9},
+        {"dtype": "float32", "random_state": 8, "fine_tune": True, "keep_learners": False},
+    ],
+    ids=str,
+)
+def test_bounds_are_of_the_model_as_it_was_fitted(changed: dict) -> None:
+    model, untouched = fit(n_rounds=3), fit(n_rounds=3)
+    model.set_params(**changed)
+    for arguments in ({}, {"steps": "any"}, {"complexity": "monte_carlo", "n_draws": 50}, {"form": "paper"}):
+        assert generalisation_bound(model, **arguments) == generalisation_bound(untouched, **arguments)
+    assert depth_bound(model) == depth_bound(untouched)
+    assert model.certificate_ == untouched.certificate_
+
+
+def test_settings_that_no_bound_covers_are_those_of_the_fit() -> None:
+    model = fit(learner="mlp").set_params(learner=ConstrainedMLP())
+    with pytest.raises(ParameterError, match="no bound covers MLP"):
+        generalisation_bound(model)
+
+
+def test_only_errors_of_classes_are_bounded() -> None:
+    graph, _ = two_blocks(N)
+    y = np.asarray(graph.features)[:M, 0]
+    plan = FitPlan.build(
+        GBGNNClassifier(learner=ConstrainedMLP(epochs=3)), Regression(), np.arange(M), y, graph, seed=0
+    )
+    parts = plan.problem, plan.aggregation, plan.learner, plan.rule
+    regression = plan.model(boost(*parts, n_rounds=2, seeds=Seeds(0)))
+    with pytest.raises(ParameterError, match="the bounds are of errors of classification; got Regression"):
+        covered_spaces(regression)
 
 
 @settings(max_examples=40)
@@ -233,7 +296,7 @@ def test_a_model_from_a_file_needs_its_graph(tmp_path: object) -> None:
     ):
         generalisation_bound(again)
     assert generalisation_bound(again, graph=model.graph_) == generalisation_bound(model)
-    assert margin_errors(again, 0.5) == margin_errors(model, 0.5)
+    assert margin_errors(again.model_, 0.5) == margin_errors(model.model_, 0.5)
     other = Graph(np.eye(3), np.ones((3, 5)))
     with pytest.raises(ParameterError, match="graph has 3 nodes, but the model was fitted on 40"):
         generalisation_bound(again, graph=other)

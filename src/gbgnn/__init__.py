@@ -18,20 +18,15 @@ if TYPE_CHECKING:
         Linear,
         NonLinear,
     )
-    from gbgnn.boosting import (
-        Callback,
-        Checkpoint,
-        EarlyStopping,
-        FunctionalGradient,
-        Samme,
-        SammeR,
-        StopReason,
-    )
+    from gbgnn.boosting import FunctionalGradient, Samme, SammeR, StopReason
+    from gbgnn.callbacks import Callback, Checkpoint, EarlyStopping
     from gbgnn.estimators import GBGNNClassifier
     from gbgnn.finetuning import FineTuner
     from gbgnn.graph import Graph, NodeSplit
     from gbgnn.guarantees import depth_bound, generalisation_bound
     from gbgnn.learners import MLP, ConstrainedMLP, SklearnLearner, WideReLU
+    from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
+    from gbgnn.model import FittedModel
     from gbgnn.persistence import load
     from gbgnn.propagation import (
         AugmentedAdjacency,
@@ -41,6 +36,7 @@ if TYPE_CHECKING:
         RandomWalk,
     )
     from gbgnn.smoothing import smoothing_profile
+    from gbgnn.tasks import Classification, MultiLabel, Regression
     from gbgnn.theory import weak_learning
 
 __all__ = [
@@ -49,9 +45,11 @@ __all__ = [
     "AugmentedAdjacency",
     "Callback",
     "Checkpoint",
+    "Classification",
     "ConstrainedMLP",
     "EarlyStopping",
     "FineTuner",
+    "FittedModel",
     "FunctionalGradient",
     "GBGNNClassifier",
     "GivenMatrix",
@@ -61,14 +59,19 @@ __all__ = [
     "KernelTargetAlignment",
     "Lazy",
     "Linear",
+    "MultiLabel",
     "NodeSplit",
     "NonLinear",
     "NormalizedAdjacency",
     "NormalizedLaplacian",
     "RandomWalk",
+    "Regression",
     "Samme",
     "SammeR",
+    "SigmoidCrossEntropy",
     "SklearnLearner",
+    "SoftmaxCrossEntropy",
+    "SquaredError",
     "StopReason",
     "WideReLU",
     "__version__",
@@ -85,14 +88,15 @@ _HOMES = {
         *("Adjacency", "Identity", "InputInjection", "KernelTargetAlignment", "Lazy"),
         *("Linear", "NonLinear"),
     ),
-    "gbgnn.boosting": (
-        *("Callback", "Checkpoint", "EarlyStopping", "StopReason"),
-        *("FunctionalGradient", "Samme", "SammeR"),
-    ),
+    "gbgnn.boosting": ("FunctionalGradient", "Samme", "SammeR", "StopReason"),
+    "gbgnn.callbacks": ("Callback", "Checkpoint", "EarlyStopping"),
     "gbgnn.estimators": ("GBGNNClassifier",),
     "gbgnn.finetuning": ("FineTuner",),
     "gbgnn.graph": ("Graph", "NodeSplit"),
     "gbgnn.guarantees": ("depth_bound", "generalisation_bound"),
+    "gbgnn.losses": ("SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
+    "gbgnn.model": ("FittedModel",),
+    "gbgnn.tasks": ("Classification", "MultiLabel", "Regression"),
     "gbgnn.learners": ("MLP", "ConstrainedMLP", "SklearnLearner", "WideReLU"),
     "gbgnn.persistence": ("load",),
     "gbgnn.propagation": (

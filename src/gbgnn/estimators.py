@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache, cached_property, partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
 
 from gbgnn._checks import check_integer
-from gbgnn._predictor import NodePredictor
-from gbgnn._publish import Publish
 from gbgnn._random import Seeds, root_seed
-from gbgnn._tuning import as_tuner, check_tuning, tune
-from gbgnn.boosting import (
-    BoostingRule,
-    Callback,
-    EarlyStopping,
-    Ensemble,
-    LogProgress,
-    RoundSelection,
-    boost,
+from gbgnn._threads import one_thread
+from gbgnn.boosting import Boosted, Ensemble, StopReason, boost
+from gbgnn.callbacks import Callback, EarlyStopping, LogProgress, RoundReport, StartReport
+from gbgnn.callbacks.base import (
+    announce_end,
+    announce_epoch,
+    announce_round,
+    announce_start,
+    announce_tuned,
 )
 from gbgnn.errors import ParameterError, WeakLearnerError
-from gbgnn.finetuning import FineTuner
-from gbgnn.fitting import Labels, build_problem, check_graph
+from gbgnn.finetuning import FineTuner, TuningReport, as_tuner, fine_tune_model
+from gbgnn.fitting import FitPlan, Labels, check_same
 from gbgnn.graph import Graph
-from gbgnn.registry import FAMILIES, as_part
+from gbgnn.model import FittedModel
+from gbgnn.persistence import save
+from gbgnn.registry import PARAMETERS, as_part
+from gbgnn.tasks import Task
 
 
-class GBGNNClassifier(NodePredictor):
+class GBGNNClassifier(ClassifierMixin, BaseEstimator):
     """A deep multi-scale graph neural network, trained by boosting.
 
     Each round mixes the node representations along the graph, fits a small learner on the labelled
@@ -48,6 +54,9 @@ class GBGNNClassifier(NodePredictor):
     rule
         How rounds are weighted and added: ``"gradient"`` (functional gradient boosting, with a
         certificate every round), ``"samme"``, ``"samme_r"`` or an object such as ``Samme(error_floor=1e-6)``.
+    task
+        What y is: ``"classification"``, one class per node; ``"multilabel"``, a 0/1 matrix with a column per
+        label; or an object of :class:`~gbgnn.tasks.Task`.
     propagation
         The matrix P: ``"augmented"``, ``"normalized"``, ``"random_walk"``, ``"laplacian"``, ``"given"`` (the
         adjacency as it is) or an N x N matrix.
@@ -58,8 +67,12 @@ class GBGNNClassifier(NodePredictor):
         The most rounds to train; the depth of the network.
     learning_rate
         Shrinkage of every step; None leaves the rule its own.
+    metric
+        By what the round is chosen, rounds are stopped early and fine-tuning is judged, on validation nodes:
+        a name of scikit-learn's scorers (``"f1_macro"``, ``"roc_auc"``, ``"neg_log_loss"``, ...), a scorer or
+        a :class:`~gbgnn.metrics.Metric`; ``"auto"`` is accuracy.
     select
-        Which round predicts: ``"last"``, ``"validation"`` (best accuracy), ``"gradient"`` (smallest
+        Which round predicts: ``"last"``, ``"validation"`` (the best by ``metric``), ``"gradient"`` (smallest
         gradient norm), or ``"auto"``: validation where there are validation nodes, else last.
     fine_tune
         None; True or a :class:`~gbgnn.FineTuner`: after boosting, the rounds that predict are tuned end to
@@ -82,7 +95,7 @@ class GBGNNClassifier(NodePredictor):
         Objects of :class:`~gbgnn.boosting.Callback`.
     warm_start
         Go on from the rounds already trained: with the same data, fitting 10 rounds and then 30
-        equals fitting 30.
+        equals fitting 30. Data or settings that the trained rounds depend on must be the same.
     random_state
         Seed of all randomness: the same seed on the same machine gives the same bytes.
     verbose
@@ -90,6 +103,9 @@ class GBGNNClassifier(NodePredictor):
 
     Attributes
     ----------
+    model_
+        The fitted model, a :class:`~gbgnn.model.FittedModel`: a value that later changes of the parameters do
+        not touch. All attributes below are its fields.
     classes_
         The class labels.
     n_features_in_
@@ -114,6 +130,8 @@ class GBGNNClassifier(NodePredictor):
         Scores of all nodes at ``best_round_``, shape (N, K), or (N, 1) under the sigmoid loss.
     graph_
         The graph of the fit; None in a model loaded from a file.
+    metric_, loss_, task_, voting_
+        By what rounds were chosen and progress was measured; what y is; how outputs become scores.
     seed_
         The seed that was used, also when ``random_state`` was None.
 
@@ -133,10 +151,12 @@ class GBGNNClassifier(NodePredictor):
         aggregation: Any = "adjacency",
         learner: Any = "mlp",
         rule: Any = "gradient",
+        task: Any = "classification",
         propagation: Any = "augmented",
         feature_norm: str | None = None,
         n_rounds: int = 20,
         learning_rate: float | None = None,
+        metric: Any = "auto",
         select: str = "auto",
         fine_tune: Any = None,
         class_weight: Any = None,
@@ -153,10 +173,12 @@ class GBGNNClassifier(NodePredictor):
         self.aggregation = aggregation
         self.learner = learner
         self.rule = rule
+        self.task = task
         self.propagation = propagation
         self.feature_norm = feature_norm
         self.n_rounds = n_rounds
         self.learning_rate = learning_rate
+        self.metric = metric
         self.select = select
         self.fine_tune = fine_tune
         self.class_weight = class_weight
@@ -170,6 +192,7 @@ class GBGNNClassifier(NodePredictor):
         self.random_state = random_state
         self.verbose = verbose
 
+    @one_thread()
     def fit(
         self,
         nodes: ArrayLike,
@@ -196,40 +219,103 @@ class GBGNNClassifier(NodePredictor):
         """
         check_integer("GBGNNClassifier", "n_rounds", self.n_rounds, 1)
         check_integer("GBGNNClassifier", "verbose", self.verbose, 0)
-        seed = self._root_seed()
-        problem, classes = build_problem(
-            self, nodes, y, graph, validation=validation, sample_weight=sample_weight, seed=seed
+        plan = FitPlan.build(
+            self,
+            self._task(),
+            nodes,
+            y,
+            graph,
+            validation=validation,
+            sample_weight=sample_weight,
+            seed=self._root_seed(),
         )
-        aggregation, learner, rule = self._build_parts(problem.n_classes)
-        selection = RoundSelection(self.select)
-        selection.check(has_validation=problem.validation is not None)
-        tuner = as_tuner(self.fine_tune)
-        if tuner is not None:
-            has_validation = problem.validation is not None
-            check_tuning(tuner, learner, keep_learners=self.keep_learners, has_validation=has_validation)
-        known = self._known_rounds(graph)
-        publish = Publish(self, selection, classes, graph, seed)
-        callbacks = [selection, publish, *self._callbacks()]
-        result = boost(
-            problem,
-            aggregation,
-            learner,
-            rule,
+        known, callbacks = self._known_rounds(plan), self._callbacks()
+
+        def announce(so_far: Boosted) -> StopReason | None:
+            self.model_ = plan.model(so_far)  # so that an interrupted fit keeps its rounds
+            return announce_round(callbacks, RoundReport(self.model_, self.n_rounds, so_far.scores))
+
+        announce_start(callbacks, StartReport(plan.problem, self.n_rounds, len(known)))
+        boosted = boost(
+            plan.problem,
+            plan.aggregation,
+            plan.learner,
+            plan.rule,
             n_rounds=self.n_rounds,
-            seeds=Seeds(seed),
-            callbacks=callbacks,
+            seeds=Seeds(plan.seed),
+            select=self.select,
+            metric=plan.metric,
+            announce=announce,
             keep_learners=self.keep_learners,
             known=known,
-            model=self,
         )
-        if not len(result.ensemble):
+        if not len(boosted.ensemble):
             raise WeakLearnerError(
-                f"round 1: {result.stop.message}, so there is nothing to predict with ({learner!r}). Give "
-                "the learner more capacity or epochs, check the features, or try another rule."
+                f"round 1: {boosted.stop.message}, so there is nothing to predict with ({plan.learner!r}). "
+                "Give the learner more capacity or epochs, check the features, or try another rule."
             )
-        if tuner is not None:
-            tune(self, problem, rule, tuner, Seeds(seed).tuning(), callbacks)
+        self.model_ = plan.model(boosted)
+        announce_end(callbacks, self.model_)
+        if plan.tuner is not None:
+            on_epoch = partial(announce_epoch, callbacks)
+            self.model_ = fine_tune_model(self.model_, plan.problem, plan.tuner, on_epoch)
+            announce_tuned(callbacks, TuningReport.of(self.model_))
         return self
+
+    def __getattr__(self, name: str) -> Any:
+        """Show what the fitted model has: ``classes_`` is ``model_.classes``."""
+        model = vars(self).get("model_")
+        if name not in _shown():
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if model is None:  # an AttributeError too, so that hasattr says no
+            raise NotFittedError(f"{name} is known after a fit; call fit first.")
+        return getattr(model, name.removesuffix("_"))
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(_shown() if "model_" in vars(self) else ())})
+
+    def predict(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
+        """Return the class of each node; ``graph`` other than that of the fit for inductive use."""
+        return self._fitted().predict(nodes, graph=graph)
+
+    def predict_proba(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
+        """Return class probabilities, shape (n, K), columns in the order of ``classes_``."""
+        return self._fitted().predict_proba(nodes, graph=graph)
+
+    def decision_function(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
+        """Return the scores, shape (n, K); for two classes one number, positive for the second."""
+        return self._fitted().decision_function(nodes, graph=graph)
+
+    def score(
+        self,
+        nodes: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        graph: Graph | None = None,
+    ) -> float:
+        """Return the accuracy on ``nodes``."""
+        return float(accuracy_score(y, self.predict(nodes, graph=graph), sample_weight=sample_weight))
+
+    def staged_predict(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Iterator[NDArray[Any]]:
+        """Yield the classes after each round, of the model stopped there."""
+        return self._fitted().staged_predict(nodes, graph=graph)
+
+    def staged_predict_proba(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Iterator[NDArray[Any]]:
+        """Yield the class probabilities after each round."""
+        return self._fitted().staged_predict_proba(nodes, graph=graph)
+
+    def staged_score(
+        self,
+        nodes: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        graph: Graph | None = None,
+    ) -> Iterator[float]:
+        """Yield the accuracy after each round."""
+        for labels in self.staged_predict(nodes, graph=graph):
+            yield float(accuracy_score(y, labels, sample_weight=sample_weight))
 
     def fit_predict(self, nodes: ArrayLike, y: ArrayLike, *, graph: Graph, **fit_params: Any) -> NDArray[Any]:
         """Fit, and return the classes of *all* nodes of the graph, in row order."""
@@ -247,13 +333,14 @@ class GBGNNClassifier(NodePredictor):
             Whether to write the fitted learners; without them the file still predicts the nodes of the
             graph it was fitted on.
         """
-        from gbgnn.persistence import save
-
-        save(self, path, learners=learners)
+        save(self._fitted(), path, learners=learners)
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, ``part__setting`` included; a part given by name becomes an object first."""
-        for family in FAMILIES:
+        """Set parameters, ``part__setting`` included; a part given by name becomes an object first.
+
+        A fitted model is not touched: it predicts as it was fitted until the next ``fit``.
+        """
+        for family in PARAMETERS:
             nested = any(name.startswith(f"{family}__") for name in params)
             current = params.get(family, getattr(self, family))
             if nested and isinstance(current, str):
@@ -263,40 +350,50 @@ class GBGNNClassifier(NodePredictor):
         super().set_params(**params)
         return self
 
-    def _root_seed(self) -> int:
-        if self._continues():
-            seed: int = self.seed_
-            return seed
-        return root_seed(self.random_state)
+    def _fitted(self) -> FittedModel:
+        check_is_fitted(self, "model_")
+        model: FittedModel = self.model_
+        return model
+
+    def _task(self) -> Task:
+        task: Task = as_part("task", self.task)
+        if not task.has_proba:
+            raise ParameterError(
+                f"GBGNNClassifier predicts classes or labels; task={task!r} is to predict numbers."
+            )
+        return task
 
     def _continues(self) -> bool:
-        return self.warm_start and hasattr(self, "ensemble_")
+        return self.warm_start and "model_" in vars(self)
 
-    def _known_rounds(self, graph: Graph) -> Ensemble:
+    def _root_seed(self) -> int:
+        if not self._continues():
+            return root_seed(self.random_state)
+        seed: int = self.model_.seed
+        if isinstance(self.random_state, (int, np.integer)) and root_seed(self.random_state) != seed:
+            raise ParameterError(
+                f"warm_start goes on with rounds of random_state={seed}, and that has changed to "
+                f"{self.random_state}. Restore it, or fit anew with warm_start=False."
+            )
+        return seed
+
+    def _known_rounds(self, plan: FitPlan) -> Ensemble:
+        """Return the rounds that a warm start goes on from, or say why it cannot."""
         if not self._continues():
             return Ensemble()
-        known: Ensemble = self.ensemble_
-        if self.fine_tuning_ is not None and self.fine_tuning_["kept"] == "tuned":
+        known: FittedModel = self.model_
+        if known.is_fine_tuned:
             raise ParameterError(
                 "warm_start goes on with boosting, but these rounds were fine-tuned; fit anew, or boost on "
                 "before fine-tuning."
             )
-        if self.n_rounds < len(known):
+        if self.n_rounds < len(known.ensemble):
             raise ParameterError(
-                f"warm_start has {len(known)} trained rounds already; n_rounds must be at least that, "
-                f"got {self.n_rounds}."
+                f"warm_start has {len(known.ensemble)} trained rounds already; n_rounds must be at least "
+                f"that, got {self.n_rounds}."
             )
-        check_graph(graph, self.n_features_in_)
-        return known
-
-    def _build_parts(self, n_classes: int) -> tuple[Any, Any, BoostingRule]:
-        aggregation = as_part("aggregation", self.aggregation)
-        learner = as_part("learner", self.learner)
-        rule = self._rule()
-        aggregation.check()
-        learner.check()
-        rule.check(n_classes)
-        return aggregation, learner, rule
+        check_same(known, plan.graph, plan.depends_on)
+        return known.ensemble
 
     def _callbacks(self) -> list[Callback]:
         extra: list[Callback] = list(self.callbacks)
@@ -305,3 +402,10 @@ class GBGNNClassifier(NodePredictor):
         if self.verbose:
             extra.append(LogProgress(self.verbose))
         return extra
+
+
+@cache
+def _shown() -> frozenset[str]:
+    """Return the names of what a fitted model has, its fields and properties, as the estimator shows them."""
+    computed = [k for k, v in vars(FittedModel).items() if isinstance(v, (property, cached_property))]
+    return frozenset(f"{name}_" for name in (*FittedModel.__dataclass_fields__, *computed))

@@ -1,28 +1,42 @@
-"""From the arguments of ``fit`` to a checked Problem."""
+"""From the parameters of an estimator and the arguments of ``fit`` to checked parts and a checked Problem."""
 
 from __future__ import annotations
 
+import copy
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
+import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import train_test_split
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import type_of_target
 
 from gbgnn._checks import check_choice, check_number
 from gbgnn._devices import as_device, as_dtype
+from gbgnn.aggregation import Aggregation
+from gbgnn.boosting import Boosted, BoostingRule, RoundSelection
 from gbgnn.errors import GraphError, ParameterError
+from gbgnn.finetuning import FineTuner, as_tuner, check_tuning
 from gbgnn.graph import Graph, as_nodes, check_disjoint, check_range
-from gbgnn.problem import NORMS, LabelledNodes, NodeInputs, Problem
+from gbgnn.learners import Learner
+from gbgnn.metrics import Metric
+from gbgnn.model import FittedModel, check_graph
+from gbgnn.problem import InputRecipe, LabelledNodes, Problem
+from gbgnn.propagation import GivenMatrix
+from gbgnn.propagation.rows import NORMS
 from gbgnn.registry import as_part
+from gbgnn.tasks import Task
 
 Labels = tuple[ArrayLike, ArrayLike]
-Nodes = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class InputSettings(Protocol):
-    """What a model says of its inputs, by the names of :class:`~gbgnn.GBGNNClassifier`."""
+    """What an estimator says of its inputs, by the names of :class:`~gbgnn.GBGNNClassifier`."""
 
     propagation: Any
     feature_norm: str | None
@@ -31,14 +45,120 @@ class InputSettings(Protocol):
 
 
 class ProblemSettings(InputSettings, Protocol):
-    """What a model says of what it is trained on."""
+    """What an estimator says of what it is trained on."""
 
     class_weight: Any
     validation_fraction: float | None
 
 
+class RuleSettings(Protocol):
+    """What an estimator says of its boosting rule."""
+
+    rule: Any
+    learning_rate: float | None
+
+
+class FitSettings(ProblemSettings, RuleSettings, Protocol):
+    """All parameters of an estimator that a fit reads."""
+
+    aggregation: Any
+    learner: Any
+    metric: Any
+    select: str
+    fine_tune: Any
+    keep_learners: bool
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FitPlan:
+    """A fit that is about to begin: what is learned from what, and by which parts, all checked.
+
+    It is made of an estimator's parameters, which are not looked at again.
+    """
+
+    problem: Problem
+    aggregation: Aggregation
+    learner: Learner
+    rule: BoostingRule
+    metric: Metric
+    tuner: FineTuner | None
+    inputs: InputRecipe
+    graph: Graph
+    seed: int
+    settings: Mapping[str, Any]
+    depends_on: Mapping[str, str]
+
+    @classmethod
+    def build(
+        cls,
+        estimator: FitSettings,
+        task: Task,
+        nodes: ArrayLike,
+        y: ArrayLike,
+        graph: Graph,
+        *,
+        validation: Labels | None = None,
+        sample_weight: ArrayLike | None = None,
+        seed: int,
+    ) -> FitPlan:
+        """Check everything a user gave, before any work is done."""
+        problem = build_problem(
+            estimator, task, nodes, y, graph, validation=validation, sample_weight=sample_weight, seed=seed
+        )
+        aggregation = as_part("aggregation", estimator.aggregation)
+        learner, rule = as_part("learner", estimator.learner), resolve_rule(estimator)
+        aggregation.check()
+        learner.check()
+        rule.check(problem.task)
+        has_validation = problem.validation is not None
+        RoundSelection(estimator.select).check(has_validation)
+        tuner = as_tuner(estimator.fine_tune)
+        if tuner is not None:
+            check_tuning(tuner, learner, keep_learners=estimator.keep_learners, has_validation=has_validation)
+        return cls(
+            problem=problem,
+            aggregation=aggregation,
+            learner=learner,
+            rule=rule,
+            metric=resolve_metric(estimator.metric, problem.task),
+            tuner=tuner,
+            inputs=copy.deepcopy(input_recipe(estimator)),  # a matrix of the user's may be changed by them
+            graph=graph,
+            seed=seed,
+            settings={name: copy.copy(value) for name, value in estimator.get_params(deep=False).items()},
+            depends_on=describe_dependencies(estimator, aggregation, learner, rule, problem),
+        )
+
+    def model(self, boosted: Boosted) -> FittedModel:
+        """Return what boosting has trained, in the middle or at the end, as a model."""
+        assert boosted.best is not None
+        return FittedModel(
+            task=self.problem.task,
+            loss=self.rule.loss_for(self.problem.task),
+            voting=self.rule.voting_for(self.problem.task),
+            metric=self.metric,
+            ensemble=boosted.ensemble,
+            best_round=boosted.best.t,
+            score_tensor=boosted.best.scores,
+            history=boosted.history.copy(),  # the loop's own goes on
+            stop_reason=boosted.stop,
+            inputs=self.inputs,
+            n_features_in=self.graph.n_features,
+            train=self.problem.train,
+            seed=self.seed,
+            settings=self.settings,
+            depends_on=self.depends_on,
+            graph=self.graph,
+        )
+
+
 def build_problem(
     model: ProblemSettings,
+    task: Task,
     nodes: ArrayLike,
     y: ArrayLike,
     graph: Graph,
@@ -46,43 +166,55 @@ def build_problem(
     validation: Labels | None,
     sample_weight: ArrayLike | None = None,
     seed: int,
-) -> tuple[Problem, NDArray[Any]]:
-    """Check everything a user gave, and return what ``model`` is trained on and the class labels."""
+) -> Problem:
+    """Check everything a user gave, and return what ``model`` is trained on."""
     check_graph(graph)
     ids = as_nodes(nodes)
     check_range(ids, graph.n_nodes)
-    classes, targets = encode_classes(y, len(ids))
-    weights = check_weights(sample_weight, model.class_weight, classes[targets])
+    check_length(y, len(ids), "y")
+    task = task.fit(y)
+    targets = task.encode(y)
+    weights = check_weights(sample_weight, model.class_weight, task, targets)
     held_out = None
     if validation is not None:
         if model.validation_fraction is not None:
             raise ParameterError("give either validation= or validation_fraction, not both.")
-        held_out = given_validation(validation, ids, classes, graph)
+        held_out = given_validation(validation, ids, task, graph)
     elif model.validation_fraction is not None:
-        stays, leaves = split_validation(model.validation_fraction, targets, seed)
+        stays, leaves = split_validation(model.validation_fraction, task, targets, seed)
         held_out = ids[leaves], targets[leaves]
         ids, targets, weights = ids[stays], targets[stays], weights[stays]
-    inputs = build_inputs(model, graph)
-    device = inputs.features.device
-    problem = Problem(
+    inputs = input_recipe(model).build(graph)
+    return Problem(
         inputs=inputs,
-        train=LabelledNodes.build(ids, targets, weights, device),
-        n_classes=len(classes),
-        validation=None if held_out is None else LabelledNodes.build(*held_out, device=device),
+        task=task,
+        train=LabelledNodes.build(ids, targets, weights, inputs.device),
+        validation=None if held_out is None else LabelledNodes.build(*held_out, device=inputs.device),
     )
-    return problem, classes
 
 
-def build_inputs(model: InputSettings, graph: Graph) -> NodeInputs:
-    """Return what ``model`` is given of a graph."""
+def input_recipe(model: InputSettings) -> InputRecipe:
+    """Return how ``model`` makes P and features of a graph."""
     check_norm(model.feature_norm)
-    return NodeInputs.from_graph(
-        graph,
-        as_part("propagation", model.propagation),
-        as_device(model.device),
-        as_dtype(model.dtype),
-        model.feature_norm,
-    )
+    recipe = copy.copy(as_part("propagation", model.propagation))
+    return InputRecipe(recipe, model.feature_norm, as_device(model.device), as_dtype(model.dtype))
+
+
+def resolve_rule(model: RuleSettings) -> BoostingRule:
+    """Return the boosting rule of a model: with its learning rate, and its loss as an object."""
+    rule: BoostingRule = clone(as_part("rule", model.rule))  # the fitted model keeps its loss
+    changes = {} if model.learning_rate is None else {"learning_rate": model.learning_rate}
+    named = getattr(rule, "loss", "auto")
+    if isinstance(named, str) and named != "auto":
+        changes["loss"] = as_part("loss", named)
+    rule.set_params(**changes)
+    return rule
+
+
+def resolve_metric(metric: Any, task: Task) -> Metric:
+    """Return the metric by which rounds are chosen; ``"auto"`` is the task's own."""
+    found: Metric = as_part("metric", task.default_metric if metric == "auto" else metric)
+    return found
 
 
 def check_norm(feature_norm: str | None) -> None:
@@ -91,36 +223,17 @@ def check_norm(feature_norm: str | None) -> None:
         check_choice("GBGNNClassifier", "feature_norm", feature_norm, NORMS)
 
 
-def check_graph(graph: Any, n_features: int | None = None) -> None:
-    """Raise unless ``graph`` is a Graph, with as many features as a fitted model expects."""
-    if not isinstance(graph, Graph):
-        raise GraphError(
-            f"graph must be a gbgnn.Graph; got {type(graph).__name__}. "
-            "Build one with Graph(adjacency, features)."
-        )
-    if n_features is not None and graph.n_features != n_features:
-        raise GraphError(
-            f"graph has {graph.n_features} features per node, but the model was fitted with {n_features}."
-        )
-
-
-def encode_classes(y: ArrayLike, n_nodes: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the class labels and the index of each node's class."""
-    labels = _as_labels(y, n_nodes, "y")
-    if not n_nodes:
-        raise GraphError("nodes is empty; training needs labelled nodes.")
-    classes, targets = np.unique(labels, return_inverse=True)
-    if len(classes) < 2:
-        raise GraphError(
-            f"y has one class only ({classes.tolist()[0]!r}); a classifier needs at least two to tell apart."
-        )
-    return classes, targets
+def check_length(y: Any, n_nodes: int, name: str) -> None:
+    """Raise unless there are as many labels as nodes."""
+    n_labels = len(y) if hasattr(y, "__len__") else np.size(y)
+    if n_labels != n_nodes:
+        raise GraphError(f"{name} has {n_labels} labels for {n_nodes} nodes.")
 
 
 def given_validation(
-    validation: Labels, ids: NDArray[np.int64], classes: NDArray[Any], graph: Graph
-) -> Nodes:
-    """Return the validation nodes that the user gave, and the indices of their classes."""
+    validation: Labels, ids: NDArray[np.int64], task: Task, graph: Graph
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the validation nodes that the user gave, and their targets."""
     if not isinstance(validation, (tuple, list)) or len(validation) != 2:
         raise ParameterError(f"validation must be a pair (nodes, y); got {type(validation).__name__}.")
     rows = as_nodes(validation[0], "validation")
@@ -128,24 +241,21 @@ def given_validation(
         raise GraphError("validation is empty; leave it out, or give at least one node.")
     check_range(rows, graph.n_nodes, "validation")
     check_disjoint("the training nodes", ids, "validation", rows)
-    labels = _as_labels(validation[1], len(rows), "the y of validation")
-    unknown = np.setdiff1d(labels, classes)
-    if len(unknown):
-        raise GraphError(
-            f"validation has class {unknown.tolist()[0]!r}, which no training node has "
-            f"(known: {', '.join(map(str, classes[:10]))})."
-        )
-    return rows, np.searchsorted(classes, labels)
+    check_length(validation[1], len(rows), "the y of validation")
+    return rows, task.encode(validation[1], "the y of validation")
 
 
 def split_validation(
-    fraction: float, targets: NDArray[np.int64], seed: int
+    fraction: float, task: Task, targets: NDArray[Any], seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return positions that train and positions set aside, stratified by class."""
+    """Return positions that train and positions set aside, in the proportions of the task's strata."""
     check_number("GBGNNClassifier", "validation_fraction", fraction, 0, 1, open_low=True, open_high=True)
     try:
         stays, leaves = train_test_split(
-            np.arange(len(targets)), test_size=fraction, stratify=targets, random_state=seed % 2**32
+            np.arange(len(targets)),
+            test_size=fraction,
+            stratify=task.strata(targets),
+            random_state=seed % 2**32,
         )
     except ValueError as error:
         raise ParameterError(
@@ -156,44 +266,99 @@ def split_validation(
 
 
 def check_weights(
-    sample_weight: ArrayLike | None, class_weight: Any, labels: NDArray[Any]
+    sample_weight: ArrayLike | None, class_weight: Any, task: Task, targets: NDArray[Any]
 ) -> NDArray[np.float64]:
     """Return the weight of each labelled node: its own times that of its class."""
-    given = np.ones(len(labels)) if sample_weight is None else sample_weight
+    given = np.ones(len(targets)) if sample_weight is None else sample_weight
     weights = np.asarray(given, dtype=np.float64)
-    if weights.shape != (len(labels),):
+    if weights.shape != (len(targets),):
         raise ParameterError(
-            f"sample_weight has shape {weights.shape}, but there are {len(labels)} labelled nodes."
+            f"sample_weight has shape {weights.shape}, but there are {len(targets)} labelled nodes."
         )
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
         raise ParameterError("sample_weight must be finite, not negative, and not all zero.")
     if class_weight is None:
         return weights
+    if not task.has_classes:
+        raise ParameterError(
+            f"class_weight={class_weight!r} is for classes, one per node; {type(task).__name__} has none."
+        )
     try:
-        by_class: NDArray[np.float64] = compute_sample_weight(class_weight, labels)
+        by_class: NDArray[np.float64] = compute_sample_weight(class_weight, task.decode(targets))
     except ValueError as error:
         raise ParameterError(f"class_weight={class_weight!r} does not fit: {error}") from error
     return weights * by_class
 
 
-def _as_labels(y: ArrayLike, n_nodes: int, name: str) -> NDArray[Any]:
-    labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1:
-        raise GraphError(f"{name} must have one class per node, shape (n,); got shape {labels.shape}.")
-    if len(labels) != n_nodes:
-        raise GraphError(f"{name} has {len(labels)} labels for {n_nodes} nodes.")
-    missing = [label is None or label != label for label in labels.tolist()]
-    if any(missing):
-        raise GraphError(
-            f"{name} has {sum(missing)} missing labels (first: position {missing.index(True)}); "
-            "train on the labelled nodes only."
+def describe_dependencies(
+    model: InputSettings, aggregation: Aggregation, learner: Learner, rule: BoostingRule, problem: Problem
+) -> dict[str, str]:
+    """Return what every round depends on beside the graph and the seed, as text.
+
+    Two fits on one graph that agree in it train the same rounds.
+    """
+    parts = {"aggregation": aggregation, "learner": learner, "rule": rule}
+    watched = problem.validation if learner.watches_validation else None
+    return {
+        **{name: describe_part(part) for name, part in parts.items()},
+        "propagation": describe_part(as_part("propagation", model.propagation)),
+        "feature_norm": str(model.feature_norm),
+        "dtype": str(as_dtype(model.dtype)),
+        "task": f"{type(problem.task).__name__} {problem.task.record()}",
+        "labelled nodes": _digest(problem.train.rows),
+        "labels": _digest(problem.train.targets),
+        "sample weights": _digest(problem.train.weights),
+        "validation nodes": "not watched" if watched is None else _digest(watched.rows, watched.targets),
+    }
+
+
+def check_same(known: FittedModel, graph: Graph, depends_on: Mapping[str, str]) -> None:
+    """Raise when a warm start would go on from rounds that were trained on or with something else."""
+    if known.graph is None and known.stored_checksum is None:
+        raise ParameterError(
+            "warm_start goes on with trained rounds, but these are of a file of format 2, which does not say "
+            "on what they were trained. Fit anew with warm_start=False."
         )
-    if labels.dtype == object:
-        labels = np.array(labels.tolist())  # strings in an object array become a string array
-    if n_nodes and type_of_target(labels) not in ("binary", "multiclass"):
-        raise GraphError(
-            f"{name} must be classes; got continuous numbers such as {labels.tolist()[0]!r}. Bin them first."
+    changed = [name for name, now in depends_on.items() if known.depends_on.get(name) != now]
+    if graph is not known.graph and graph.checksum != known.graph_checksum:
+        changed.append("the graph")
+    if changed:
+        was, now = known.depends_on.get(changed[0]), depends_on.get(changed[0])
+        shown = "" if was is None or now is None or len(was + now) > 400 else f": it was {was}, and is {now}"
+        raise ParameterError(
+            f"warm_start goes on with trained rounds, which depend on {changed[0]}, and that has changed"
+            f"{shown}. Restore it, or fit anew with warm_start=False."
         )
-    return labels
+
+
+def describe_part(part: Any) -> str:
+    """Return a part's class and all its settings as text, the same after a model file was read.
+
+    Arrays and matrices stand by their checksums.
+
+    Examples
+    --------
+    >>> from gbgnn import Lazy
+    >>> describe_part(Lazy(mixing=0.25))
+    'Lazy(mixing=0.25)'
+    """
+    if isinstance(part, GivenMatrix) and part.matrix is not None:
+        part = GivenMatrix(matrix=sp.csr_array(part.matrix))  # in whatever form it came
+    if isinstance(part, BaseEstimator):
+        settings = (f"{k}={describe_part(v)}" for k, v in sorted(part.get_params(deep=False).items()))
+        return f"{type(part).__name__}({', '.join(settings)})"
+    if sp.issparse(part):
+        matrix = part.tocsr()
+        return _digest(matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64))
+    if isinstance(part, (np.ndarray, torch.Tensor)):
+        return _digest(part)
+    return repr(part.item() if isinstance(part, np.generic) else part)
+
+
+def _digest(*arrays: Any) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(
+            np.ascontiguousarray(array.cpu() if isinstance(array, torch.Tensor) else array).tobytes()
+        )
+    return digest.hexdigest()

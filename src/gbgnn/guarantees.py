@@ -16,10 +16,12 @@ from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn.aggregation import HopSpace
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
-from gbgnn.fitting import build_inputs, check_graph
 from gbgnn.graph import Graph
 from gbgnn.learners import HeadSpace
+from gbgnn.model import FittedModel
 from gbgnn.problem import NodeInputs
+from gbgnn.propagation import DenseRows, Operator, Representation
+from gbgnn.propagation.spectrum import operator_norm
 from gbgnn.registry import as_part
 from gbgnn.theory.depth import DepthBound
 from gbgnn.theory.generalisation import GeneralisationBound, sum_of_classes
@@ -32,7 +34,6 @@ from gbgnn.theory.rademacher import (
     q_factor,
     sign_probability,
 )
-from gbgnn.theory.spectrum import operator_norm
 from gbgnn.theory.training_bound import FORMS
 
 STEPS = ("fixed", "any")
@@ -104,17 +105,17 @@ def generalisation_bound(
     check_number(owner, "delta", delta, 0, 1, open_low=form == "corrected", open_high=True)
     if form == "paper" and (steps, complexity) != ("fixed", "closed"):
         raise ParameterError('form="paper" goes with steps="fixed" and complexity="closed" only.')
-    check_is_fitted(model, "scores_")
-    scale = Complexities.of(model, graph, complexity, form, n_draws, seed)
-    M, U, n_columns = scale.n_labelled, scale.n_unlabelled, model.scores_.shape[1]
+    fitted = _fitted(model)
+    scale = Complexities.of(fitted, graph, complexity, form, n_draws, seed)
+    M, U, n_columns = scale.n_labelled, scale.n_unlabelled, fitted.scores.shape[1]
     failure = (1 - confidence) / n_columns
     if complexity == "monte_carlo":
         scale, failure = replace(scale, failure=_SHARE_OF_DRAWS * failure), (1 - _SHARE_OF_DRAWS) * failure
-    etas = np.abs(model.etas_)
+    etas = np.abs(fitted.etas)
     if steps == "fixed":
         terms = etas * scale.per_round(len(etas))
     else:
-        terms, failure = _for_any_steps(etas, scale, model.n_rounds, failure)
+        terms, failure = _for_any_steps(etas, scale, fitted.settings["n_rounds"], failure)
     if form == "corrected":
         terms = terms / (2 * delta)
     whole = GeneralisationBound(
@@ -128,12 +129,12 @@ def generalisation_bound(
         steps=steps,
         notes=_notes(form, steps, n_columns),
     )
-    errors = margin_errors(model, delta)
+    errors = margin_errors(fitted, delta)
     if n_columns == 1:
         return replace(whole, training=errors[0])
     parts = tuple(
         replace(whole, training=error, confidence=1 - (1 - confidence) / n_columns, label=label, notes=())
-        for label, error in zip(model.classes_.tolist(), errors, strict=True)
+        for label, error in zip(fitted.classes.tolist(), errors, strict=True)
     )
     return sum_of_classes(parts, confidence, whole.notes)
 
@@ -163,10 +164,10 @@ def depth_bound(
     >>> depth_bound(model).totals[0]  # round 1 has no certified round behind it
     inf
     """
-    check_is_fitted(model, "scores_")
-    if model.scores_.shape[1] != 1:
+    fitted = _fitted(model)
+    if fitted.scores.shape[1] != 1:
         raise ParameterError(
-            f"the bound by depth is for two classes and one score; this model has {model.scores_.shape[1]} "
+            f"the bound by depth is for two classes and one score; this model has {fitted.scores.shape[1]} "
             "score columns. Use generalisation_bound, or the certificate's training_bounds."
         )
     bound = generalisation_bound(
@@ -179,7 +180,7 @@ def depth_bound(
         n_draws=n_draws,
         seed=seed,
     )
-    certificate = model.certificate_
+    certificate = fitted.certificate
     return DepthBound(
         gamma_totals=tuple(r.gamma_total for r in certificate.rounds),
         training=certificate.training_bounds(delta=delta, form=form),
@@ -192,26 +193,34 @@ def depth_bound(
     )
 
 
-def margin_errors(model: GBGNNClassifier, delta: float) -> list[float]:
+def _fitted(model: GBGNNClassifier) -> FittedModel:
+    check_is_fitted(model, "model_")
+    fitted: FittedModel = model.model_
+    return fitted
+
+
+def margin_errors(model: FittedModel, delta: float) -> list[float]:
     r"""Return, per score column, the share of labelled nodes with :math:`(2p - 1) y^\sharp < \delta`.
 
     p is the sigmoid of the score, :math:`y^\sharp` is 1 for the column's class and -1 for all others.
     """
-    scores = model.scores_[model.train_nodes_].astype(np.float64)
-    classes = np.arange(len(model.classes_))[-scores.shape[1] :]  # one column: that of the second class
-    signs = np.where(model.train_targets_[:, None] == classes, 1.0, -1.0)
+    scores = model.scores[model.train_nodes].astype(np.float64)
+    classes = np.arange(model.task.n_columns)[-scores.shape[1] :]  # one column: that of the second class
+    signs = np.where(model.train_targets[:, None] == classes, 1.0, -1.0)
     within = signs * np.tanh(scores / 2) < delta
     errors: list[float] = within.mean(axis=0).tolist()
     return errors
 
 
-def covered_spaces(model: GBGNNClassifier) -> tuple[HopSpace, HeadSpace]:
+def covered_spaces(model: FittedModel) -> tuple[HopSpace, HeadSpace]:
     """Return what the hops and heads were chosen from, or say which part no bound covers."""
-    rule, aggregation, learner = (as_part(k, getattr(model, k)) for k in ("rule", "aggregation", "learner"))
+    rule, aggregation, learner = (as_part(k, model.settings[k]) for k in ("rule", "aggregation", "learner"))
     hops, heads = aggregation.hypothesis_space(), learner.hypothesis_space()
-    if model.fine_tuning_ is not None and model.fine_tuning_["kept"] == "tuned":
+    if not model.task.has_classes:
+        raise ParameterError(f"the bounds are of errors of classification; got {type(model.task).__name__}.")
+    if model.is_fine_tuned:
         raise ParameterError("no bound covers a fine-tuned model: nothing kept its norms while it was tuned.")
-    if not rule.adds_outputs:
+    if not model.voting.adds_outputs:
         raise ParameterError(
             f"no bound covers {rule!r}: a round must add its learner's own output. Use "
             'FunctionalGradient(target="gradient").'
@@ -245,7 +254,7 @@ class Complexities:
 
     @classmethod
     def of(
-        cls, model: GBGNNClassifier, graph: Graph | None, how: str, form: str, n_draws: int, seed: int
+        cls, model: FittedModel, graph: Graph | None, how: str, form: str, n_draws: int, seed: int
     ) -> Complexities:
         """Read them off a model and the graph it was fitted on."""
         check_choice("generalisation_bound", "complexity", how, COMPLEXITIES)
@@ -256,22 +265,18 @@ class Complexities:
                 'complexity="monte_carlo" is exact for heads without hidden layers on linear aggregations '
                 'only; use complexity="closed".'
             )
-        graph = model.graph_ if graph is None else graph
-        if graph is None:
+        graph = model.known_graph(graph)
+        if graph.n_nodes != len(model.score_tensor):
             raise ParameterError(
-                "this model was loaded from a file, which does not hold its graph; pass graph=."
+                f"graph has {graph.n_nodes} nodes, but the model was fitted on {len(model.score_tensor)}; a "
+                "bound is about the graph of the fit."
             )
-        check_graph(graph, model.n_features_in_)
-        if graph.n_nodes != len(model.scores_):
-            raise ParameterError(
-                f"graph has {graph.n_nodes} nodes, but the model was fitted on {len(model.scores_)}; a bound "
-                "is about the graph of the fit."
-            )
-        n_labelled = len(model.train_nodes_)
+        n_labelled = model.train.size
         if n_labelled == graph.n_nodes:
             raise ParameterError("every node is labelled, so there is no error on others to bound.")
-        inputs, propagation = build_inputs(model, graph), as_part("propagation", model.propagation)
-        norm = 1.0 if hops.is_linear else operator_norm(propagation.build(graph.adjacency))
+        inputs = model.build_inputs(graph)
+        P = Operator.of(model.inputs.propagation.build(graph.adjacency))
+        norm = 1.0 if hops.is_linear else operator_norm(P.to_scipy())
         is_exact = how == "monte_carlo"
         return cls(hops, heads, inputs, n_labelled, norm, form, is_exact, n_draws, seed)
 
@@ -323,11 +328,11 @@ class Complexities:
 
     def _envelopes(self, n_rounds: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the representations that no label has touched."""
-        X = self.inputs.features
-        yield 1, X
+        X: Representation = DenseRows(self.inputs.features.dense())
+        yield 1, X.dense()
         for t in range(2, n_rounds + 1):
             X = self.hops.envelope(X, self.inputs)
-            yield t, X
+            yield t, X.dense()
 
     def _draw(self, X: torch.Tensor, t: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return draws of Q sup <sigma, f> over the heads f on X, and what one sign can change in them."""

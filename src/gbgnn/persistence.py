@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -12,46 +13,60 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from gbgnn._devices import as_device, as_dtype
 from gbgnn._files import atomic_path
-from gbgnn._tuning import as_tuner
 from gbgnn._version import __version__
 from gbgnn.boosting import Ensemble, History, Round, StopReason
 from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
-from gbgnn.finetuning import FineTuner
+from gbgnn.finetuning import FineTuner, as_tuner
+from gbgnn.fitting import input_recipe, resolve_rule
 from gbgnn.learners import SklearnLearner
+from gbgnn.losses import Loss
+from gbgnn.metrics import Metric, Scorer
+from gbgnn.model import FittedModel
+from gbgnn.problem import InputRecipe, LabelledNodes
 from gbgnn.propagation import GivenMatrix
-from gbgnn.registry import FAMILIES, as_part, part_class, part_name
+from gbgnn.registry import PARAMETERS, as_part, part_class, part_name
+from gbgnn.tasks import Classification
 
-if TYPE_CHECKING:  # estimators.py imports this module when it saves
+if TYPE_CHECKING:  # estimators.py imports this module
     from gbgnn.estimators import GBGNNClassifier
 
-FORMAT_VERSION = 2
+FORMAT_VERSION, OLDEST_VERSION = 3, 2
 Tensors = dict[str, torch.Tensor]
 
 
-def save(model: GBGNNClassifier, path: str | os.PathLike[str], *, learners: bool = True) -> None:
+def save(model: FittedModel, path: str | os.PathLike[str], *, learners: bool = True) -> None:
     """Write a fitted model; see :meth:`GBGNNClassifier.save <gbgnn.GBGNNClassifier.save>`."""
-    from sklearn.utils.validation import check_is_fitted
-
-    check_is_fitted(model, "scores_")
     tensors: Tensors = {
-        "scores": torch.from_numpy(np.ascontiguousarray(model.scores_)),
-        "train.nodes": torch.from_numpy(model.train_nodes_),
-        "train.targets": torch.from_numpy(model.train_targets_),
+        "scores": model.score_tensor.detach().cpu().contiguous(),
+        "train.nodes": model.train.rows.cpu(),
+        "train.targets": model.train.targets.cpu(),
+        "train.weights": model.train.weights.cpu(),
     }
     header = {
         "format_version": FORMAT_VERSION,
         "library_version": __version__,
         "params": _pack_params(model, tensors),
-        "classes": {"dtype": str(model.classes_.dtype), "values": model.classes_.tolist()},
-        "n_features": model.n_features_in_,
-        "seed": model.seed_,
-        "best_round": model.best_round_,
-        "stop_reason": str(model.stop_reason_),
-        "history": model.history_.rows,
-        "is_soft": model.is_soft_,
-        "fine_tuning": model.fine_tuning_,
-        "rounds": [_pack_round(r, tensors, learners) for r in model.ensemble_],
+        "task": {"name": part_name("task", model.task), "record": model.task.record()},
+        "loss": _pack_part("loss", model.loss, tensors),
+        "voting": {"name": part_name("voting", model.voting), "record": model.voting.record()},
+        "metric": model.metric.name,
+        "inputs": {
+            "propagation": _pack_part("propagation", model.inputs.propagation, tensors),
+            "feature_norm": model.inputs.feature_norm,
+            "dtype": str(model.inputs.dtype).removeprefix("torch."),
+            "device": str(model.inputs.device),
+            "n_features": model.n_features_in,
+        },
+        "depends_on": dict(model.depends_on),
+        "graph": model.graph_checksum,
+        "seed": model.seed,
+        "best_round": model.best_round,
+        "stop_reason": str(model.stop_reason),
+        "history": model.history.rows,
+        "fine_tuning": model.fine_tuning,
+        "rounds": [_pack_round(r, tensors, learners) for r in model.ensemble],
     }
     text = json.dumps(header)
     metadata = {"gbgnn": text, "sha256": _digest(text, tensors)}
@@ -111,7 +126,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
             f"{path} has format {version}, written by gbgnn {header.get('library_version')}; this is gbgnn "
             f"{__version__}, which reads up to format {FORMAT_VERSION}. Upgrade: pip install -U gbgnn."
         )
-    if version < FORMAT_VERSION:
+    if version < OLDEST_VERSION:
         raise ModelFileError(
             f"{path} has format {version}, from before the first release, which gbgnn {__version__} does not "
             "read; fit again."
@@ -124,22 +139,84 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
 def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNClassifier:
     from gbgnn.estimators import GBGNNClassifier
 
-    model = GBGNNClassifier(**_unpack_params(header["params"], tensors))
-    classes = header["classes"]
-    model.classes_ = np.array(classes["values"], dtype=classes["dtype"])
-    model.n_features_in_ = int(header["n_features"])
-    model.seed_ = int(header["seed"])
-    model.best_round_ = int(header["best_round"])
-    model.stop_reason_ = StopReason(header["stop_reason"])
-    model.history_ = History(header["history"])
-    model.is_soft_, model.fine_tuning_ = bool(header["is_soft"]), header["fine_tuning"]
+    estimator = GBGNNClassifier(**_unpack_params(header["params"], tensors))
+    if header["format_version"] == 2:
+        header = _as_version_3(header, tensors, estimator)
+    inputs, loss = header["inputs"], _unpack_part("loss", header["loss"], tensors)
+    voting, task = header["voting"], header["task"]
     rounds = (_unpack_round(t, row, tensors) for t, row in enumerate(header["rounds"], start=1))
-    model.ensemble_ = Ensemble(tuple(rounds))
-    model.etas_ = np.array(model.ensemble_.etas)
-    model.scores_ = tensors["scores"].numpy()
-    model.train_nodes_, model.train_targets_ = (tensors[f"train.{k}"].numpy() for k in ("nodes", "targets"))
-    model.graph_ = None
-    return model
+    nodes, targets, weights = (tensors[f"train.{name}"] for name in ("nodes", "targets", "weights"))
+    device = _known_device(inputs["device"])
+    fitted = FittedModel(
+        task=part_class("task", task["name"]).from_record(task["record"]),
+        loss=loss,
+        voting=part_class("voting", voting["name"]).from_record(voting["record"], loss),
+        metric=_known_metric(header["metric"]),
+        ensemble=Ensemble(tuple(rounds)),
+        best_round=int(header["best_round"]),
+        score_tensor=tensors["scores"],
+        history=History(header["history"], header["metric"]),
+        stop_reason=StopReason(header["stop_reason"]),
+        inputs=InputRecipe(
+            _unpack_part("propagation", inputs["propagation"], tensors),
+            inputs["feature_norm"],
+            torch.device("cpu"),
+            as_dtype(inputs["dtype"]),
+        ),
+        n_features_in=int(inputs["n_features"]),
+        train=LabelledNodes(nodes, targets, weights),
+        seed=int(header["seed"]),
+        settings={name: copy.copy(value) for name, value in estimator.get_params(deep=False).items()},
+        depends_on=header["depends_on"],
+        fine_tuning=header["fine_tuning"],
+        stored_checksum=header["graph"],
+    )
+    estimator.model_ = fitted.with_device(device)
+    return estimator
+
+
+def _as_version_3(header: dict[str, Any], tensors: Tensors, estimator: GBGNNClassifier) -> dict[str, Any]:
+    """Return the header of a file of format 2 as one of format 3, which names what predicts."""
+    classes, nodes = header["classes"], tensors["train.nodes"]
+    task = Classification(classes=np.array(classes["values"], dtype=classes["dtype"]))
+    rule, recipe = resolve_rule(estimator), input_recipe(estimator)
+    voting = rule.voting_for(task)
+    voting = voting.softened() if header["is_soft"] else voting
+    tensors["train.weights"] = torch.full((len(nodes),), 1 / len(nodes), dtype=torch.float64)
+    return header | {
+        "task": {"name": "classification", "record": task.record()},
+        "loss": _pack_part("loss", rule.loss_for(task), tensors),
+        "voting": {"name": part_name("voting", voting), "record": voting.record()},
+        "metric": "accuracy",
+        "inputs": {
+            "propagation": _pack_part("propagation", recipe.propagation, tensors),
+            "feature_norm": recipe.feature_norm,
+            "dtype": str(recipe.dtype).removeprefix("torch."),
+            "device": str(recipe.device),
+            "n_features": header["n_features"],
+        },
+        "depends_on": {},
+        "graph": None,
+    }
+
+
+def _known_device(name: str) -> torch.device:
+    """Return the device of the fit where this machine has it, else the best there is."""
+    device = torch.device(name)
+    return as_device("auto") if device.type == "cuda" and not torch.cuda.is_available() else device
+
+
+def _known_metric(name: str) -> Metric:
+    """Return the metric of a name; a function of the user's own stays a name, which cannot judge."""
+    try:
+        metric: Metric = as_part("metric", name)
+    except ParameterError:
+        return Scorer(_forgotten, name)
+    return metric
+
+
+def _forgotten(*_: Any) -> float:
+    raise ValueError("it is a function that a model file does not hold; give the metric again and fit")
 
 
 def _pack_round(trained: Round, tensors: Tensors, learners: bool) -> dict[str, Any]:
@@ -169,17 +246,20 @@ def _take(tensors: Tensors, prefix: str) -> Tensors:
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 
-def _pack_params(model: GBGNNClassifier, tensors: Tensors) -> dict[str, Any]:
-    params = dict(model.get_params(deep=False))
+def _pack_params(model: FittedModel, tensors: Tensors) -> dict[str, Any]:
+    params = dict(model.settings)
     params["callbacks"] = []  # they are code
-    params["random_state"] = model.seed_
+    params["warm_start"] = False  # whoever loads a model and fits other data wants other rounds
+    params["random_state"] = model.seed
+    params["metric"] = params["metric"] if isinstance(params["metric"], str) else model.metric.name
+    params["task"] = part_name("task", model.task)  # what it knows of y stands by itself
     params["device"] = str(params["device"])
     params["dtype"] = str(params["dtype"]).removeprefix("torch.")
     if isinstance(params["class_weight"], dict):
         params["class_weight"] = list(params["class_weight"].items())
     tuner = as_tuner(params["fine_tune"])
     params["fine_tune"] = None if tuner is None else tuner.get_params()
-    for family in FAMILIES:
+    for family in PARAMETERS:
         if not isinstance(params[family], str):
             params[family] = _pack_part(family, as_part(family, params[family]), tensors)
     try:
@@ -199,6 +279,8 @@ def _pack_part(family: str, part: Any, tensors: Tensors) -> dict[str, Any]:
     except ParameterError as error:
         raise ModelFileError(f"this model cannot be saved: {error}") from error
     params = part.get_params(deep=False)
+    if isinstance(params.get("loss"), Loss):
+        params["loss"] = _pack_part("loss", params["loss"], tensors)
     if isinstance(part, GivenMatrix) and part.matrix is not None:
         P = sp.csr_array(part.matrix)
         for key in ("data", "indices", "indptr"):
@@ -213,15 +295,20 @@ def _unpack_params(params: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
         result["class_weight"] = dict(result["class_weight"])
     if result["fine_tune"] is not None:
         result["fine_tune"] = FineTuner(**result["fine_tune"])
-    for family in FAMILIES:
-        packed = result[family]
-        if isinstance(packed, dict):
-            settings = dict(packed["params"])
-            if settings.get("matrix") is not None:
-                parts = (tensors[f"propagation.{k}"].numpy() for k in ("data", "indices", "indptr"))
-                settings["matrix"] = sp.csr_array(tuple(parts), shape=tuple(settings["matrix"]))
-            result[family] = part_class(family, packed["name"])(**settings)
+    for family in PARAMETERS:
+        if isinstance(result[family], dict):
+            result[family] = _unpack_part(family, result[family], tensors)
     return result
+
+
+def _unpack_part(family: str, packed: dict[str, Any], tensors: Tensors) -> Any:
+    settings = dict(packed["params"])
+    if settings.get("matrix") is not None:
+        parts = (tensors[f"propagation.{k}"].numpy() for k in ("data", "indices", "indptr"))
+        settings["matrix"] = sp.csr_array(tuple(parts), shape=tuple(settings["matrix"]))
+    if isinstance(settings.get("loss"), dict):
+        settings["loss"] = _unpack_part("loss", settings["loss"], tensors)
+    return part_class(family, packed["name"])(**settings)
 
 
 def _digest(text: str, tensors: Tensors) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from gbgnn.aggregation import (
@@ -18,6 +18,7 @@ from gbgnn.aggregation import (
     PolynomialHop,
 )
 from gbgnn.boosting import BoostingRule, FunctionalGradient, Samme, SammeR
+from gbgnn.boosting.voting import ClassVoting, LabelVoting, LogProbaVoting, OutputVoting
 from gbgnn.errors import ParameterError, suggest
 from gbgnn.learners import (
     MLP,
@@ -28,6 +29,8 @@ from gbgnn.learners import (
     SklearnLearner,
     WideReLU,
 )
+from gbgnn.losses import LOSSES, Loss
+from gbgnn.metrics import METRICS, as_metric
 from gbgnn.propagation import (
     AugmentedAdjacency,
     GivenMatrix,
@@ -36,6 +39,7 @@ from gbgnn.propagation import (
     Propagation,
     RandomWalk,
 )
+from gbgnn.tasks import Classification, MultiLabel, Regression, Task
 
 FAMILIES: dict[str, dict[str, type[Any]]] = {
     "aggregation": {
@@ -56,12 +60,25 @@ FAMILIES: dict[str, dict[str, type[Any]]] = {
         "laplacian": NormalizedLaplacian,
         "given": GivenMatrix,
     },
+    "task": {"classification": Classification, "regression": Regression, "multilabel": MultiLabel},
+    "loss": LOSSES,
+    "metric": METRICS,
 }
-"""Family, then name, then class. Other packages add theirs as entry points ``gbgnn.<family>``."""
+"""Family, then name, then class. Other packages add theirs as entry points ``gbgnn.<family>``. The names of
+scikit-learn's scorers are metrics too."""
+
+PARAMETERS = ("aggregation", "learner", "rule", "propagation")
+"""The families whose parts are parameters of an estimator."""
 
 FITTED: dict[str, dict[str, type[Any]]] = {
     "hop": {"polynomial": PolynomialHop, "mixing": MixingHop},
     "head": {"mlp": MLPHead, "sklearn": SklearnHead},
+    "voting": {
+        "outputs": OutputVoting,
+        "classes": ClassVoting,
+        "labels": LabelVoting,
+        "log_proba": LogProbaVoting,
+    },
 }
 """What fitting makes of them, by the names that model files use."""
 
@@ -70,6 +87,8 @@ _BASES: dict[str, type[Any]] = {
     "learner": Learner,
     "rule": BoostingRule,
     "propagation": Propagation,
+    "task": Task,
+    "loss": Loss,
 }
 
 
@@ -84,7 +103,7 @@ def part_class(family: str, name: str) -> type[Any]:
     known = (FAMILIES | FITTED)[family]
     if name in known:
         return known[name]
-    plugins = {point.name: point for point in entry_points(group=f"gbgnn.{family}")}
+    plugins = _plugins(family)
     if name in plugins:
         loaded: type[Any] = plugins[name].load()
         return loaded
@@ -113,6 +132,9 @@ def as_part(family: str, value: Any) -> Any:
     >>> as_part("rule", "samme")
     Samme()
     """
+    if family == "metric":
+        is_plugin = isinstance(value, str) and value in _plugins(family)
+        return part_class(family, value)() if is_plugin else as_metric(value)
     if isinstance(value, str):
         return part_class(family, value)()
     if isinstance(value, _BASES[family]):
@@ -127,3 +149,7 @@ def as_part(family: str, value: Any) -> Any:
     raise ParameterError(
         f"{family} must be a name ({names}) or an object of {_BASES[family].__name__}; got {got}.{hint}"
     )
+
+
+def _plugins(family: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=f"gbgnn.{family}")}

@@ -14,11 +14,14 @@ from gbgnn.baselines import boosted
 from gbgnn.baselines.boosted import AdaGCN, reweighted, votes
 from gbgnn.baselines.matrices import DenseMatrix
 from gbgnn.baselines.task import Task
-from gbgnn.boosting import SammeR, Vote
+from gbgnn.boosting import SammeR
 from gbgnn.datasets import Dataset
 from gbgnn.graph import Graph
 from gbgnn.problem import Problem
 from gbgnn.propagation import AugmentedAdjacency
+from gbgnn.tasks import Classification
+from gbgnn.testing import context_of
+from gbgnn.theory import weak_learning
 
 
 def test_weights_grow_for_nodes_predicted_badly_by_a_hand_calculation() -> None:
@@ -69,15 +72,18 @@ def test_without_a_graph_weights_and_scores_are_those_of_sammer(
     monkeypatch.setattr(boosted, "train", remember)
     torch.manual_seed(0)
     scores = AdaGCN(depth=3, units=8, epochs=10).fit(task).scores
-    rule = SammeR()
-    problem = Problem(task.inputs(AugmentedAdjacency()), task.train, 3)
-    importance, total = rule.initial_importance(problem), torch.zeros_like(scores)
+    rule, classes = SammeR(), Classification(classes=np.arange(3))
+    context = context_of(Problem(task.inputs(AugmentedAdjacency()), classes, task.train))
+    own_weights, total = rule.start(context.problem), torch.zeros_like(scores)
     assert len(outputs) == 4
     for weights, output in zip(given_weights, outputs, strict=True):
-        torch.testing.assert_close(weights, importance)
-        direction = rule.direction(output, 3)
+        torch.testing.assert_close(weights, own_weights)
+        direction = rule.voting_for(classes).direction(output)
         total += direction
-        importance = rule.advance(importance, Vote(1.0, direction, 0.0), problem)
+        quality = weak_learning(direction[task.train.rows], context.training.residuals, weights)
+        vote = rule.vote(direction, quality, context, own_weights)
+        assert vote.eta == 1
+        own_weights = rule.update(own_weights, vote, context)
     torch.testing.assert_close(scores, total)
 
 

@@ -43,7 +43,7 @@ def test_sgc_comes_to_the_logistic_regression_of_mixed_features(task: Task) -> N
     decay = 0.01
     model = SGC(depth=3, epochs=2000, learning_rate=0.05, weight_decay=decay)
     scores = model.fit(replace(task, validation=None)).scores
-    P = AugmentedAdjacency().build(task.graph.adjacency)
+    P = AugmentedAdjacency().build(task.graph.adjacency).to_scipy()
     X = P @ (P @ (P @ task.graph.features))
     rows = task.train.rows.numpy()
     # Its penalty leaves the bias alone and ours does not, so a column of ones plays the bias.

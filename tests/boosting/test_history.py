@@ -4,9 +4,11 @@ import json
 
 import pytest
 
-from gbgnn import GBGNNClassifier
-from gbgnn.boosting import History
+from gbgnn import MLP, Adjacency, FunctionalGradient, GBGNNClassifier, Regression
+from gbgnn._random import Seeds
+from gbgnn.boosting import History, boost
 from gbgnn.errors import ParameterError
+from gbgnn.testing import problem_of
 
 COLUMNS = {
     *("round", "eta", "train_loss", "train_accuracy", "val_loss", "val_accuracy", "gradient_norm"),
@@ -31,6 +33,14 @@ def test_rows_and_columns() -> None:
     assert repr(history) == "History(3 rounds)"
 
 
+def test_a_copy_does_not_grow() -> None:
+    history = History(metric="f1")
+    history.append(1, {"gamma": 0.5})
+    copy = history.copy()
+    history.append(2, {"gamma": 0.5})
+    assert (len(copy), copy.metric, copy.rows) == (1, "f1", history.rows[:1])
+
+
 def test_unknown_column_gets_a_hint() -> None:
     with pytest.raises(ParameterError, match="no column 'gama'. Did you mean 'gamma'"):
         History([{"gamma": 1}])["gama"]
@@ -49,3 +59,27 @@ def test_every_rule_records_every_column_as_json(rule: str, blocks: tuple) -> No
     assert model.history_["alignment"][0] is None  # round 1 sees the raw features
     assert model.history_["alignment"][1] > 0
     assert len(model.history_["coefficients"][1]) == 5
+
+
+@pytest.mark.parametrize("metric", ["neg_log_loss", "f1_macro"])
+def test_columns_have_the_name_of_the_metric(metric: str, blocks: tuple) -> None:
+    graph, y = blocks
+    model = GBGNNClassifier(n_rounds=2, metric=metric, learner=MLP(epochs=3), random_state=0)
+    model.fit(range(15), y[:15], graph=graph, validation=(range(15, 25), y[15:25]))
+    assert model.history_.metric == metric
+    renamed = {name.replace("accuracy", metric) for name in COLUMNS}
+    assert all(set(row) == renamed for row in model.history_)
+    with pytest.raises(ParameterError, match="the history has no column 'val_accuracy'"):
+        model.history_["val_accuracy"]
+
+
+def test_numbers_have_no_share_of_errors(blocks: tuple) -> None:
+    graph, y = blocks
+    problem = problem_of(graph, 1.5 * y, y.argsort()[:15], task=Regression())
+    parts = (Adjacency(), MLP(epochs=3), FunctionalGradient())
+    history = boost(problem, *parts, n_rounds=2, seeds=Seeds(0)).history
+    assert history["weighted_error"] == [None, None]
+    assert history.metric == "r2"
+    assert all(isinstance(value, float) for value in history["train_r2"])
+    assert history["val_r2"] == history["val_loss"] == [None, None]
+    assert json.loads(json.dumps(history.rows)) == history.rows

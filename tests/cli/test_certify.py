@@ -69,6 +69,19 @@ def test_a_model_without_norms_has_a_certificate_only(run, fitted: Path) -> None
     assert report["bound_by_depth"] is None
 
 
+def test_by_another_metric_the_training_error_is_not_known(run) -> None:
+    run("fit", *run.tiny, *BOUNDED, "--metric", "roc_auc", "--out", "r")
+    text = run("certify", "r").stdout
+    assert "t*, the round of smallest gradient: training error <= " in text
+    assert "test error, with confidence 0.95, is at most" in text
+
+
+def test_a_model_file_of_format_2_has_its_certificate(run) -> None:
+    text = run("certify", Path(__file__).parent.parent / "data" / "format2" / "gradient.gbgnn").stdout
+    assert "every promise was kept" in text
+    assert "no bound of the test error: no bound covers MLP" in text
+
+
 def test_several_classes_have_no_bound_by_depth(run) -> None:
     options = ("--data-option", "n_classes=3", "--data-option", "n_nodes=60", "--data-option", "per_class=6")
     run("fit", "csbm", *options, *BOUNDED, "--out", "three")

@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from gbgnn import MLP, FunctionalGradient, GBGNNClassifier
 from gbgnn.cli.inspect import spread
+from gbgnn.losses import SoftmaxCrossEntropy
+from gbgnn.testing import two_blocks
+
+OLD = Path(__file__).parent.parent / "data" / "format2"
 
 
 @pytest.fixture
@@ -72,6 +77,39 @@ def test_classes_by_name(run, fitted: Path) -> None:
     text = run("inspect", fitted).stdout
     assert "classes: 0 (Mr. Hi), 1 (Officer)" in text
     assert "val_loss" not in text
+
+
+def test_another_metric_stands_where_accuracy_would(run) -> None:
+    tuned = ("--fine-tune", "--tune-epochs", "3", "--metric", "f1_macro")
+    told = run("fit", *run.tiny, *run.quick, *tuned, "--out", "r")
+    assert "fine-tuned 3 epochs: val f1_macro " in told.stdout
+    text = run("inspect", "r").stdout
+    for word in ("metric               f1_macro", "val_f1_macro", "fine-tuned 3 epochs: val f1_macro "):
+        assert word in text
+    assert "accuracy" not in text
+    report = json.loads(run("inspect", "r", "--json").stdout)
+    assert report["metric"] == "f1_macro"
+    assert "val_f1_macro" in report["history"][0]
+
+
+@pytest.mark.parametrize("name", ["gradient", "soft_samme", "given"])
+def test_a_model_file_of_format_2_is_shown(run, name: str) -> None:
+    path = OLD / f"{name}.gbgnn"
+    text = run("inspect", path).stdout
+    classes = "ant, bee, cat" if name != "given" else "0, 1, 2"
+    for word in (f"{name}.gbgnn: 3 rounds", "3 features, learners kept", f"classes: {classes}", "val_acc"):
+        assert word in text
+    assert ("fine-tuned 6 epochs: val accuracy " in text) == (name == "soft_samme")
+    assert ("given matrix=24,24" in text) == (name == "given")
+    assert json.loads(run("inspect", path, "--json").stdout)["format_version"] == 2
+
+
+def test_a_loss_is_shown_by_its_name(run) -> None:
+    graph, y = two_blocks(20)
+    rule = FunctionalGradient(loss=SoftmaxCrossEntropy())
+    model = GBGNNClassifier(rule=rule, n_rounds=2, learner=MLP(epochs=3), random_state=0)
+    model.fit(range(10), y[:10], graph=graph).save("m.gbgnn")
+    assert "loss=softmax " in run("inspect", "m.gbgnn").stdout
 
 
 def test_spread_has_both_ends() -> None:

@@ -2,13 +2,19 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import gbgnn
 from gbgnn import datasets
+from gbgnn.learners import MLPHead
+from gbgnn.propagation import Propagator
+
+OLD = Path(__file__).parent.parent / "data" / "format2"
 
 
 def _rows(text: str) -> list[dict[str, str]]:
@@ -57,6 +63,37 @@ def test_another_graph_is_predicted_by_applying_the_rounds(run) -> None:
     data = datasets.csbm(n_nodes=80, per_class=6)
     expected = gbgnn.load("r/model.gbgnn").predict(range(80), graph=data.graph)
     assert [r["label"] for r in _rows(Path("o.csv").read_text())] == list(map(str, expected))
+
+
+def test_another_graph_is_built_and_the_model_applied_once(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("fit", *run.tiny, *run.quick, "-q", "--out", "r")
+    built: list[int] = []
+    applied: list[int] = []
+    build, evaluate = Propagator.__init__, MLPHead.evaluate
+
+    def counted_build(self: Propagator, *args: Any, **kwargs: Any) -> None:
+        built.append(1)
+        build(self, *args, **kwargs)
+
+    def counted_evaluate(self: MLPHead, X: Any) -> Any:
+        applied.append(1)
+        return evaluate(self, X)
+
+    monkeypatch.setattr(Propagator, "__init__", counted_build)
+    monkeypatch.setattr(MLPHead, "evaluate", counted_evaluate)
+    run("predict", "r", "--dataset", "csbm", "--data-option", "n_nodes=80", "--out", "o.csv")
+    assert len(built) == 1
+    assert len(applied) == gbgnn.load("r/model.gbgnn").best_round_
+    run("predict", "r", "--out", "own.csv")  # the graph of the fit is looked up
+    assert len(built) == 1
+
+
+def test_a_model_file_of_format_2_is_predicted_with(run) -> None:
+    expected = json.loads((OLD / "expected.json").read_text())["gradient"]
+    rows = _rows(run("predict", OLD / "gradient.gbgnn").stdout)
+    assert [r["label"] for r in rows] == expected["predict"]
+    proba = [[float(r[f"proba_{name}"]) for name in ("ant", "bee", "cat")] for r in rows]
+    np.testing.assert_allclose(proba, expected["proba"], atol=1e-6)
 
 
 def test_nodes_without_any_label_are_predicted(run, tables: Path) -> None:

@@ -6,7 +6,7 @@ from gbgnn import GBGNNClassifier
 from gbgnn.cli.command import UsageError
 from gbgnn.cli.settings import build_model, from_document, is_setting, override, to_document
 from gbgnn.errors import ParameterError
-from gbgnn.registry import FAMILIES
+from gbgnn.registry import FAMILIES, PARAMETERS
 
 FLAGS = {"aggregation__mixing": "--mixing", "learner__units": "--units"}
 
@@ -29,7 +29,7 @@ def test_a_file_mirrors_the_classifier() -> None:
     assert repr(model.learner) == "MLP(units=8)"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", PARAMETERS)
 def test_every_part_comes_back_from_its_record(family: str) -> None:
     for name in FAMILIES[family]:
         estimator = {"estimator": "sklearn.dummy.DummyClassifier"} if name == "sklearn" else {}
@@ -38,6 +38,15 @@ def test_every_part_comes_back_from_its_record(family: str) -> None:
         again = from_document({k: v for k, v in document.items() if v is not None}, "x")
         part = getattr(build_model(again), family)
         assert type(part) is FAMILIES[family][name]
+
+
+def test_metric_and_loss_are_names_in_a_file() -> None:
+    document = {"metric": "f1_macro", "rule": {"name": "gradient", "loss": "softmax"}}
+    settings = from_document(document, "x.toml")
+    model = build_model(settings)
+    assert (model.metric, model.rule.loss) == ("f1_macro", "softmax")
+    again = to_document(model, settings)
+    assert (again["metric"], again["rule"]["loss"]) == ("f1_macro", "softmax")
 
 
 @pytest.mark.parametrize(

@@ -167,8 +167,8 @@ def test_a_tuned_run_records_its_epochs_and_all_rounds_of_boosting(run) -> None:
     rows = [json.loads(row) for row in Path("r/fine_tuning.jsonl").read_text().splitlines()]
     assert rows == model.fine_tuning_["history"]
     short = metrics["fine_tuning"]
-    assert list(short) == ["before", "after", "kept", "epochs"]
-    assert (short["kept"], short["epochs"]) == ("tuned", 6)
+    assert list(short) == ["before", "after", "kept", "epochs", "metric"]
+    assert (short["kept"], short["epochs"], short["metric"]) == ("tuned", 6, "accuracy")
     assert short["before"]["val_loss"] == pytest.approx(model.history_["val_loss"][2], rel=1e-5)
     shown = "val accuracy {:.4f} to {:.4f}".format(*(short[k]["val_accuracy"] for k in ("before", "after")))
     assert f"fine-tuned 6 epochs: {shown}, val loss " in result.stdout

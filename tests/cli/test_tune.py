@@ -68,6 +68,22 @@ def test_closing_tables_and_run_folder(tune) -> None:
     assert len(_rows("r")) == 12
 
 
+def test_another_metric_judges_and_is_named(tune, run) -> None:
+    Path("s.toml").write_text(SPACE.replace("n_rounds = 4", 'n_rounds = 4\nmetric = "f1_macro"'))
+    result = tune("--trials", "3", "--out", "r")
+    report = json.loads(Path("r/metrics.json").read_text())
+    assert report["metric"] == "f1_macro"
+    assert report["best_value"] == pytest.approx(report["splits"]["val"]["macro_f1"])
+    assert f"validation f1_macro {report['best_value']:.4f}, " in result.stdout
+    for row in _rows("r"):
+        assert row["value"] == pytest.approx(max(row["val_f1_macro"]))
+    assert tomllib.loads(Path("r/space.toml").read_text())["space"]["metric"] == "f1_macro"
+    assert tomllib.loads(Path("r/config.toml").read_text())["metric"] == "f1_macro"
+    again = (*WORDS[:-1], "r/space.toml", "--trials", "3", "--out", "again")
+    run(*again)
+    assert _rows("again") == _rows("r")
+
+
 def test_json_is_all_there_is_on_stdout(tune) -> None:
     result = tune("--trials", "3", "--json", "--quiet", "--out", "r")
     assert result.stderr == ""

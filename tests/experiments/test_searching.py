@@ -10,6 +10,7 @@ from gbgnn.datasets import csbm
 from gbgnn.experiments import searching
 from gbgnn.experiments.paper import VARIANTS, Cell
 from gbgnn.experiments.searching import search, space_of
+from gbgnn.tasks import Classification
 
 
 def fit(settings, data, run):
@@ -93,6 +94,6 @@ def test_several_runs_tell_their_mean_best_accuracy(protocol, population):
 @pytest.mark.parametrize("cell", [Cell("kta"), Cell("ii", 3), Cell("samme_r", fine_tune=True)])
 def test_every_cell_has_a_space_that_fits_the_model(cell, kind):
     space = space_of(cell, kind, n_train=140)
-    space.check(n_classes=7)
+    space.check(Classification().fit(range(7)))
     assert space.base["learner__hidden_layers"] == cell.hidden_layers
     assert ("fine_tune" in space.base) is cell.fine_tune

@@ -8,8 +8,9 @@ from torch import nn
 
 from gbgnn.errors import ParameterError
 from gbgnn.finetuning.heads import HeadStack, TunedHeads, check_differentiable
-from gbgnn.learners import ConstrainedMLP, Head, Learner, WeakTask, WideReLU
+from gbgnn.learners import ConstrainedMLP, Head, Learner, WideReLU
 from gbgnn.learners.network import MLPHead
+from gbgnn.testing import learner_round
 
 
 def network() -> MLPHead:
@@ -69,8 +70,7 @@ def exponential() -> Exponential:
 
 def fitted(learner: Learner) -> Head:
     X = torch.randn(12, 4, generator=torch.Generator().manual_seed(2)).double()
-    weights = torch.full((12,), 1 / 12).double()
-    return learner.fit(X, WeakTask(torch.arange(12), X[:, :2] * X[:, 2:], weights, 2), seed=0)
+    return learner.fit(learner_round(X, X[:, :2] * X[:, 2:]))
 
 
 HEADS = {

@@ -2,16 +2,52 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
+from sklearn.base import clone
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from gbgnn import Adjacency, FunctionalGradient, InputInjection, KernelTargetAlignment, Lazy, Samme, SammeR
-from gbgnn.boosting import BoostingRule, Ensemble, EpochReport, apply
+import gbgnn
+from gbgnn import (
+    MLP,
+    Adjacency,
+    Callback,
+    FunctionalGradient,
+    GBGNNClassifier,
+    Graph,
+    InputInjection,
+    KernelTargetAlignment,
+    Lazy,
+    Samme,
+    SammeR,
+    generalisation_bound,
+)
+from gbgnn._random import Seeds
+from gbgnn.aggregation import Aggregation
+from gbgnn.boosting import BoostingRule, Ensemble, apply, boost
+from gbgnn.callbacks import StartReport
 from gbgnn.errors import GBGNNWarning, ParameterError
-from gbgnn.finetuning import FineTuned, FineTuner, SoftVote, fine_tune
+from gbgnn.finetuning import (
+    EpochReport,
+    FineTuned,
+    FineTuner,
+    TuningReport,
+    fine_tune,
+    fine_tune_model,
+    loop,
+)
+from gbgnn.fitting import FitPlan, build_problem
+from gbgnn.metrics import Metric, Predicted, as_metric
+from gbgnn.model import FittedModel
 from gbgnn.problem import LabelledNodes, Problem
+from gbgnn.tasks import Classification, Regression
 from gbgnn.testing import problem_of, two_blocks
 
 RULES = [Samme(), SammeR(), FunctionalGradient(), FunctionalGradient(target="labels")]
@@ -23,15 +59,20 @@ def state(ensemble: Ensemble) -> list[object]:
     return list(rounds)
 
 
-def numbers(ensemble: Ensemble) -> torch.Tensor:
+def as_vector(ensemble: Ensemble) -> torch.Tensor:
     parts = [torch.tensor([r.eta, *r.hop.coefficients, r.hop.injection]).double() for r in ensemble]
     return torch.cat([*parts, *(v.flatten() for r in ensemble for v in r.head.state().values())])
 
 
-def scores_of(tuned: FineTuned, problem: Problem, rule: BoostingRule) -> torch.Tensor:
-    used = SoftVote(rule=rule) if tuned.is_soft else rule
-    *_, (_, scores) = apply(tuned.ensemble, problem.inputs, used, problem.n_classes)
-    return scores
+def tune(
+    ensemble: Ensemble, problem: Problem, rule: BoostingRule, tuner: FineTuner, seed: int = 0, **more: Any
+) -> FineTuned:
+    voting, loss = rule.voting_for(problem.task), rule.loss_for(problem.task)
+    return fine_tune(ensemble, problem, voting, loss, tuner, seed, **more)
+
+
+def is_soft(tuned: FineTuned) -> bool:
+    return getattr(tuned.voting, "is_soft", False)
 
 
 @pytest.fixture
@@ -42,23 +83,24 @@ def model(three_classes: Problem, boosted: Callable[..., Ensemble]) -> Ensemble:
 @pytest.mark.parametrize("rule", RULES, ids=str)
 @pytest.mark.parametrize("aggregation", [KernelTargetAlignment(), Lazy(), Adjacency()], ids=str)
 def test_loss_falls_and_what_is_reported_is_what_the_model_predicts(
-    aggregation: object, rule: BoostingRule, three_classes: Problem, boosted: Callable[..., Ensemble]
+    aggregation: Aggregation, rule: BoostingRule, three_classes: Problem, boosted: Callable[..., Ensemble]
 ) -> None:
     ensemble = boosted(three_classes, aggregation, rule, 5)
     before = state(ensemble)
-    tuned = fine_tune(ensemble, three_classes, rule, FineTuner(epochs=15, keep="tuned"), seed=0)
+    tuned = tune(ensemble, three_classes, rule, FineTuner(epochs=15, keep="tuned"), seed=0)
     assert state(ensemble) == before
     losses = [row["train_loss"] for row in tuned.history]
     assert losses[-1] < losses[0]
-    assert tuned.is_soft == (rule is RULES[0] or rule is RULES[3])
-    loss = rule.loss_for(3)
-    scores = scores_of(tuned, three_classes, rule)
+    assert is_soft(tuned) == (rule is RULES[0] or rule is RULES[3])
+    loss, voting = rule.loss_for(three_classes.task), rule.voting_for(three_classes.task)
+    scores = apply(tuned.ensemble, three_classes.inputs, tuned.voting)
     for name, nodes in (("train", three_classes.train), ("val", three_classes.validation)):
         value = loss.mean(scores[nodes.rows], nodes.targets, nodes.weights)
         assert tuned.after[f"{name}_loss"] == pytest.approx(value, rel=1e-8)
-    total = rule.soft_total(3)
+    total = voting.tuning_total()
+    assert (total is None) == (rule is not RULES[0])
     start = ensemble if total is None else ensemble.rescaled(total)
-    *_, (_, first) = apply(start, three_classes.inputs, rule, 3)
+    first = apply(start, three_classes.inputs, voting)
     rows, targets = three_classes.validation.rows, three_classes.validation.targets
     assert tuned.before["val_loss"] == pytest.approx(loss.mean(first[rows], targets), rel=1e-9)
     assert tuned.before["val_accuracy"] == float((first[rows].argmax(dim=1) == targets).double().mean())
@@ -69,7 +111,7 @@ def test_same_seed_gives_the_same_bytes_and_another_order_does_not(
     optimizer: str, three_classes: Problem, model: Ensemble
 ) -> None:
     tuner = FineTuner(epochs=4, batch_size=4, optimizer=optimizer, keep="tuned")
-    runs = [fine_tune(model, three_classes, RULES[2], tuner, seed) for seed in (0, 0, 1)]
+    runs = [tune(model, three_classes, RULES[2], tuner, seed) for seed in (0, 0, 1)]
     assert state(runs[0].ensemble) == state(runs[1].ensemble)
     assert state(runs[0].ensemble) != state(runs[2].ensemble)
 
@@ -80,13 +122,13 @@ def test_memory_limit_does_not_change_the_result(
 ) -> None:
     ensemble = boosted(three_classes, KernelTargetAlignment(), SammeR(), 6)
     tuner = FineTuner(epochs=5, batch_size=batch_size, optimizer="sgd", keep="tuned")
-    wanted = numbers(fine_tune(ensemble, three_classes, SammeR(), tuner, 0).ensemble)
+    wanted = as_vector(tune(ensemble, three_classes, SammeR(), tuner, 0).ensemble)
     with pytest.raises(ParameterError, match="at least") as info:
-        fine_tune(ensemble, three_classes, SammeR(), tuner.set_params(memory_limit=1), 0)
+        tune(ensemble, three_classes, SammeR(), tuner.set_params(memory_limit=1), 0)
     least = int(str(info.value).split("at least ")[1].split(" bytes")[0].replace(",", ""))
     for extra in (0, 10_000):
         tuner.set_params(memory_limit=least + extra)
-        got = numbers(fine_tune(ensemble, three_classes, SammeR(), tuner, 0).ensemble)
+        got = as_vector(tune(ensemble, three_classes, SammeR(), tuner, 0).ensemble)
         torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-10)
 
 
@@ -96,7 +138,7 @@ def test_tuned_model_is_that_of_the_best_epoch_and_patience_ends_the_search(
     val = three_classes.validation  # with labels that tuning leads away from
     problem = replace(three_classes, validation=replace(val, targets=(val.targets + 1) % 3))
     tuner = FineTuner(epochs=60, learning_rate=0.05, keep="tuned")
-    tuned = fine_tune(model, problem, RULES[2], tuner, seed=0)
+    tuned = tune(model, problem, RULES[2], tuner, seed=0)
     keys = [(row["val_accuracy"], -row["val_loss"]) for row in tuned.history]
     best = keys.index(max(keys)) + 1
     assert best < 60
@@ -104,7 +146,7 @@ def test_tuned_model_is_that_of_the_best_epoch_and_patience_ends_the_search(
     shorter, impatient = (FineTuner(epochs=best), FineTuner(epochs=60, patience=best))
     for other in (shorter, impatient):
         other.set_params(learning_rate=0.05, keep="tuned")
-        again = fine_tune(model, problem, RULES[2], other, seed=0)
+        again = tune(model, problem, RULES[2], other, seed=0)
         assert state(again.ensemble) == state(tuned.ensemble)
     assert len(again.history) == min(60, 2 * best)
 
@@ -115,10 +157,10 @@ def test_validation_labels_choose_the_epoch_and_move_nothing(three_classes: Prob
     without = replace(three_classes, validation=None)
     tuners = [FineTuner(epochs=k, batch_size=6, keep="tuned") for k in (1, 5)]
     problems = (three_classes, swapped, without)
-    runs = [[fine_tune(model, p, RULES[2], tuner, seed=0) for tuner in tuners] for p in problems]
+    runs = [[tune(model, p, RULES[2], tuner, seed=0) for tuner in tuners] for p in problems]
     assert state(runs[0][0].ensemble) == state(runs[1][0].ensemble)
     torch.testing.assert_close(
-        numbers(runs[0][0].ensemble), numbers(runs[2][0].ensemble), rtol=1e-9, atol=1e-11
+        as_vector(runs[0][0].ensemble), as_vector(runs[2][0].ensemble), rtol=1e-9, atol=1e-11
     )
     seen = [[row["train_loss"] for row in run[1].history] for run in runs]
     assert seen[0] == seen[1] == pytest.approx(seen[2], rel=1e-9)
@@ -135,28 +177,27 @@ def test_node_of_weight_zero_is_as_good_as_absent(boosted: Callable[..., Ensembl
     ensemble = boosted(small, KernelTargetAlignment(), RULES[2], 4)
     # The coordinates of etas and hops do not depend on the labelled nodes; only those are moved here.
     tuner = FineTuner(epochs=5, optimizer="sgd", moves=("etas", "aggregation"), keep="tuned")
-    ours, theirs = (fine_tune(ensemble, p, RULES[2], tuner, 0) for p in (small, large))
-    torch.testing.assert_close(numbers(ours.ensemble), numbers(theirs.ensemble), rtol=1e-10, atol=1e-12)
+    ours, theirs = (tune(ensemble, p, RULES[2], tuner, 0) for p in (small, large))
+    torch.testing.assert_close(as_vector(ours.ensemble), as_vector(theirs.ensemble), rtol=1e-10, atol=1e-12)
 
 
 def test_better_model_by_validation_accuracy_is_kept(three_classes: Problem, model: Ensemble) -> None:
     val = three_classes.validation
-    *_, (_, scores) = apply(model, three_classes.inputs, RULES[2], 3)
+    scores = apply(model, three_classes.inputs, RULES[2].voting_for(three_classes.task))
     right = scores[val.rows].argmax(dim=1)  # what the boosted model says is true
     agreeing = replace(three_classes, validation=replace(val, targets=right))
     harsh = FineTuner(epochs=3, learning_rate=3.0)
-    tuned = fine_tune(model, agreeing, RULES[2], harsh, seed=0)
+    tuned = tune(model, agreeing, RULES[2], harsh, seed=0)
     assert tuned.after["val_accuracy"] < tuned.before["val_accuracy"] == 1
     assert tuned.kept == "boosted"
     assert tuned.ensemble is model
-    assert not tuned.is_soft
-    assert fine_tune(model, agreeing, RULES[2], harsh.set_params(keep="tuned"), seed=0).kept == "tuned"
+    assert tune(model, agreeing, RULES[2], harsh.set_params(keep="tuned"), seed=0).kept == "tuned"
 
 
 def test_weight_decay_shrinks_learners_only(three_classes: Problem, model: Ensemble) -> None:
     without = replace(three_classes, validation=None)
     light, heavy = (
-        fine_tune(
+        tune(
             model,
             without,
             RULES[2],
@@ -174,33 +215,33 @@ def test_weight_decay_shrinks_learners_only(three_classes: Problem, model: Ensem
 def test_divergence_is_noticed_and_the_boosted_model_kept(three_classes: Problem, model: Ensemble) -> None:
     tuner = FineTuner(epochs=50, optimizer="sgd", learning_rate=1e200, keep="tuned")
     with pytest.warns(GBGNNWarning, match=r"fine-tuning diverged in epoch \d+ .* smaller learning_rate"):
-        tuned = fine_tune(model, replace(three_classes, validation=None), RULES[2], tuner, seed=0)
+        tuned = tune(model, replace(three_classes, validation=None), RULES[2], tuner, seed=0)
     assert tuned.kept == "boosted"
     assert len(tuned.history) < 50
 
 
 def test_divergence_after_good_epochs_loses_nothing(three_classes: Problem, model: Ensemble) -> None:
     with pytest.warns(GBGNNWarning, match="diverged"):
-        tuned = fine_tune(
+        tuned = tune(
             model, three_classes, RULES[2], FineTuner(epochs=50, optimizer="sgd", learning_rate=1e200), seed=0
         )
-    assert all(np.isfinite(value) for value in numbers(tuned.ensemble).tolist())
+    assert all(np.isfinite(value) for value in as_vector(tuned.ensemble).tolist())
 
 
 def test_samme_starts_from_steps_that_do_not_saturate_and_predict_the_same(
     three_classes: Problem, boosted: Callable[..., Ensemble]
 ) -> None:
     ensemble = boosted(three_classes, Adjacency(), Samme(), 5)
-    tuned = fine_tune(ensemble, three_classes, Samme(), FineTuner(epochs=1, optimizer="sgd", keep="tuned"), 0)
+    tuned = tune(ensemble, three_classes, Samme(), FineTuner(epochs=1, optimizer="sgd", keep="tuned"), 0)
     assert sum(tuned.ensemble.etas) == pytest.approx(np.log(19 * 2), rel=0.01)
-    *_, (_, raw) = apply(ensemble, three_classes.inputs, Samme(), 3)
+    raw = apply(ensemble, three_classes.inputs, Samme().voting_for(three_classes.task))
     rows, targets = three_classes.train.rows, three_classes.train.targets
     assert tuned.before["train_accuracy"] == float((raw[rows].argmax(dim=1) == targets).double().mean())
 
 
 def test_the_boosted_model_and_every_epoch_are_announced(three_classes: Problem, model: Ensemble) -> None:
     seen: list[EpochReport] = []
-    tuned = fine_tune(model, three_classes, RULES[2], FineTuner(epochs=3), seed=0, on_epoch=seen.append)
+    tuned = tune(model, three_classes, RULES[2], FineTuner(epochs=3), seed=0, on_epoch=seen.append)
     assert [(report.epoch, report.n_epochs) for report in seen] == [(k, 3) for k in range(4)]
     first, *rows = (report.row for report in seen)
     assert rows == tuned.history
@@ -215,7 +256,7 @@ def test_without_epochs_or_validation_nodes_the_boosted_model_is_announced(
 ) -> None:
     seen: list[EpochReport] = []
     bare = replace(three_classes, validation=None)
-    tuned = fine_tune(model, bare, RULES[2], FineTuner(epochs=0), seed=0, on_epoch=seen.append)
+    tuned = tune(model, bare, RULES[2], FineTuner(epochs=0), seed=0, on_epoch=seen.append)
     assert tuned.history == []
     assert [(report.epoch, report.n_epochs) for report in seen] == [(0, 0)]
     assert seen[0].row["train_loss"] == tuned.before["train_loss"]
@@ -224,19 +265,388 @@ def test_without_epochs_or_validation_nodes_the_boosted_model_is_announced(
 
 def test_nothing_to_tune_and_nothing_to_stop_by_are_errors(three_classes: Problem, model: Ensemble) -> None:
     with pytest.raises(ParameterError, match="the ensemble has no rounds"):
-        fine_tune(Ensemble(), three_classes, RULES[2], FineTuner(), seed=0)
+        tune(Ensemble(), three_classes, RULES[2], FineTuner(), seed=0)
     bare = replace(three_classes, validation=None)
     with pytest.raises(ParameterError, match="patience stops on validation nodes, but there are none"):
-        fine_tune(model, bare, RULES[2], FineTuner(patience=2), seed=0)
+        tune(model, bare, RULES[2], FineTuner(patience=2), seed=0)
     lean = Ensemble(tuple(replace(r, head=None) for r in model))
     with pytest.raises(ParameterError, match="learners were not kept"):
-        fine_tune(lean, three_classes, RULES[2], FineTuner(), seed=0)
+        tune(lean, three_classes, RULES[2], FineTuner(), seed=0)
 
 
 def test_tuned_model_can_be_tuned_again(three_classes: Problem, boosted: Callable[..., Ensemble]) -> None:
     ensemble = boosted(three_classes, Lazy(), Samme(), 3)
-    once = fine_tune(ensemble, three_classes, Samme(), FineTuner(epochs=3, keep="tuned"), seed=0)
-    soft = SoftVote(rule=Samme())
-    twice = fine_tune(once.ensemble, three_classes, soft, FineTuner(epochs=3, keep="tuned"), seed=0)
+    once = tune(ensemble, three_classes, Samme(), FineTuner(epochs=3, keep="tuned"))
+    loss = Samme().loss_for(three_classes.task)
+    again = FineTuner(epochs=3, keep="tuned")
+    twice = fine_tune(once.ensemble, three_classes, once.voting, loss, again, seed=0)
     assert twice.before["train_loss"] == pytest.approx(once.after["train_loss"], rel=1e-9)
-    assert not twice.is_soft  # the rule that was given is soft already
+    assert twice.before["val_accuracy"] == once.after["val_accuracy"]
+    assert twice.voting == once.voting
+
+
+@pytest.mark.parametrize("has_validation", [True, False])
+@pytest.mark.parametrize("metric", ["neg_log_loss", "roc_auc_ovr"])
+def test_divergence_is_no_matter_for_a_metric_that_refuses_what_is_not_finite(
+    metric: str, has_validation: bool, three_classes: Problem, model: Ensemble
+) -> None:
+    problem = three_classes if has_validation else replace(three_classes, validation=None)
+    tuner = FineTuner(epochs=50, optimizer="sgd", learning_rate=1e200, keep="tuned")
+    with pytest.warns(GBGNNWarning, match="diverged"):
+        tuned = tune(model, problem, RULES[2], tuner, metric=as_metric(metric))
+    assert as_vector(tuned.ensemble).isfinite().all()
+    assert np.isfinite(tuned.before[f"train_{metric}"])
+
+
+def test_epoch_that_is_best_by_another_metric_is_kept(three_classes: Problem, model: Ensemble) -> None:
+    metric = "neg_log_loss"
+    val = three_classes.validation  # with labels that tuning leads away from, but not at once
+    targets = torch.where(torch.arange(10) < 5, val.targets, (val.targets + 1) % 3)
+    problem = replace(three_classes, validation=replace(val, targets=targets))
+    tuner = FineTuner(epochs=60, learning_rate=0.05, keep="tuned")
+    own, usual = (tune(model, problem, RULES[2], tuner, metric=as_metric(m)) for m in (metric, "accuracy"))
+    column = f"val_{metric}"
+    keys = [(row[column], -row["val_loss"]) for row in own.history]
+    best = keys.index(max(keys)) + 1
+    assert (own.after[column], -own.after["val_loss"]) == pytest.approx(max(keys), rel=1e-12)
+    until = tune(model, problem, RULES[2], tuner.set_params(epochs=best), metric=as_metric(metric))
+    assert state(until.ensemble) == state(own.ensemble)
+    by_accuracy = [(row["val_accuracy"], -row["val_loss"]) for row in usual.history]
+    assert by_accuracy.index(max(by_accuracy)) + 1 != best
+    assert state(usual.ensemble) != state(own.ensemble)
+
+
+def test_better_model_by_another_metric_is_kept(three_classes: Problem, model: Ensemble) -> None:
+    tuner = FineTuner(epochs=1, learning_rate=0.05)
+    found = {}
+    for sign in (1, -1):
+
+        class Judge(Metric):
+            name = "judge"
+
+            def score(self, predicted: Predicted, sign: int = sign) -> float:
+                return sign * float(predicted.scores.abs().sum())
+
+        found[sign] = tune(model, three_classes, RULES[2], tuner, metric=Judge())
+    assert {found[1].kept, found[-1].kept} == {"boosted", "tuned"}
+    assert found[1].after["val_judge"] == -found[-1].after["val_judge"]
+    for tuned in found.values():
+        is_better = tuned.after["val_judge"] > tuned.before["val_judge"]
+        assert tuned.kept == ("tuned" if is_better else "boosted")
+
+
+@pytest.mark.parametrize("aggregation", [KernelTargetAlignment(), Adjacency()], ids=str)
+def test_squared_error_of_numbers_falls(
+    aggregation: Aggregation, numbers: Problem, boosted: Callable[..., Ensemble]
+) -> None:
+    rule = FunctionalGradient()
+    ensemble = boosted(numbers, aggregation, rule, 5)
+    tuned = tune(ensemble, replace(numbers, validation=None), rule, FineTuner(epochs=40, learning_rate=0.01))
+    assert tuned.kept == "tuned"
+    assert tuned.after["train_loss"] < 0.9 * tuned.before["train_loss"]
+    assert tuned.after["train_r2"] > tuned.before["train_r2"]
+    train = numbers.train
+    for rounds, voting, told in (
+        (ensemble, rule.voting_for(numbers.task), tuned.before),
+        (tuned.ensemble, tuned.voting, tuned.after),
+    ):
+        scores = apply(rounds, numbers.inputs, voting)[train.rows]
+        squares = (scores - train.targets).square().sum(dim=1)
+        assert told["train_loss"] == pytest.approx(float(squares.mean()), rel=1e-8)
+
+
+def test_tuned_regression_predicts_in_the_unit_of_its_numbers() -> None:
+    graph, _ = two_blocks(60)
+    X = np.asarray(graph.features)
+    y = 1000 + 50 * X[:, 0] * X[:, 1] + 10 * (graph.adjacency @ X[:, 2])
+    settings = GBGNNClassifier(learner=MLP(epochs=5), aggregation="kta", n_rounds=4)
+    plan = FitPlan.build(settings, Regression(), NODES[:40], y[:40], graph, seed=0)
+    boosted = boost(
+        plan.problem, plan.aggregation, plan.learner, plan.rule, n_rounds=4, seeds=Seeds(plan.seed)
+    )
+    model = plan.model(boosted)
+    tuned = fine_tune_model(model, plan.problem, FineTuner(epochs=50, learning_rate=0.01))
+    errors = [np.mean((m.predict(NODES[:40]) - y[:40]) ** 2) for m in (model, tuned)]
+    assert errors[1] < 0.8 * errors[0]
+    scale = y[:40].std() ** 2  # the loss is of standardised numbers
+    told = [tuned.fine_tuning[when]["train_loss"] for when in ("before", "after")]
+    np.testing.assert_allclose(errors, np.multiply(told, scale), rtol=1e-4)
+    assert tuned.fine_tuning["after"]["train_r2"] == pytest.approx(1 - errors[1] / scale, abs=1e-4)
+    np.testing.assert_allclose(tuned.predict(NODES, graph=graph), tuned.predict(NODES), rtol=1e-4)
+
+
+class LiveBytes(TorchDispatchMode):
+    """Counts the bytes of all tensors that were made inside and are still alive; ``peak`` is the most."""
+
+    def __init__(self, known: list[torch.Tensor]) -> None:
+        super().__init__()
+        self.known = {StorageWeakRef(tensor.untyped_storage()).cdata for tensor in known}
+        self.alive: dict[int, tuple[StorageWeakRef, int]] = {}
+        self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
+                self._note(tensor.untyped_storage())
+        return result
+
+    def _note(self, storage: torch.UntypedStorage) -> None:
+        reference = StorageWeakRef(storage)
+        if (
+            reference.cdata in self.known
+            or self.alive.get(reference.cdata, (None, -1))[1] == storage.nbytes()
+        ):
+            return
+        self.alive[reference.cdata] = reference, storage.nbytes()
+        if sum(size for _, size in self.alive.values()) > self.peak:
+            self.alive = {key: own for key, own in self.alive.items() if not own[0].expired()}
+            self.peak = max(self.peak, sum(size for _, size in self.alive.values()))
+
+
+@pytest.mark.parametrize("is_directed", [False, True])
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("moves", [("learners",), ("learners", "etas", "aggregation")], ids=str)
+def test_tensors_that_are_alive_stay_within_the_memory_limit(
+    moves: tuple[str, ...], is_sparse: bool, is_directed: bool
+) -> None:
+    """In float32, where a product with P has buffers of its own; P is thin, features are wide."""
+    n_nodes, n_columns, random = 1200, 750, np.random.default_rng(0)
+    X = sp.random_array((n_nodes, n_columns), density=0.02, rng=random, format="csr", dtype=np.float32)
+    forth = sp.eye_array(n_nodes, k=1, format="csr")
+    graph = Graph(forth if is_directed else forth + forth.T, X if is_sparse else X.toarray())
+    problem = problem_of(graph, random.integers(3, size=n_nodes), np.arange(40), dtype=torch.float32)
+    learner = MLP(epochs=2, units=4, dropout=0.0)
+    ensemble = boost(
+        problem, KernelTargetAlignment(degree=1), learner, SammeR(), n_rounds=3, seeds=Seeds(0)
+    ).ensemble
+    array = 4 * n_nodes * n_columns
+    known = [value for trained in ensemble for value in trained.head.parameters()]
+    known += [] if is_sparse else [problem.inputs.features.dense()]
+    # Sparse rows become dense a megabyte at a time; beside arrays there are a few numbers of every node.
+    beside = 2**20 if is_sparse else 100_000
+    for limit in (3_000_000, 6_000_000):
+        assert limit + beside < 2 * array
+        tuner = FineTuner(epochs=1, moves=moves, memory_limit=limit, keep="tuned")
+        with LiveBytes(known) as counted:
+            tune(ensemble, problem, SammeR(), tuner)
+        assert limit / 4 < counted.peak < limit + beside
+
+
+# What an estimator does with all of this.
+
+GRAPH, Y = two_blocks(60, n_classes=3)
+TRAIN, VAL, NODES = np.arange(15), np.arange(15, 30), np.arange(60)
+TUNER = FineTuner(epochs=15, learning_rate=0.01, keep="tuned")
+
+
+def estimator(**settings: Any) -> GBGNNClassifier:
+    defaults: dict[str, Any] = {
+        "learner": MLP(epochs=3, units=6),
+        "n_rounds": 4,
+        "random_state": 0,
+        "select": "last",
+        "fine_tune": clone(TUNER),
+    }
+    return GBGNNClassifier(**defaults | settings)
+
+
+def fit(
+    model: GBGNNClassifier | None = None, val: np.ndarray | None = None, **settings: Any
+) -> GBGNNClassifier:
+    model = estimator(**settings) if model is None else model
+    val = Y[VAL] if val is None else val
+    return model.fit(TRAIN, Y[TRAIN], graph=GRAPH, validation=(VAL, val))
+
+
+def problem_like(model: GBGNNClassifier, val: np.ndarray | None = None) -> Problem:
+    """What the estimator was fitted on."""
+    labels = VAL, Y[VAL] if val is None else val
+    return build_problem(model, Classification(), TRAIN, Y[TRAIN], GRAPH, validation=labels, seed=model.seed_)
+
+
+def boosted_opinion(**settings: Any) -> np.ndarray:
+    """What the boosted model says of the validation nodes: were it true, tuning could but ruin it."""
+    return fit(fine_tune=None, **settings).predict(VAL)
+
+
+@pytest.mark.parametrize("rule", ["gradient", "samme", "samme_r"])
+@pytest.mark.parametrize("aggregation", ["adjacency", "injection", "kta"])
+def test_tuned_models_save_load_stage_and_predict_other_graphs(
+    rule: str, aggregation: str, tmp_path: Path
+) -> None:
+    model = fit(rule=rule, aggregation=aggregation)
+    assert model.fine_tuning_["kept"] == "tuned"
+    assert model.is_soft_ == (rule == "samme")
+    assert len(model.fine_tuning_["history"]) == 15
+    proba = model.predict_proba(NODES)
+    np.testing.assert_allclose(proba, model.predict_proba(NODES, graph=GRAPH), rtol=1e-4, atol=1e-6)
+    *_, last = model.staged_predict_proba(NODES)
+    np.testing.assert_allclose(proba, last, rtol=1e-4, atol=1e-6)
+    model.save(tmp_path / "m.gbgnn")
+    again = gbgnn.load(tmp_path / "m.gbgnn")
+    np.testing.assert_array_equal(again.predict_proba(NODES), proba)
+    assert again.fine_tuning_ == model.fine_tuning_
+    assert again.get_params()["fine_tune__epochs"] == 15
+    part = np.arange(40)
+    smaller = Graph(GRAPH.adjacency[part][:, part], np.asarray(GRAPH.features)[part])
+    inductive = again.predict_proba(part, graph=smaller)
+    np.testing.assert_allclose(inductive, model.predict_proba(part, graph=smaller), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", ["gradient", "samme"])
+@pytest.mark.parametrize("keep", ["tuned", "best"])
+def test_fine_tuning_returns_another_model_and_leaves_the_one_it_was_given(rule: str, keep: str) -> None:
+    ruinous = FineTuner(epochs=3, learning_rate=3.0, keep=keep)
+    boosted = fit(rule=rule, fine_tune=None)
+    model, problem = boosted.model_, problem_like(boosted, val=boosted_opinion(rule=rule))
+    rounds, scores, proba = state(model.ensemble), model.scores.tobytes(), model.predict_proba(NODES)
+    fields, rows = dict(vars(model)), [dict(row) for row in model.history]
+    tuned = fine_tune_model(model, problem, ruinous)
+    assert tuned is not model
+    assert state(model.ensemble) == rounds
+    assert model.scores.tobytes() == scores
+    assert [dict(row) for row in model.history] == rows
+    assert all(getattr(model, name) is value for name, value in fields.items())
+    assert model.fine_tuning is None
+    assert not model.is_fine_tuned
+    np.testing.assert_array_equal(model.predict_proba(NODES), proba)
+    kept = {name for name in FittedModel.__dataclass_fields__ if getattr(tuned, name) is fields[name]}
+    changed = {"fine_tuning"}
+    if keep == "tuned":
+        changed |= {"ensemble", "score_tensor"} | ({"voting"} if rule == "samme" else set())
+        assert not np.allclose(tuned.predict_proba(NODES), proba)
+        assert tuned.is_fine_tuned
+    else:
+        assert tuned.fine_tuning["after"]["val_accuracy"] < tuned.fine_tuning["before"]["val_accuracy"] == 1
+        assert tuned.fine_tuning["kept"] == "boosted"
+        assert not tuned.is_fine_tuned
+        assert not tuned.is_soft
+        assert tuned.scores.tobytes() == scores
+    assert kept == set(FittedModel.__dataclass_fields__) - changed
+
+
+@pytest.mark.parametrize("rule", ["gradient", "samme"])
+def test_fit_with_a_tuner_is_a_fit_without_one_and_then_fine_tuning(rule: str) -> None:
+    boosted, whole = fit(rule=rule, fine_tune=None), fit(rule=rule)
+    apart = fine_tune_model(boosted.model_, problem_like(boosted), TUNER)
+    assert apart.scores.tobytes() == whole.scores_.tobytes()
+    assert state(apart.ensemble) == state(whole.ensemble_)
+    assert apart.fine_tuning["after"] == whole.fine_tuning_["after"]
+
+
+def test_metric_of_the_estimator_judges_fine_tuning() -> None:
+    model = fit(metric="neg_log_loss", fine_tune=FineTuner(epochs=30, learning_rate=0.05))
+    done, column = model.fine_tuning_, "val_neg_log_loss"
+    best = max((row[column], -row["val_loss"]) for row in done["history"])
+    assert (done["after"][column], -done["after"]["val_loss"]) == pytest.approx(best, rel=1e-6)
+    assert done["after"][column] == pytest.approx(-done["after"]["val_loss"], rel=1e-4)
+    assert "val_accuracy" not in done["after"]
+    assert done["kept"] == ("tuned" if best[0] >= done["before"][column] else "boosted")
+    assert model.model_.evaluate(VAL, Y[VAL]) == pytest.approx(max(best[0], done["before"][column]), rel=1e-5)
+
+
+def test_tuning_lowers_the_training_loss() -> None:
+    tuning = fit().fine_tuning_
+    assert tuning["after"]["train_loss"] < tuning["before"]["train_loss"]
+    boosted = fit(fine_tune=None)
+    assert tuning["before"]["train_loss"] == pytest.approx(boosted.history_["train_loss"][-1], rel=1e-5)
+
+
+def test_certificate_of_a_tuned_model_says_that_it_is_of_the_boosted_rounds() -> None:
+    note = "of the rounds as they were boosted, before fine-tuning moved them"
+    tuned, boosted = fit(), fit(fine_tune=None)
+    spared = fit(val=boosted_opinion(), fine_tune=FineTuner(epochs=3, learning_rate=3.0))
+    assert spared.fine_tuning_["kept"] == "boosted"
+    assert note in tuned.certificate_.notes
+    assert tuned.certificate_.rounds == boosted.certificate_.rounds
+    for model in (boosted, spared):
+        assert note not in model.certificate_.notes
+        assert model.certificate_.notes
+
+
+def test_only_the_rounds_that_predict_are_tuned() -> None:
+    wrong = (Y[VAL] + 1) % 3
+    model = fit(val=wrong, select="validation", n_rounds=6, metric="neg_log_loss")
+    assert model.best_round_ < 6
+    assert len(model.ensemble_) == model.best_round_ == len(model.etas_)
+    assert len(model.history_) == 6
+
+
+def test_same_seed_same_bytes_and_a_refit_forgets() -> None:
+    model = fit(rule="samme")
+    first = model.scores_.tobytes()
+    assert fit(rule="samme").scores_.tobytes() == first
+    fit(model.set_params(fine_tune=None))
+    assert model.fine_tuning_ is None
+    assert model.is_soft_ is False
+    np.testing.assert_array_equal(model.predict(NODES, graph=GRAPH), model.predict(NODES))
+
+
+class _Witness(Callback):
+    """Notes what it is told, in order, and what the estimator has at that time."""
+
+    model: GBGNNClassifier
+
+    def on_start(self, start: StartReport) -> None:
+        self.told: list[Any] = []
+
+    def on_end(self, model: FittedModel) -> None:
+        assert model.fine_tuning is None
+        self.told.append("boosted")
+
+    def on_epoch(self, report: EpochReport) -> None:
+        assert self.model.fine_tuning_ is None
+        self.told.append(report.row)
+
+    def on_tuned(self, report: TuningReport) -> None:
+        assert self.model.fine_tuning_["kept"] == report.kept
+        self.told.append(report)
+
+
+@pytest.mark.parametrize("keep", ["best", "tuned"])
+def test_callbacks_are_told_of_every_epoch_and_of_the_end_when_the_model_is_published(keep: str) -> None:
+    witness = _Witness()
+    tuner, opinion = FineTuner(epochs=4, learning_rate=3.0, keep=keep), boosted_opinion()
+    for _ in range(2):  # one object serves many fits
+        witness.model = estimator(callbacks=[witness], fine_tune=tuner)
+        tuning = fit(witness.model, val=opinion).fine_tuning_
+        boosted, first, *rows, end = witness.told
+        assert boosted == "boosted"
+        assert first["epoch"] == 0
+        assert first["val_loss"] == tuning["before"]["val_loss"]
+        assert rows == tuning["history"]
+        assert (end.before, end.after, end.kept, end.epochs) == (
+            *(tuning[k] for k in ("before", "after", "kept")),
+            4,
+        )
+        assert tuning["kept"] == {"best": "boosted", "tuned": "tuned"}[keep]
+    fit(callbacks=[witness], fine_tune=None)
+    assert witness.told == ["boosted"]
+
+
+def test_interrupted_when_the_tuned_scores_are_computed_is_a_boosted_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    model = estimator(rule="samme")
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "apply", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fit(model)
+    boosted = fit(rule="samme", fine_tune=None)
+    model.save(tmp_path / "m.gbgnn")
+    for left in (model, gbgnn.load(tmp_path / "m.gbgnn")):
+        assert (left.fine_tuning_, left.is_soft_) == (None, False)
+        assert left.scores_.tobytes() == boosted.scores_.tobytes()
+        assert left.etas_.tolist() == boosted.etas_.tolist()
+
+
+def test_tuned_rounds_are_not_boosted_on_and_have_no_bound() -> None:
+    model = fit(learner="constrained", warm_start=True)
+    with pytest.raises(ParameterError, match="these rounds were fine-tuned; fit anew"):
+        fit(model.set_params(n_rounds=6))
+    with pytest.raises(ParameterError, match="no bound covers a fine-tuned model"):
+        generalisation_bound(model)

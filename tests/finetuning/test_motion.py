@@ -54,7 +54,7 @@ def test_chebyshev_and_sweep_agree_with_each_other_and_with_the_hops(three_class
         wanted, X = [], three_classes.inputs.features
         for hop in swept.hops():
             X = hop(X, three_classes.inputs)
-            wanted.append(X[rows])
+            wanted.append(X.rows(rows))
         for motion in (chebyshev, swept):
             got = representations(motion, three_classes, rows)
             torch.testing.assert_close(got, torch.stack(wanted), rtol=1e-12, atol=1e-13)

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbgnn.aggregation import IDENTITY, InputInjection, MixingHop, PolynomialHop
+from gbgnn.finetuning import representations
 from gbgnn.finetuning.memory import MemoryPlan
-from gbgnn.finetuning.representations import ChebyshevTerms, HopTerms, RowTerms
-from gbgnn.finetuning.spectrum import spectral_interval
+from gbgnn.finetuning.representations import ChebyshevTerms, HopTerms, RowTerms, columns_of
 from gbgnn.problem import Problem
+from gbgnn.propagation import DenseRows, SparseRows, spectral_interval
 
 HOPS = [IDENTITY, InputInjection().hop(), PolynomialHop((0, 2), (0.5, -1.0))]
 
@@ -45,7 +48,7 @@ def test_hop_terms_are_the_representations_and_divide_unless_columns_are_mixed(
     X, wanted = inputs.features, []
     for hop in HOPS:
         X = hop(X, inputs)
-        wanted.append(X)
+        wanted.append(X.dense())
     torch.testing.assert_close(torch.stack(list(HopTerms(HOPS).stream(inputs))), torch.stack(wanted))
     assert HopTerms(HOPS).is_divisible
     assert not HopTerms([*HOPS, mixing_hop()]).is_divisible
@@ -66,3 +69,20 @@ def test_held_terms_are_computed_once(three_classes: Problem, is_held: bool) -> 
     for _ in range(2):
         list(rows.parts(slice(0, 6)))
     assert len(calls) == (1 if is_held else 4)
+
+
+@pytest.mark.parametrize("columns", [slice(0, 4), slice(1, 3), slice(3, 9)], ids=str)
+def test_columns_are_dense_and_in_one_piece_whatever_the_features(
+    columns: slice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(representations, "_LEAST_BLOCK", 1)  # so that there are several blocks of rows
+    matrix = sp.random_array((50, 4), density=0.3, rng=np.random.default_rng(0), format="csr")
+    dense = torch.tensor(matrix.toarray())
+    rows = SparseRows.from_scipy(matrix, dtype=torch.float64)
+    assert len(list(rows.blocks(50 * 8))) > 1
+    for features in (DenseRows(dense), rows):
+        got = columns_of(features, columns)
+        assert got.is_contiguous()
+        assert torch.equal(got, dense[:, columns])
+    whole = columns_of(DenseRows(dense), slice(0, 4))
+    assert whole.data_ptr() == dense.data_ptr()  # all columns of a dense tensor are no copy

@@ -26,14 +26,14 @@ HOPS = [
 def test_sweep_finds_the_slopes_that_differences_find(seed: int, n_columns: int) -> None:
     random = np.random.default_rng(seed)
     P = Propagator(sp.csr_array(random.normal(size=(6, 6)) / 4), dtype=torch.float64)
-    inputs = NodeInputs(torch.tensor(random.normal(size=(6, 3))), P)
+    inputs = NodeInputs.from_tensor(torch.tensor(random.normal(size=(6, 3))), P)
     rows, slopes = torch.tensor([4, 1]), torch.tensor(random.normal(size=(len(HOPS), 2, 3)))
 
     def value(hops: list[PolynomialHop]) -> float:
         X, total = inputs.features, 0.0
         for hop, slope in zip(hops, slopes, strict=True):
             X = hop(X, inputs)
-            total += float((X[rows] * slope).sum())
+            total += float((X.rows(rows) * slope).sum())
         return total
 
     found = slopes_by_sweep(HOPS, inputs, P.transpose(), rows, slopes, n_columns)
@@ -52,5 +52,6 @@ def test_sweep_finds_the_slopes_that_differences_find(seed: int, n_columns: int)
 def test_features_are_left_alone() -> None:
     P = Propagator(sp.csr_array([[0.0, 1.0], [0.5, 0.0]]), dtype=torch.float64)
     features = torch.tensor([[1.0], [2.0]]).double()
-    slopes_by_sweep(HOPS, NodeInputs(features, P), P.transpose(), torch.tensor([0]), torch.ones(4, 1, 1), 1)
+    inputs = NodeInputs.from_tensor(features, P)
+    slopes_by_sweep(HOPS, inputs, P.transpose(), torch.tensor([0]), torch.ones(4, 1, 1), 1)
     assert features.tolist() == [[1.0], [2.0]]

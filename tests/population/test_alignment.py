@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import one_hot
 
 from gbgnn import GBGNNClassifier, KernelTargetAlignment
 from gbgnn.aggregation import AlignmentProblem
@@ -12,6 +13,7 @@ from gbgnn.population import PopulationInputs, alignment
 from gbgnn.population.alignment import AlignedHops, Alignments
 from gbgnn.population.members import Members
 from gbgnn.population.optimizer import Coefficients
+from gbgnn.testing import context_of
 
 Build = Callable[..., GBGNNClassifier]
 Inputs = Callable[..., PopulationInputs]
@@ -31,7 +33,7 @@ def test_forms_values_and_gradients_are_those_of_every_member(n_rows: int, n_col
     weights = torch.linspace(-1, 2, 12, dtype=torch.float64).view(4, 3)
     values, gradients = found.value_and_gradient(weights)
     for i, each in enumerate(terms):
-        alone = AlignmentProblem(each, targets, 3)
+        alone = AlignmentProblem(each, one_hot(targets, 3))
         value, gradient = alone.value_and_gradient(weights[i].numpy())
         np.testing.assert_allclose(found.numerator[i], alone.numerator, rtol=1e-12)
         np.testing.assert_allclose(found.denominator[i].flatten(), alone.denominator.flatten(), rtol=1e-10)
@@ -56,7 +58,7 @@ def test_steps_are_those_of_every_member_and_so_is_their_number() -> None:
         alone = KernelTargetAlignment(
             degree=1, optimizer=METHODS[i], learning_rate=float(rates[i]), epochs=int(epochs[i])
         )
-        expected = alone._ascend(AlignmentProblem(each, targets, 3))
+        expected = alone._ascend(AlignmentProblem(each, one_hot(targets, 3)))
         np.testing.assert_allclose(weights[i], expected, rtol=1e-10)
 
 
@@ -87,11 +89,11 @@ def test_rows_and_weights_are_those_of_the_hops(
     models = [model(aggregation=part, n_rounds=4) for part in parts]
     inputs = inputs_of(models[0])
     hops, problem, everyone = AlignedHops(inputs, Members.of(models, inputs)), inputs.problem, torch.arange(4)
-    Xs, learned = [problem.inputs.features] * 4, [[None]] * 4
+    Xs, learned = [problem.inputs.features.dense()] * 4, [[None]] * 4
     for t in range(1, 5):
         if t > 1:
-            found = [part.fit(X, problem, seed=0) for part, X in zip(parts, Xs, strict=True)]
-            Xs = [hop(X, problem.inputs) for hop, X in zip(found, Xs, strict=True)]
+            steps = [part.step(context_of(problem, X)) for part, X in zip(parts, Xs, strict=True)]
+            found, Xs = [hop for hop, _ in steps], [X.dense() for _, X in steps]
             learned = [[*old, hop.coefficients] for old, hop in zip(learned, found, strict=True)]
         hops.advance(t, everyone)
         for i, X in enumerate(Xs):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from gbgnn.population import PopulationInputs, crew
 from gbgnn.population.crew import Crew
 from gbgnn.population.hops import MixedHops, SharedHops
 from gbgnn.population.members import Members
+from gbgnn.testing import context_of
 
 Build = Callable[..., GBGNNClassifier]
 Inputs = Callable[..., PopulationInputs]
@@ -39,10 +41,12 @@ def test_outputs_are_those_of_the_learners_in_the_order_asked_for(
     workers.assign(list(range(5)), hops.is_shared)
     targets = functional.one_hot(train.targets, 3).double()[None]
     output = workers.fit(ids, hops, seeds, targets, train.weights.expand(3, -1))
-    X = inputs.problem.inputs.P(inputs.problem.inputs.features)
+    X = inputs.problem.inputs.P(inputs.problem.inputs.features.dense())
+    context = context_of(inputs.problem, X)
+    context = replace(context, task=label_task(context, train.weights))
     for i, (member, seed) in enumerate(zip(ids, seeds, strict=True)):
-        head = models[member].learner.fit(X, label_task(train.weights, inputs.problem), seed)
-        torch.testing.assert_close(output[i], head.evaluate(X[inputs.nodes]), rtol=1e-9, atol=1e-10)
+        head = models[member].learner.fit(replace(context, seed=seed))
+        torch.testing.assert_close(output[i], head(X[inputs.nodes]), rtol=1e-9, atol=1e-10)
 
 
 def test_cohorts_are_formed_anew_when_half_have_left(model: Build, inputs_of: Inputs) -> None:

@@ -18,7 +18,7 @@ def representations(aggregation: FixedAggregation, n_rounds: int) -> list[torch.
     X, found = PROBLEM.inputs.features, []
     for t in range(1, n_rounds + 1):
         X = (IDENTITY if t == 1 else aggregation.hop())(X, PROBLEM.inputs)
-        found.append(X)
+        found.append(X.dense())
     return found
 
 

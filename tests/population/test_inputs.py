@@ -10,9 +10,9 @@ import torch
 
 from gbgnn import GBGNNClassifier, Graph
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.finetuning.chebyshev import chebyshev_terms
 from gbgnn.learners import MLP
 from gbgnn.population import PopulationInputs
+from gbgnn.propagation import chebyshev_terms
 from gbgnn.testing import problem_of, two_blocks
 
 GRAPH, Y = two_blocks(30)
@@ -73,7 +73,7 @@ def test_rows_without_spread_do_not_divide_by_zero() -> None:
 def test_chebyshev_rows_are_those_of_the_recurrence() -> None:
     inputs = make()
     data = inputs.problem.inputs
-    terms = chebyshev_terms(data.P, data.features, 6, inputs.interval)
+    terms = chebyshev_terms(data.P, data.features.dense(), 6, inputs.interval)
     expected = torch.stack([term[inputs.nodes] for term in terms])
     torch.testing.assert_close(inputs.chebyshev.first(6)[..., :5], expected)
 

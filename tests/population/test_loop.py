@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,9 @@ from gbgnn import (
 )
 from gbgnn.boosting import StopReason
 from gbgnn.errors import GBGNNWarning, ParameterError
+from gbgnn.losses import SoftmaxCrossEntropy
 from gbgnn.population import MemberResult, PopulationInputs, train_population
+from gbgnn.propagation import SparseRows
 from gbgnn.testing import two_blocks
 
 Build = Callable[..., GBGNNClassifier]
@@ -144,6 +147,39 @@ def test_members_in_coordinates_of_the_rows_equal_themselves_alone(
     inputs = PopulationInputs.of(models[0], train, y[train], predict_nodes=np.arange(70), **given)
     for result, each in zip(train_population(inputs, models), models, strict=True):
         assert_equal(result, clone(each).fit(train, y[train], **given))
+
+
+@pytest.mark.parametrize("aggregation", ["adjacency", "kta"])
+def test_sparse_features_are_those_of_a_model_alone(model: Build, aggregation: str) -> None:
+    graph, y = two_blocks(70, n_classes=3)
+    features = sp.random_array((70, 60), density=0.1, rng=np.random.default_rng(0), format="csr")
+    sparse, train, val = Graph(graph.adjacency, features), np.arange(24), np.arange(24, 48)
+    models = [model({"units": units}, aggregation=aggregation, random_state=units) for units in (4, 9)]
+    given = {"graph": sparse, "validation": (val, y[val])}
+    inputs = PopulationInputs.of(models[0], train, y[train], predict_nodes=np.arange(70), **given)
+    assert isinstance(inputs.problem.inputs.features, SparseRows)
+    for result, each in zip(train_population(inputs, models), models, strict=True):
+        assert_equal(result, clone(each).fit(train, y[train], **given))
+
+
+def test_loss_of_ones_own_is_that_of_a_model_alone(model: Build, inputs_of: Inputs, alone: Alone) -> None:
+    own, usual = (model(rule=FunctionalGradient(loss=loss)) for loss in (Steep(), "softmax"))
+    (steep,), (plain,) = (train_population(inputs_of(each), [each]) for each in (own, usual))
+    for result, fitted in zip((steep, plain), alone([own, usual]), strict=True):
+        assert_equal(result, fitted)
+    assert steep.etas != pytest.approx(plain.etas)
+
+
+class Steep(SoftmaxCrossEntropy):
+    """Twice the softmax cross entropy: twice the gradient, half the step."""
+
+    smoothness = 1.0
+
+    def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return 2 * super().values(scores, targets)
+
+    def gradient(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return 2 * super().gradient(scores, targets)
 
 
 @pytest.mark.parametrize("aggregation", ["adjacency", "injection", "kta"])

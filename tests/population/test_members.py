@@ -20,7 +20,7 @@ from gbgnn import (
     SammeR,
 )
 from gbgnn._random import Seeds
-from gbgnn.boosting import LogProgress
+from gbgnn.callbacks import LogProgress
 from gbgnn.errors import ParameterError
 from gbgnn.population import PopulationInputs
 from gbgnn.population.members import Members
@@ -75,6 +75,7 @@ def test_random_states_that_are_no_seed_draw_one(model: Build, inputs_of: Inputs
         ({"feature_norm": "l2"}, "share feature_norm; member 0 has None, member 1 'l2'"),
         ({"class_weight": "balanced"}, "share class_weight; member 0 has None, member 1 'balanced'"),
         ({"validation_fraction": 0.1}, "member 1 has validation_fraction=0.1; train that model alone"),
+        ({"metric": "f1_macro"}, "member 1 has metric='f1_macro'; train that model alone"),
         ({"n_iter_no_change": 5}, "member 1 has n_iter_no_change=5; train that model alone"),
         ({"warm_start": True}, "member 1 has warm_start=True; train that model alone"),
         ({"n_rounds": 0}, "n_rounds must be an integer >= 1; got 0"),

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gbgnn._optimizers import Stepper
 from gbgnn.learners import MLP
-from gbgnn.population.movers import AllAtOnce, FusedStepper, Mover, OneByOne, has_triton, mover_of
+from gbgnn.population.movers import AllAtOnce, Mover, OneByOne, has_triton, mover_of
 from gbgnn.population.optimizer import Coefficients
 
 LEARNERS = [
@@ -63,29 +62,6 @@ def test_learners_own_optimizers_move_on_a_cpu() -> None:
     assert isinstance(mover_of([pair], frozenset(("adam",)), 3), OneByOne)
     elsewhere = tuple(each.to("meta") for each in pair)
     assert isinstance(mover_of([elsewhere], frozenset(("adam",)), 3), AllAtOnce)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("momentum", [0.0, 0.4])
-@pytest.mark.parametrize("name", ["adam", "rmsprop"])
-def test_fused_steps_are_those_of_the_learners_own_optimizer(
-    name: str, momentum: float, dtype: torch.dtype
-) -> None:
-    random = torch.Generator().manual_seed(0)
-    start = [torch.randn(n, generator=random, dtype=dtype) for n in (40, 3)]
-    mine, other = ([each.clone() for each in start] for _ in range(2))
-    fused, alone = (
-        kind(name, moved, 0.05, weight_decay=0.1, momentum=momentum)
-        for kind, moved in ((FusedStepper, mine), (Stepper, other))
-    )
-    for _ in range(20):
-        slopes = [torch.randn(each.shape, generator=random, dtype=dtype) for each in start]
-        slopes[0][:5] = 0
-        fused.step([each.clone() for each in slopes])
-        alone.step(slopes)
-    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
-    for each, expected in zip(mine, other, strict=True):
-        torch.testing.assert_close(each, expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("is_there", [True, False])

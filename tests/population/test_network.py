@@ -5,11 +5,13 @@ import torch
 from torch.nn import functional
 
 from gbgnn._random import Seeds
-from gbgnn.learners import MLP, WeakTask
+from gbgnn.learners import MLP
 from gbgnn.learners.network import Network
 from gbgnn.population.network import Lockstep, Shape
 from gbgnn.population.optimizer import Coefficients
 from gbgnn.population.schedule import Plan
+from gbgnn.rounds import RoundContext
+from gbgnn.testing import learner_round
 
 N_ROWS, N_FEATURES, N_CLASSES = 13, 5, 3
 SEEDS = [Seeds(i).head(1) for i in range(3)]
@@ -53,9 +55,11 @@ def coefficients_of(learners: list[MLP]) -> Coefficients:
     return Coefficients.of([each.optimizer for each in learners], rate, decay=decay, momentum=momentum)
 
 
-def task_of(targets: torch.Tensor, importance: torch.Tensor, i: int, is_regression: bool) -> WeakTask:
-    mine = targets[i] if is_regression else targets[0].argmax(dim=1)
-    return WeakTask(torch.arange(N_ROWS), mine, importance[i], N_CLASSES)
+def round_of(rows: torch.Tensor, targets: torch.Tensor, importance: torch.Tensor, i: int) -> RoundContext:
+    """What member i fits, alone: numbers of its own, or the classes that all share."""
+    mine = targets[i] if len(targets) > 1 else targets[0].argmax(dim=1)
+    X = rows[i, :, :N_FEATURES]
+    return learner_round(X, mine, weights=importance[i], n_outputs=N_CLASSES, seed=SEEDS[i])
 
 
 @pytest.mark.parametrize("hidden_layers", [0, 1, 3])
@@ -98,8 +102,7 @@ def test_members_are_trained_as_by_their_own_learners(
             network.step(int((plan.n_steps > step).sum()), needed if is_exact else int(plan.batch.max()))
         output = network.outputs(given, 3)
         for i, learner in enumerate(learners):
-            X = rows[i, :, :N_FEATURES]
-            alone = learner.fit(X, task_of(targets, importance, i, is_regression), SEEDS[i]).evaluate(X)
+            alone = learner.fit(round_of(rows, targets, importance, i))(rows[i, :, :N_FEATURES])
             torch.testing.assert_close(output[i], alone, rtol=1e-9, atol=1e-11)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,9 @@ from gbgnn.boosting import BoostingRule, StopReason
 from gbgnn.population import PopulationInputs
 from gbgnn.population.members import Members
 from gbgnn.population.rules import REFUSALS, MemberRules, Votes, rules_of
+from gbgnn.rounds import TrainingLoss
+from gbgnn.testing import context_of
+from gbgnn.theory import weak_learning
 
 Build = Callable[..., GBGNNClassifier]
 Inputs = Callable[..., PopulationInputs]
@@ -53,17 +57,22 @@ def test_tasks_votes_and_importance_are_those_of_every_rule(
     votes = members.vote(ids, output[:, inputs.nodes], importance, scores)
     new = members.advance(importance, votes)
     for i, rule in enumerate(rules):
-        task = rule.task(importance[i], everywhere[i], problem)
+        training = TrainingLoss.at(everywhere[i], train, rule.loss_for(problem.task))
+        context = replace(context_of(problem), scores=everywhere[i], training=training)
+        task = rule.ask(context, importance[i])
         torch.testing.assert_close(weights[i], task.weights)
         if task.is_regression:
             torch.testing.assert_close(targets[i], task.targets)
         else:
             assert torch.equal(targets[0].argmax(dim=1), task.targets)
-        vote = rule.vote(rule.direction(output[i], 3), task, everywhere[i], problem)
+        direction = rule.voting_for(problem.task).direction(output[i])
+        shares = train.weights / train.size
+        quality = weak_learning(direction[train.rows], training.residuals, shares)
+        vote = rule.vote(direction, quality, context, importance[i])
         torch.testing.assert_close(votes.directions[i], vote.direction[inputs.nodes])
         assert REFUSALS[int(votes.refusals[i])] == vote.refusal
         assert float(votes.etas[i]) == pytest.approx(vote.eta, rel=1e-9)
-        torch.testing.assert_close(new[i], rule.advance(importance[i], vote, problem))
+        torch.testing.assert_close(new[i], rule.update(importance[i], vote, context))
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -1,28 +1,31 @@
 from __future__ import annotations
 
+from itertools import count
+
 import numpy as np
 import torch
 
-from gbgnn.population.terms import TermRows, power_terms
+from gbgnn.population.terms import TermRows
+from gbgnn.propagation import powers
 from gbgnn.testing import problem_of, two_blocks
 
 PROBLEM = problem_of(*two_blocks(30), np.arange(8))
 
 
 def test_powers_are_products_with_p() -> None:
-    P, X = PROBLEM.inputs.P, PROBLEM.inputs.features
+    P, X = PROBLEM.inputs.P, PROBLEM.inputs.features.dense()
     before = X.clone()
     expected = X
-    for _, term in zip(range(5), power_terms(P, X), strict=False):
+    for _, term in zip(range(5), powers(P, X, count()), strict=False):
         assert torch.equal(term, expected)
         expected = P(expected)
     assert torch.equal(X, before)
 
 
 def test_rows_are_kept_padded_and_the_same_however_often_they_are_asked_for() -> None:
-    P, X = PROBLEM.inputs.P, PROBLEM.inputs.features
+    P, X = PROBLEM.inputs.P, PROBLEM.inputs.features.dense()
     nodes = torch.tensor([4, 0, 4])
-    rows = TermRows(power_terms(P, X), nodes, width=8)
+    rows = TermRows(powers(P, X, count()), nodes, width=8)
     few = rows.first(2).clone()
     many = rows.first(9)
     assert many.shape == (9, 3, 8)

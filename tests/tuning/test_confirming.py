@@ -91,6 +91,24 @@ def test_whole_curves_are_averaged_round_by_round(curves: list[list[float]]) -> 
     np.testing.assert_allclose(mean_curve(curves), np.mean(curves, axis=0), atol=1e-15)
 
 
+def test_of_values_below_zero_nothing_is_no_better_than_the_worst() -> None:
+    np.testing.assert_allclose(mean_curve([[-1.0, -0.5], [], [-2.0]]), [-5 / 3, -1.5])
+    np.testing.assert_allclose(mean_curve([[0.5, 0.25], []]), [0.25, 0.125])
+
+
+@pytest.mark.parametrize("metric", ["f1_macro", "neg_log_loss"])
+def test_the_metric_of_the_space_confirms(toy, metric: str) -> None:
+    space = toy.space.changed({"metric": metric, **DOUBLE})
+    found = toy.tune(4, space=space, population=4, confirm=2, seed=2)
+    winner = found.trials[found.confirmed[0].number]
+    models = [space.build(winner.params, seed).set_params(device="cpu") for seed in seeds_of(2, 6)]
+    for model in models:
+        toy.task.fit(model)
+    mean = np.mean([model.history_[f"val_{metric}"] for model in models], axis=0)
+    assert found.best_value == pytest.approx(mean.max())
+    assert found.best_settings["n_rounds"] == mean.argmax() + 1
+
+
 @pytest.mark.parametrize("population", [None, 6])
 def test_the_winner_is_the_best_mean_over_models_fitted_one_by_one(toy, population) -> None:
     space = toy.space.changed(DOUBLE)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import optuna
 import pytest
+from sklearn.metrics import get_scorer
 
 from gbgnn import GBGNNClassifier, WideReLU
 from gbgnn.errors import GBGNNWarning, WeakLearnerError
@@ -22,6 +23,22 @@ def test_the_value_is_the_accuracy_at_the_best_round(toy, study: optuna.Study) -
     assert trial.values[0] == max(history) == history[model.best_round_ - 1]
     assert trial.intermediate_values == dict(enumerate(history, start=1))
     assert trial.user_attrs["best_round"] == model.best_round_
+
+
+@pytest.mark.parametrize("metric", ["f1_macro", "neg_log_loss"])
+def test_the_value_is_that_of_the_metric_of_the_space(toy, study: optuna.Study, metric: str) -> None:
+    space = toy.space.changed({"metric": metric})
+    trial = run_trial(study, space, toy.task, (5, 0, 0), "cpu")
+    model = space.build(trial.params, seed=5).set_params(device="cpu")
+    assert trial.values == [toy.task.fit(model)]
+    history = model.history_[f"val_{metric}"]
+    assert trial.intermediate_values == dict(enumerate(history, start=1))
+    assert trial.values[0] == pytest.approx(max(history))
+    nodes, y = toy.task.validation
+    judged = get_scorer(metric)(model, nodes, y)
+    assert trial.values[0] == pytest.approx(judged)
+    assert trial.values[0] != model.score(nodes, y)
+    assert toy.task.curves([space.build(trial.params, seed=5).set_params(device="cpu")]) == [history]
 
 
 def test_a_fine_tuned_model_is_judged_tuned(toy, study: optuna.Study) -> None:

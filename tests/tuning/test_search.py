@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import optuna
 import pytest
+from sklearn.metrics import accuracy_score, get_scorer, make_scorer
 
-from gbgnn import GBGNNClassifier
 from gbgnn.errors import GraphError, ParameterError
+from gbgnn.model import FittedModel
 from gbgnn.tuning import SearchSpace, TrialReport, tune
 from gbgnn.tuning.proposals import N_RANDOM_TRIALS
 from gbgnn.tuning.study import state_of
@@ -86,9 +87,56 @@ def test_importances_are_shares_and_need_ten_trials(toy) -> None:
 
 
 def test_of_equals_the_first_is_taken(toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GBGNNClassifier, "score", lambda *_, **__: 0.5)
+    monkeypatch.setattr(FittedModel, "evaluate", lambda *_, **__: 0.5)
     result = toy.tune(3)
+    assert [trial.value for trial in result.trials] == [0.5] * 3
     assert result.best_settings == result.trials[0].params
+
+
+@pytest.mark.parametrize("population", [None, 3])
+@pytest.mark.parametrize("metric", ["f1_macro", "neg_log_loss"])
+def test_the_metric_of_the_space_judges_the_search(toy, metric: str, population: int | None) -> None:
+    space = toy.space.changed({"metric": metric})
+    result = toy.tune(6, space=space, population=population)
+    nodes, y = toy.task.validation
+    models = [space.build(trial.params, seed=0).set_params(device="cpu") for trial in result.trials]
+    judged = []
+    for model in models:
+        toy.task.fit(model)
+        judged.append(get_scorer(metric)(model, nodes, y))
+    np.testing.assert_allclose([trial.value for trial in result.trials], judged, rtol=1e-6)
+    assert result.best_value == pytest.approx(max(judged))
+    assert result.best_settings == result.trials[int(np.argmax(judged))].params
+    assert result.model.metric_.name == metric
+    assert result.model.model_.evaluate(nodes, y) == pytest.approx(result.best_value)
+
+
+def test_another_metric_has_another_winner(toy) -> None:
+    """Who looks for the worst accuracy finds it among the same trials."""
+    worst = SearchSpace(
+        {**toy.space.base, "select": "last", "metric": make_scorer(accuracy_score, greater_is_better=False)},
+        toy.space.ranges,
+    )
+    found, best = toy.tune(5, space=worst), toy.tune(5, space=toy.space.changed({"select": "last"}))
+    assert [trial.params for trial in found.trials] == [trial.params for trial in best.trials]
+    values = [trial.value for trial in best.trials]
+    assert [trial.value for trial in found.trials] == [-value for value in values]
+    assert found.best_settings == best.trials[int(np.argmin(values))].params != best.best_settings
+
+
+def test_a_study_by_another_metric_is_another_study(toy, tmp_path: Path) -> None:
+    toy.tune(1, storage=tmp_path / "s.log")
+    with pytest.raises(ParameterError, match="was made with another space"):
+        toy.tune(1, space=toy.space.changed({"metric": "f1_macro"}), storage=tmp_path / "s.log")
+
+
+def test_trials_are_pruned_by_the_metric_too(toy, impatient) -> None:
+    """Negative values, of which the largest are best."""
+    result = toy.tune(12, space=toy.space.changed({"metric": "neg_log_loss"}))
+    assert result.counts["pruned"] > 0
+    values = [trial.value for trial in result.trials if state_of(trial) == "complete"]
+    assert max(values) < 0
+    assert result.best_value == max(values)
 
 
 def test_one_seed_gives_one_study_and_another_another(toy, told) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from gbgnn import MLP
 from gbgnn.errors import ParameterError
+from gbgnn.tasks import Classification
 from gbgnn.tuning import VARIANTS, Choice, Integer, Real, SearchSpace, default_space, paper_space
 
 
@@ -45,7 +46,7 @@ def test_every_corner_of_our_spaces_is_a_model(variant: str, fine_tune: bool) ->
         default_space(variant, fine_tune=fine_tune),
     ]
     for space in spaces:
-        space.check(n_classes=3)
+        space.check(Classification().fit(range(3)))
         for name, given in space.ranges.items():
             seen = [corner[name] for corner in space.corners()]
             assert set(given.extremes) <= set(seen)
@@ -81,7 +82,7 @@ def test_a_part_that_is_replaced_takes_its_settings_with_it() -> None:
         name for name in (*other.base, *other.ranges) if name.startswith(("aggregation__", "fine_tune__"))
     ]
     assert mine == ["aggregation__mixing"]
-    other.check(n_classes=2)
+    other.check(Classification().fit(range(2)))
     same = space.changed({"aggregation": "kta", "learner": "mlp"})
     assert same == space
 
@@ -119,14 +120,21 @@ def test_contradictions_are_refused(base, ranges, message: str) -> None:
         ({"learner__optimizer": Choice(["adam", "sdg"])}, "Did you mean 'sgd'"),
         ({"fine_tune__epochs": Integer(-1, 9)}, "FineTuner.epochs must be an integer >= 0; got -1"),
         ({"aggregation": Choice(["adjacency", "ktaa"])}, "unknown aggregation 'ktaa'"),
+        ({"rule__loss": Choice(["softmax", "sigmoid"])}, 'loss="sigmoid" is for two classes; got 3'),
     ],
 )
 def test_a_range_that_no_model_has_is_found_before_any_trial(ranges, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        SearchSpace({}, ranges).check(n_classes=3)
+        SearchSpace({}, ranges).check(Classification().fit(range(3)))
 
 
 def test_replaced_takes_lists_as_they_stand() -> None:
     space = default_space("adj").replaced({"fine_tune__moves": ["etas"], "n_rounds": Integer(2, 3)})
     assert space.base["fine_tune__moves"] == ["etas"]
     assert space.ranges["n_rounds"] == Integer(2, 3)
+
+
+@pytest.mark.parametrize("name", ["metric", "task"])
+def test_what_trials_are_judged_by_is_not_searched(name: str) -> None:
+    with pytest.raises(ParameterError, match=f"{name} has a range, but all trials must be judged alike"):
+        SearchSpace({}, {name: Choice(["a", "b"])})

@@ -49,7 +49,7 @@ class AdaGCN(BaselineModel):
     def fit(self, task: Task) -> Outcome:
         """Train hop after hop, and add the votes up."""
         inputs = task.inputs(AugmentedAdjacency())
-        X, weights = inputs.features, task.train.weights
+        X, weights = inputs.features.dense(), task.train.weights
         network = Perceptron([X.shape[1], self.units, task.n_classes], self.dropout, bias=False)
         network.to(task.device)
         first, last = network.layers

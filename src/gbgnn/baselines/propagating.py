@@ -169,7 +169,7 @@ class SGC(BaselineModel):
     def fit(self, task: Task) -> Outcome:
         """Mix, then train on the labelled rows alone."""
         inputs = task.inputs(AugmentedAdjacency())
-        X = inputs.features
+        X = inputs.features.dense()
         for _ in range(self.depth):
             X = inputs.P(X)
         schedule = Schedule(self.learning_rate, self.epochs, self.patience)

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from gbgnn.baselines.matrices import DenseMatrix, Matrix, SparseMatrix
 from gbgnn.datasets import Dataset
-from gbgnn.fitting import encode_classes, given_validation
+from gbgnn.fitting import given_validation
 from gbgnn.graph import Graph
-from gbgnn.problem import LabelledNodes, NodeInputs
-from gbgnn.propagation import Propagation
+from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs
+from gbgnn.propagation import Operator, Propagation
+from gbgnn.tasks import Classification
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +53,14 @@ class Task:
     @classmethod
     def of_dataset(cls, data: Dataset, device: torch.device | str = "cpu") -> tuple[Task, NDArray[Any]]:
         """Take what training may see out of a data set; return it with the class labels."""
-        classes, targets = encode_classes(data.y[data.train], len(data.train))
+        classes = Classification().fit(data.y[data.train])
         validation = None
         if len(data.val):
             held_out = given_validation((data.val, data.y[data.val]), data.train, classes, data.graph)
             validation = LabelledNodes.build(*held_out, device=device)
-        train = LabelledNodes.build(data.train, targets, device=device)
-        return cls(data.graph, train, validation, len(classes), torch.device(device)), classes
+        train = LabelledNodes.build(data.train, classes.encode(data.y[data.train]), device=device)
+        task = cls(data.graph, train, validation, classes.n_columns, torch.device(device))
+        return task, classes.decode(np.arange(classes.n_columns))
 
     @property
     def n_nodes(self) -> int:
@@ -75,11 +77,13 @@ class Task:
 
     def mixing(self, recipe: Propagation) -> SparseMatrix:
         """Return a propagation matrix through which gradients flow."""
-        return SparseMatrix.from_scipy(recipe.build(self.graph.adjacency), self.device)
+        return SparseMatrix.from_scipy(
+            Operator.of(recipe.build(self.graph.adjacency)).to_scipy(), self.device
+        )
 
     def inputs(self, recipe: Propagation) -> NodeInputs:
         """Return dense features and P, for models that mix before they train."""
-        return NodeInputs.from_graph(self.graph, recipe, self.device)
+        return InputRecipe(recipe, device=self.device).build(self.graph)
 
     @cached_property
     def edges(self) -> torch.Tensor:

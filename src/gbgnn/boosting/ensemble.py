@@ -67,6 +67,11 @@ class Ensemble:
         """The step of each round."""
         return tuple(r.eta for r in self.rounds)
 
+    @property
+    def hops(self) -> tuple[Hop, ...]:
+        """The hop of each round."""
+        return tuple(r.hop for r in self.rounds)
+
     @overload
     def __getitem__(self, index: int) -> Round: ...
     @overload

@@ -20,9 +20,10 @@ class History:
         The round's number, step, learners tried, wall-clock seconds, and the peak memory in bytes so far,
         of the process or of the GPU.
     train_loss, train_accuracy, val_loss, val_accuracy
-        Cross entropy and accuracy *after* the round; None without validation nodes.
+        Loss and accuracy *after* the round; None without validation nodes. The name of another metric stands
+        in place of ``accuracy``.
     gradient_norm
-        Norm of the cross entropy's gradient after the round.
+        Norm of the loss's gradient after the round.
     cosine, alpha, beta, gamma, gamma_total
         Angle between the direction and the negative gradient *before* the round's update, the tightest weak
         learning condition it meets (None where it meets none), and the running sum of gamma.
@@ -32,14 +33,22 @@ class History:
         The same angle and condition with respect to the exponential loss that ``Samme`` and ``SammeR``
         descend on (its logarithm, which cannot overflow); None for other rules.
     guaranteed_decrease, decrease, rounding
-        What smoothness alone promises of the drop in training loss (negative promises nothing), the
-        drop itself, and how far rounding may move it.
+        What smoothness alone promises of the drop in training loss (negative promises nothing; None where
+        the loss has no bound of its curvature), the drop itself, and how far rounding may move it.
     weighted_error
-        Share of the labelled nodes that the round's learner gets wrong, by their importance in the round.
+        Share of the labelled nodes that the round's learner gets wrong, by their sample weight in the round;
+        None for numbers.
     coefficients, alignment
         Weights of the hop, and their kernel target alignment where they were learned.
     learner
         What the learner has to say of its training; None where it says nothing.
+
+    Parameters
+    ----------
+    rows
+        The rows so far.
+    metric
+        Name of the metric that chooses the round.
 
     Examples
     --------
@@ -48,9 +57,14 @@ class History:
     ([0.5, 0.25], 2, 2)
     """
 
-    def __init__(self, rows: list[Row] | None = None) -> None:
+    def __init__(self, rows: list[Row] | None = None, metric: str = "accuracy") -> None:
         self.rows: list[Row] = list(rows or [])
+        self.metric = metric
         self._clock = time.perf_counter()
+
+    def copy(self) -> History:
+        """Return the history as it is now: rounds to come will not be in it."""
+        return History(self.rows, self.metric)
 
     def append(self, t: int, measured: Mapping[str, Any]) -> None:
         """Add the row of round ``t``, with the running sum of gamma and the seconds since the last row."""

@@ -6,18 +6,28 @@ from collections.abc import Iterator
 
 import torch
 
+from gbgnn._threads import one_thread
 from gbgnn.boosting.ensemble import Ensemble
-from gbgnn.boosting.rules import BoostingRule
+from gbgnn.boosting.voting import Voting
 from gbgnn.problem import NodeInputs
 
 
-def apply(
-    ensemble: Ensemble, inputs: NodeInputs, rule: BoostingRule, n_classes: int
-) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield (t, scores of all nodes) after every round: the same sums that training formed."""
-    X, scores = inputs.features, rule.initial_scores(inputs, n_classes)
+def stage(ensemble: Ensemble, inputs: NodeInputs, voting: Voting) -> Iterator[tuple[int, torch.Tensor]]:
+    """Yield (t, scores of all nodes) after every round: the same sums that training formed.
+
+    One score matrix is held, whatever the rounds: what is yielded is valid until the next is asked for.
+    """
+    X, scores = inputs.features, inputs.zero_scores(voting.n_outputs)
     for trained in ensemble:
         X = trained.hop(X, inputs)
-        output = trained.kept_head().evaluate(X)
-        scores = scores + trained.eta * rule.direction(output, n_classes)
+        scores.add_(voting.direction(trained.kept_head().evaluate(X)), alpha=trained.eta)
         yield trained.t, scores
+
+
+def apply(ensemble: Ensemble, inputs: NodeInputs, voting: Voting) -> torch.Tensor:
+    """Return the scores of all nodes after the last round."""
+    scores = inputs.zero_scores(voting.n_outputs)
+    with one_thread():
+        for _, reached in stage(ensemble, inputs, voting):
+            scores = reached
+    return scores

@@ -1,36 +1,54 @@
-"""Which round is the best so far, and whether it was too long ago."""
+"""Which round is the best so far."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 
-from gbgnn._checks import check_choice, check_integer
-from gbgnn.boosting.callbacks import Callback, RoundReport, StartReport
+from gbgnn._checks import check_choice
 from gbgnn.boosting.history import Row
-from gbgnn.boosting.stopping import StopReason
 from gbgnn.errors import ParameterError
 
+SELECTIONS = ("auto", "last", "validation", "gradient")
 
-@dataclass(eq=False)
-class RoundSelection(Callback):
-    """Remembers the best round and its scores.
+
+@dataclass(frozen=True, eq=False)
+class BestRound:
+    """The round that predicts, as far as rounds are trained: its number, its scores, how good it is."""
+
+    t: int
+    scores: torch.Tensor
+    key: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RoundSelection:
+    """How the round that predicts is chosen.
 
     Parameters
     ----------
     select
-        ``"last"``; ``"validation"``: highest validation accuracy, the lower validation loss among
-        equals; ``"gradient"``: smallest gradient norm, the paper's t*; ``"auto"``: validation where
-        there are validation nodes, else last.
+        ``"last"``; ``"validation"``: the best value of the metric on the validation nodes, the lower
+        validation loss among equals; ``"gradient"``: smallest gradient norm, the paper's t*; ``"auto"``:
+        validation where there are validation nodes, else last.
+    metric
+        Name of the metric.
+
+    Examples
+    --------
+    >>> best = None
+    >>> for t, loss in enumerate((0.4, 0.3, 0.5), start=1):
+    ...     row = {"round": t, "val_accuracy": 0.9, "val_loss": loss}
+    ...     best = RoundSelection().better(best, row, torch.empty(0))
+    >>> best.t
+    2
     """
 
     select: str = "auto"
-    best_round: int = field(default=0, init=False)
-    best_scores: torch.Tensor | None = field(default=None, init=False)
-    _best_key: tuple[float, ...] | None = field(default=None, init=False, repr=False)
+    metric: str = "accuracy"
 
     def check(self, has_validation: bool) -> None:
         """Raise when the choice is unknown or needs validation nodes that are not there."""
@@ -41,60 +59,27 @@ class RoundSelection(Callback):
                 "validation_fraction."
             )
 
-    def on_start(self, start: StartReport) -> None:
-        """Forget the run before."""
-        self.best_round, self.best_scores, self._best_key = 0, None, None
-
-    def on_round(self, report: RoundReport) -> StopReason | None:
-        """Keep the round if it is the best so far."""
-        key = self._key(report.row)
-        if self._best_key is None or key > self._best_key:
-            self.best_round, self.best_scores, self._best_key = report.t, report.scores, key
-        return None
-
-    def best_scores_on_cpu(self) -> NDArray[Any]:
-        """Return the scores of the best round as a NumPy array."""
-        assert self.best_scores is not None
-        scores: NDArray[Any] = self.best_scores.cpu().numpy()
-        return scores
+    def better(self, best: BestRound | None, row: Row, scores: torch.Tensor) -> BestRound:
+        """Return the better of the best round so far and the newest, whose row and scores are given."""
+        key = self._key(row)
+        return best if best is not None and best.key >= key else BestRound(row["round"], scores, key)
 
     def _key(self, row: Row) -> tuple[float, ...]:
         if self.select == "gradient":
             return (-row["gradient_norm"],)
-        if self.select == "last" or row["val_accuracy"] is None:
+        if self.select == "last" or row["val_loss"] is None:
             return (row["round"],)
-        return validation_key(row)
+        return validation_key(row, self.metric)
 
 
-SELECTIONS = ("auto", "last", "validation", "gradient")
+def validation_key(row: dict[str, Any], metric: str) -> tuple[float, float]:
+    """Order rounds and epochs by their metric on the validation nodes, equals by their validation loss.
 
-
-def validation_key(row: Row) -> tuple[float, float]:
-    """Order rounds by validation accuracy, equals by validation loss."""
-    return (row["val_accuracy"], -row["val_loss"])
-
-
-@dataclass(eq=False)
-class EarlyStopping(Callback):
-    """Stop after ``n_iter_no_change`` rounds without a better :func:`validation_key`."""
-
-    n_iter_no_change: int = 10
-
-    def on_start(self, start: StartReport) -> None:
-        """Check that there is something to watch."""
-        check_integer("GBGNNClassifier", "n_iter_no_change", self.n_iter_no_change, 1)
-        if start.problem.validation is None:
-            raise ParameterError(
-                "n_iter_no_change stops on validation nodes, but there are none; pass "
-                "validation=(nodes, y) or validation_fraction."
-            )
-        self._best_key: tuple[float, float] | None = None
-        self._best_t = 0
-
-    def on_round(self, report: RoundReport) -> StopReason | None:
-        """Stop when the best round is too long ago."""
-        key = validation_key(report.row)
-        if self._best_key is None or key > self._best_key:
-            self._best_key, self._best_t = key, report.t
-        too_long = report.t - self._best_t >= self.n_iter_no_change
-        return StopReason.NO_IMPROVEMENT if too_long else None
+    Examples
+    --------
+    >>> validation_key({"val_r2": 0.5, "val_loss": 0.2}, "r2")
+    (0.5, -0.2)
+    """
+    value: float = row[f"val_{metric}"]
+    # What a metric cannot say is no better than anything: scikit-learn's may answer with NaN.
+    return (-math.inf if math.isnan(value) else value, -row["val_loss"])

@@ -124,7 +124,7 @@ def _bounds(
     from gbgnn.guarantees import covered_spaces, depth_bound, generalisation_bound
 
     try:
-        covered_spaces(model)
+        covered_spaces(model.model_)
     except ParameterError as error:
         return {}, None, str(error)
     if dataset is None and "data" not in saved.config:
@@ -156,6 +156,8 @@ def _show_certificate(certificate: Certificate, model: GBGNNClassifier, n_shown:
     n_rounds, n_met = len(certificate.rounds), len(certificate.met)
     kept = "every promise was kept" if certificate.holds else "A PROMISE WAS BROKEN"
     screen.out(f"condition met in {n_met} of {screen.counted(n_rounds, 'round')}; {kept}")
+    for note in certificate.notes:
+        screen.out(f"  {note}")
     if n_shown:
         shown = spread(n_rounds, n_shown, certificate.best_round - 1)
         forms = {
@@ -178,10 +180,11 @@ def _show_certificate(certificate: Certificate, model: GBGNNClassifier, n_shown:
         for row, i in zip(rows, shown, strict=True):
             row[0] = f"*{row[0]}" if i == certificate.best_round - 1 else row[0]
         screen.show_table(list(forms), rows, drop=("alpha", "beta", "gradient_norm", "eta", "loss"))
-    error = 1 - model.history_["train_accuracy"][certificate.best_round - 1]
+    is_counted = model.metric_.name == "accuracy"  # else no round's training error was kept
+    error = f"{1 - model.history_['train_accuracy'][certificate.best_round - 1]:.4f} " if is_counted else ""
     corrected, printed = (certificate.training_bounds(form=form)[-1] for form in ("corrected", "paper"))
     screen.out(
-        f"* t*, the round of smallest gradient: training error {error:.4f} <= {_bound(corrected)} "
+        f"* t*, the round of smallest gradient: training error {error}<= {_bound(corrected)} "
         f"(printed form, which does not hold: {_bound(printed)})"
     )
     screen.out()

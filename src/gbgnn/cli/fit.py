@@ -217,6 +217,15 @@ def fit(
         float | None, _option(_RULE, "samme_r: least probability before the logarithm.", "--proba-floor")
     ] = None,
     n_rounds: Annotated[int | None, _option(_BOOSTING, "The most rounds to train.", "--rounds", "-T")] = None,
+    metric: Annotated[
+        str | None,
+        _option(
+            _BOOSTING,
+            "What validation nodes are judged by: accuracy, f1_macro, roc_auc, neg_log_loss, ... "
+            "(scikit-learn's scorers).",
+            metavar="NAME",
+        ),
+    ] = None,
     select: Annotated[
         str | None,
         _option(_BOOSTING, "Which round predicts: last, validation, gradient or auto.", metavar="NAME"),

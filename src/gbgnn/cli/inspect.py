@@ -16,7 +16,6 @@ EXAMPLES = (
 )
 N_SHOWN = 20
 _LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
-_CURVES = ("train_loss", "val_loss", "train_accuracy", "val_accuracy")
 
 Row = dict[str, Any]
 
@@ -52,20 +51,35 @@ def inspect(
     screen.out(f"{saved.model_path}: {screen.counted(len(history), 'round')}, best round {best}, {stop}")
     screen.out(
         f"written by gbgnn {header['library_version']}, seed {header['seed']}, "
-        f"{screen.counted(header['n_features'], 'feature')}, learners {kept}"
+        f"{screen.counted(_n_features(header), 'feature')}, learners {kept}"
     )
-    screen.out(f"classes: {', '.join(_class_words(header['classes']['values'], saved.class_names))}")
+    classes = _classes(header)
+    if classes:
+        screen.out(f"classes: {', '.join(_class_words(classes, saved.class_names))}")
     screen.out()
     for name, value in header["params"].items():
         if name not in ("callbacks", "warm_start", "verbose") and value is not None:
             screen.out(f"  {name:<20} {_words(name, value)}")
-    _show_curves(history)
+    metric = header.get("metric", "accuracy")
+    _show_curves(history, metric)
     if header["fine_tuning"] is not None:
         screen.out()
-        screen.out(str(tuning_report(header["fine_tuning"])))
-        _show_curves(header["fine_tuning"]["history"])
+        screen.out(str(tuning_report(header["fine_tuning"], metric)))
+        _show_curves(header["fine_tuning"]["history"], metric)
     if rounds:
         _show_rounds(history, header, rounds)
+
+
+def _n_features(header: dict[str, Any]) -> int:
+    """Return the number of features, as files of format 3 and 2 have it."""
+    n_features: int = header["inputs"]["n_features"] if "inputs" in header else header["n_features"]
+    return n_features
+
+
+def _classes(header: dict[str, Any]) -> list[Any]:
+    """Return the classes, as files of format 3 and 2 have them; none of numbers."""
+    known = header["task"]["record"].get("classes", []) if "task" in header else header["classes"]["values"]
+    return list(known)
 
 
 def _class_words(labels: list[Any], names: dict[str, str]) -> list[str]:
@@ -77,11 +91,11 @@ def _class_words(labels: list[Any], names: dict[str, str]) -> list[str]:
 
 def _words(name: str, value: Any) -> str:
     """Return a setting in one line: a part as its name and its settings, defaults included."""
-    from gbgnn.registry import FAMILIES, part_class
+    from gbgnn.registry import PARAMETERS, part_class
 
     if name == "fine_tune":
         return _settings_words(value)
-    if name not in FAMILIES:
+    if name not in PARAMETERS:
         return str(value)
     packed = value if isinstance(value, dict) else {"name": value, "params": {}}
     settings = part_class(name, packed["name"])().get_params(deep=False) | packed["params"]
@@ -89,17 +103,23 @@ def _words(name: str, value: Any) -> str:
 
 
 def _settings_words(settings: dict[str, Any]) -> str:
-    plain = {k: ",".join(v) if isinstance(v, list) else v for k, v in settings.items()}
-    return " ".join(f"{k}={v}" for k, v in plain.items() if v is not None)
+    return " ".join(f"{k}={_plain_word(v)}" for k, v in settings.items() if v is not None)
 
 
-def _show_curves(history: list[Row]) -> None:
-    """Draw losses and accuracies over rounds or epochs, where the terminal has the signs for it."""
+def _plain_word(value: Any) -> str:
+    """Return a value in one word: a list with commas, a loss by its name."""
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value["name"]) if isinstance(value, dict) and "name" in value else str(value)
+
+
+def _show_curves(history: list[Row], metric: str) -> None:
+    """Draw losses and metrics over rounds or epochs, where the terminal has the signs for it."""
     console = screen.console()
     if console.options.ascii_only or len(history) < 2:
         return
     screen.out()
-    for column in _CURVES:
+    for column in ("train_loss", "val_loss", f"train_{metric}", f"val_{metric}"):
         values = [row.get(column) for row in history]
         if values[0] is not None:
             line = screen.sparkline(values, width=max(10, min(60, console.width - 45)))
@@ -108,13 +128,14 @@ def _show_curves(history: list[Row]) -> None:
 
 def _show_rounds(history: list[Row], header: dict[str, Any], n_shown: int) -> None:
     shown = spread(len(history), n_shown, header["best_round"] - 1)
+    metric = header.get("metric", "accuracy")
     forms = {
         "round": "d",
         "eta": ".4g",
         "train_loss": ".4f",
         "val_loss": ".4f",
-        "train_accuracy": ".3f",
-        "val_accuracy": ".3f",
+        f"train_{metric}": ".3f",
+        f"val_{metric}": ".3f",
         "cosine": ".3f",
         "gamma_total": ".4g",
         "gradient_norm": ".3g",

@@ -68,7 +68,7 @@ def predict(
     folder = None if data_dir is None else str(data_dir)
     if dataset is None:
         graph = None
-        ids = own_node_ids(saved.config, len(model.scores_), data_dir=folder)
+        ids = own_node_ids(saved.config, len(model.model_.score_tensor), data_dir=folder)
     else:
         options = key_values(data_option, "--data-option")
         own = Source.from_document(saved.config.get("data", {}), str(saved_path))
@@ -77,11 +77,11 @@ def predict(
         )
         ids = graph.node_ids
     rows = _choose(ids, nodes)
-    labels = model.predict(rows, graph=graph)
+    found = model.model_.predict_all(rows, graph=graph)
     table = Predictions(
         nodes=ids[rows],
-        labels=[name_of(label, saved.class_names) for label in labels],
-        proba=model.predict_proba(rows, graph=graph),
+        labels=[name_of(label, saved.class_names) for label in found["predict"]],
+        proba=found["predict_proba"],
         classes=[name_of(label, saved.class_names) for label in model.classes_],
     )
     if out is None:

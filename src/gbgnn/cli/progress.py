@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from gbgnn.boosting import Boosted, Callback, EpochReport, RoundReport, StartReport, TuningReport
+from gbgnn.callbacks import Callback, EpochReport, RoundReport, StartReport, TuningReport
 from gbgnn.cli import screen
+from gbgnn.model import FittedModel
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -41,18 +42,22 @@ class Bar(Callback):
 
     def on_round(self, report: RoundReport) -> None:
         """Move on."""
-        self._progress.update(self._task, completed=report.t, numbers=describe(report.row))
+        self._progress.update(
+            self._task, completed=report.t, numbers=describe(report.row, report.history.metric)
+        )
 
-    def on_end(self, result: Boosted) -> None:
+    def on_end(self, model: FittedModel) -> None:
         """Fill the bar: boosting may have stopped early, or had no new round to tell of."""
-        n_rounds = len(result.ensemble)
+        n_rounds = len(model.ensemble)
         self._progress.update(self._task, completed=n_rounds, total=n_rounds)
 
     def on_epoch(self, report: EpochReport) -> None:
         """Draw the second bar, or move it on."""
         if report.epoch == 0:
             self._task = self._progress.add_task("epoch", total=report.n_epochs, numbers="")
-        self._progress.update(self._task, completed=report.epoch, numbers=describe_epoch(report.row))
+        self._progress.update(
+            self._task, completed=report.epoch, numbers=describe_epoch(report.row, report.metric)
+        )
 
     def on_tuned(self, report: TuningReport) -> None:
         """Fill the second bar."""
@@ -69,12 +74,14 @@ class Lines(Callback):
     def on_round(self, report: RoundReport) -> None:
         """Write a line when another tenth of the rounds is done."""
         if report.t == 1 or is_tenth(report.t, report.n_rounds):
-            self._write(f"round {report.t}/{report.n_rounds}  {describe(report.row)}")
+            self._write(f"round {report.t}/{report.n_rounds}  {describe(report.row, report.history.metric)}")
 
     def on_epoch(self, report: EpochReport) -> None:
         """Write a line before the first epoch, and when another tenth of them is done."""
         if report.epoch == 0 or is_tenth(report.epoch, report.n_epochs):
-            self._write(f"epoch {report.epoch}/{report.n_epochs}  {describe_epoch(report.row)}")
+            self._write(
+                f"epoch {report.epoch}/{report.n_epochs}  {describe_epoch(report.row, report.metric)}"
+            )
 
     def _write(self, text: str) -> None:
         screen.note(f"{text}  {time.perf_counter() - self._started:.1f} s")
@@ -91,7 +98,7 @@ def is_tenth(done: int, most: int) -> bool:
     return done * N_LINES // most > (done - 1) * N_LINES // most
 
 
-def describe(row: dict[str, Any]) -> str:
+def describe(row: dict[str, Any], metric: str = "accuracy") -> str:
     """Return a round's numbers in a few words.
 
     Examples
@@ -99,11 +106,11 @@ def describe(row: dict[str, Any]) -> str:
     >>> describe({"train_loss": 0.5, "train_accuracy": 0.75, "val_accuracy": None, "cosine": 0.9})
     'loss 0.5000  train 0.750  cosine 0.900'
     """
-    train, cosine = f"train {row['train_accuracy']:.3f}", f"cosine {row['cosine']:.3f}"
-    return f"loss {row['train_loss']:.4f}  {train}{_validation(row)}  {cosine}"
+    train, cosine = f"train {row[f'train_{metric}']:.3f}", f"cosine {row['cosine']:.3f}"
+    return f"loss {row['train_loss']:.4f}  {train}{_validation(row, metric)}  {cosine}"
 
 
-def describe_epoch(row: dict[str, Any]) -> str:
+def describe_epoch(row: dict[str, Any], metric: str = "accuracy") -> str:
     """Return an epoch's numbers in a few words.
 
     Examples
@@ -111,8 +118,9 @@ def describe_epoch(row: dict[str, Any]) -> str:
     >>> describe_epoch({"train_loss": 0.5, "val_accuracy": 0.75})
     'loss 0.5000  val 0.750'
     """
-    return f"loss {row['train_loss']:.4f}{_validation(row)}"
+    return f"loss {row['train_loss']:.4f}{_validation(row, metric)}"
 
 
-def _validation(row: dict[str, Any]) -> str:
-    return "" if row["val_accuracy"] is None else f"  val {row['val_accuracy']:.3f}"
+def _validation(row: dict[str, Any], metric: str) -> str:
+    value = row[f"val_{metric}"]
+    return "" if value is None else f"  val {value:.3f}"

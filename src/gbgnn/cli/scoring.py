@@ -20,7 +20,8 @@ def score_splits(model: GBGNNClassifier, data: Dataset, graph: Graph | None = No
     """Return nodes, accuracy, cross entropy and macro-F1 of every part of the split that has nodes."""
     parts = {name: getattr(data, name) for name in ("train", "val", "test") if len(getattr(data, name))}
     nodes = np.concatenate(list(parts.values()))
-    labels, proba = model.predict(nodes, graph=graph), model.predict_proba(nodes, graph=graph)
+    found = model.model_.predict_all(nodes, graph=graph)
+    labels, proba = found["predict"], found["predict_proba"]
     ends = np.cumsum([len(part) for part in parts.values()])[:-1]
     pieces = zip(parts.items(), np.split(labels, ends), np.split(proba, ends), strict=True)
     return {name: measure(data.y[rows], y, p, model.classes_) for (name, rows), y, p in pieces}

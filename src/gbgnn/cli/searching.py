@@ -103,6 +103,7 @@ def keep(
             "study": found.study.study_name,
             "storage": storage,
             "trials": found.counts,
+            "metric": model.metric_.name,
             "best_value": found.best_value,
             "best_settings": found.best_settings,
             "importances": found.importances(),
@@ -138,7 +139,7 @@ def show(report: dict[str, Any], space: SearchSpace) -> None:
     told = ", ".join(f"{n} {state}" for state, n in counts.items())
     screen.out(f"{screen.counted(sum(counts.values()), 'trial')}: {told}; {report['seconds']:.1f} s")
     screen.out(
-        f"validation accuracy {report['best_value']:.4f}, round {report['best_round']} of "
+        f"validation {report['metric']} {report['best_value']:.4f}, round {report['best_round']} of "
         f"{report['rounds']}, seed {report['seed']}"
     )
     screen.out(f"written to {report['run']}; test nodes: gbgnn evaluate {report['run']}")
@@ -154,7 +155,7 @@ def _rows(found: TuningResult) -> Iterator[dict[str, Any]]:
             "value": None if trial.values is None else trial.values[0],
             "settings": trial.params,
             "best_round": trial.user_attrs.get("best_round"),
-            "val_accuracy": list(trial.intermediate_values.values()),
+            f"val_{found.model.metric_.name}": list(trial.intermediate_values.values()),
             "seconds": None if trial.duration is None else trial.duration.total_seconds(),
             "error": trial.user_attrs.get(ERROR),
         }

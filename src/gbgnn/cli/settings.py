@@ -11,14 +11,13 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from gbgnn._tuning import as_tuner
 from gbgnn.cli.command import UsageError
 from gbgnn.cli.estimators import build_estimator
 from gbgnn.errors import ParameterError, suggest
 from gbgnn.estimators import GBGNNClassifier
-from gbgnn.finetuning import FineTuner
+from gbgnn.finetuning import FineTuner, as_tuner
 from gbgnn.learners import SklearnLearner
-from gbgnn.registry import FAMILIES, as_part, part_class, part_name
+from gbgnn.registry import FAMILIES, PARAMETERS, as_part, part_class, part_name
 
 Settings = dict[str, Any]
 
@@ -28,7 +27,7 @@ _NOT_SETTINGS = ("callbacks", "warm_start", "verbose")
 # Words in a file, an object in the learner.
 _ESTIMATOR = ("estimator", "estimator_params")
 TUNER = "fine_tune"
-_WITH_TABLES = (*FAMILIES, TUNER)
+_WITH_TABLES = (*PARAMETERS, TUNER)
 TOP_LEVEL = [name for name in _DEFAULTS if name not in _NOT_SETTINGS and name not in _WITH_TABLES]
 
 
@@ -44,7 +43,7 @@ def from_document(document: Mapping[str, Any], where: str) -> Settings:
     for key, value in document.items():
         if key in TOP_LEVEL:
             settings[key] = value
-        elif key in FAMILIES:
+        elif key in PARAMETERS:
             part = {"name": value} if isinstance(value, str) else value
             if not isinstance(part, Mapping):
                 raise ParameterError(f"{where}: {key} must be a name or a table, [{key}]; got {value!r}.")
@@ -76,7 +75,7 @@ def override(settings: Settings, options: Settings, flags: Mapping[str, str]) ->
 def build_model(settings: Settings) -> GBGNNClassifier:
     """Return the classifier."""
     top = {k: v for k, v in settings.items() if k in TOP_LEVEL}
-    parts = {family: _build_part(family, settings) for family in FAMILIES if _mentions(family, settings)}
+    parts = {family: _build_part(family, settings) for family in PARAMETERS if _mentions(family, settings)}
     return GBGNNClassifier(**top, **parts, fine_tune=_build_tuner(settings))
 
 
@@ -86,7 +85,7 @@ def to_document(model: GBGNNClassifier, settings: Settings) -> dict[str, Any]:
     document = {name: params[name] for name in TOP_LEVEL}
     tuner = as_tuner(params[TUNER])
     document[TUNER] = False if tuner is None else tuner.get_params() | {"moves": list(tuner.moves)}
-    for family in FAMILIES:
+    for family in PARAMETERS:
         part = as_part(family, params[family])
         own = part.get_params(deep=False)
         given = {k: settings[f"{family}__{k}"] for k in _ESTIMATOR if f"{family}__{k}" in settings}

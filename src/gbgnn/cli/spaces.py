@@ -12,7 +12,7 @@ from typing import Any
 from gbgnn.cli import toml
 from gbgnn.cli.settings import TUNER, from_document
 from gbgnn.errors import ParameterError, suggest
-from gbgnn.registry import FAMILIES
+from gbgnn.registry import PARAMETERS
 from gbgnn.tuning import VARIANTS, SearchSpace, default_space, paper_space
 from gbgnn.tuning.ranges import as_range
 
@@ -65,7 +65,7 @@ def to_document(space: SearchSpace) -> dict[str, Any]:
         head, _, inner = name.partition("__")
         if inner:
             table.setdefault(head, {})[inner] = value
-        elif name in FAMILIES:
+        elif name in PARAMETERS:
             table.setdefault(name, {})["name"] = value
         elif name != TUNER:
             table[name] = value
@@ -102,7 +102,7 @@ def _start(
 def _changes(document: Mapping[str, Any], where: str, space: SearchSpace) -> dict[str, Any]:
     """Return what a table changes, its parts those of ``space`` where it does not name them."""
     named = dict(document)
-    for family in FAMILIES:
+    for family in PARAMETERS:
         if isinstance(named.get(family), Mapping) and family in space.base:
             named[family] = {"name": space.base[family], **named[family]}
     settings = from_document(named, where)

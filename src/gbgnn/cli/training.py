@@ -16,18 +16,9 @@ from typing import Any
 
 import typer
 
-from gbgnn._tuning import as_tuner
 from gbgnn._version import __version__
-from gbgnn.boosting import (
-    Boosted,
-    Callback,
-    Checkpoint,
-    EpochReport,
-    RoundReport,
-    StartReport,
-    StopReason,
-    TuningReport,
-)
+from gbgnn.boosting import StopReason
+from gbgnn.callbacks import Callback, Checkpoint, EpochReport, RoundReport, StartReport, TuningReport
 from gbgnn.cli import screen, toml
 from gbgnn.cli.command import INTERRUPTED
 from gbgnn.cli.progress import watching
@@ -38,7 +29,9 @@ from gbgnn.cli.source import Source, class_names_of, describe, fingerprint, name
 from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError, GBGNNError, ModelFileError, ParameterError
 from gbgnn.estimators import GBGNNClassifier
+from gbgnn.finetuning import as_tuner
 from gbgnn.learners import SklearnLearner
+from gbgnn.model import FittedModel
 from gbgnn.persistence import load
 from gbgnn.registry import as_part
 
@@ -134,9 +127,9 @@ def show(result: dict[str, Any]) -> None:
     screen.out(f"written to {result['run']}")
 
 
-def tuning_report(tuning: dict[str, Any]) -> TuningReport:
+def tuning_report(tuning: dict[str, Any], metric: str = "accuracy") -> TuningReport:
     """Return a model's ``fine_tuning_`` without its epochs."""
-    return TuningReport(tuning["before"], tuning["after"], tuning["kept"], len(tuning["history"]))
+    return TuningReport(tuning["before"], tuning["after"], tuning["kept"], len(tuning["history"]), metric)
 
 
 @dataclass(eq=False)
@@ -152,8 +145,8 @@ class _NewRounds(Callback):
     def on_round(self, report: RoundReport) -> StopReason | None:
         return self.inner.on_round(report) if report.t > self.known else None
 
-    def on_end(self, result: Boosted) -> None:
-        self.inner.on_end(result)
+    def on_end(self, model: FittedModel) -> None:
+        self.inner.on_end(model)
 
     def on_epoch(self, report: EpochReport) -> None:
         self.inner.on_epoch(report)
@@ -245,7 +238,9 @@ def _report(job: Job, splits: Scores, seconds: float, notes: list[str]) -> dict[
         "stop_message": model.stop_reason_.message,
         "seconds": seconds,
         "seed": model.seed_,
-        "fine_tuning": None if model.fine_tuning_ is None else asdict(tuning_report(model.fine_tuning_)),
+        "fine_tuning": None
+        if model.fine_tuning_ is None
+        else asdict(tuning_report(model.fine_tuning_, model.metric_.name)),
         "splits": splits,
         "notes": notes,
     }

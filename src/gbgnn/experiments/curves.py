@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from gbgnn.boosting import Callback, RoundReport
+from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.experiments.experiment import Experiment, Options, Shelf, best_settings
@@ -21,7 +21,6 @@ from gbgnn.experiments.provenance import origin
 from gbgnn.experiments.records import Fields, Record
 from gbgnn.experiments.running import Job, Outcome, Tell, as_plain
 from gbgnn.experiments.summaries import failures, grouped, in_order
-from gbgnn.registry import as_part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -87,9 +86,8 @@ class KeptScores(Callback):
 
     def losses(self, model: GBGNNClassifier, y: Any) -> list[float]:
         """Return the mean loss of the nodes after every round, by the loss that training measures."""
-        loss = as_part("rule", model.rule).loss_for(len(model.classes_))
-        targets = torch.as_tensor(np.searchsorted(model.classes_, y))
-        return [loss.mean(scores, targets) for scores in self.kept]
+        targets = torch.as_tensor(model.task_.encode(y))
+        return [model.loss_.mean(scores, targets) for scores in self.kept]
 
 
 def stages(data: Mapping[str, Dataset], options: Options, shelf: Shelf) -> Iterator[Sequence[Job]]:

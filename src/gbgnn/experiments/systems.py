@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from gbgnn._devices import as_device
 from gbgnn.baselines import BASELINES, choose_model, fit_baseline
-from gbgnn.boosting import Boosted as BoostingResult
-from gbgnn.boosting import Callback
+from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset, csbm
 from gbgnn.errors import ParameterError, WeakLearnerError, suggest
 from gbgnn.estimators import GBGNNClassifier
@@ -23,7 +22,6 @@ from gbgnn.experiments.judging import judge
 from gbgnn.experiments.memory import MemoryMeter
 from gbgnn.experiments.records import Fields
 from gbgnn.experiments.running import Outcome, Tell, as_plain
-from gbgnn.registry import as_part
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,12 +102,12 @@ class Boosted(System):
 class _End(Callback):
     """Keeps the scores after the last round."""
 
-    def on_end(self, result: BoostingResult) -> None:
-        self.scores = result.scores
+    def on_round(self, report: RoundReport) -> None:
+        self.scores = report.scores
 
     def predictions(self, model: GBGNNClassifier) -> NDArray[Any]:
-        loss = as_part("rule", model.rule).loss_for(len(model.classes_))
-        classes: NDArray[Any] = model.classes_[loss.predict(self.scores).cpu().numpy()]
+        decided = model.task_.decide(self.scores, model.loss_.link)
+        classes: NDArray[Any] = model.task_.decode(decided.cpu().numpy())
         return classes
 
 

@@ -19,8 +19,6 @@ import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import TPESampler
 
-from gbgnn._random import Seeds
-from gbgnn._tuning import tune as tune_rounds
 from gbgnn.datasets import Dataset
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.experiments.judging import judge
@@ -29,10 +27,10 @@ from gbgnn.experiments.protocol import Protocol
 from gbgnn.experiments.records import Fields
 from gbgnn.experiments.running import Outcome, Tell, as_plain
 from gbgnn.experiments.searching import space_of
-from gbgnn.finetuning import FineTuner
+from gbgnn.finetuning import FineTuner, fine_tune_model
 from gbgnn.fitting import build_problem
 from gbgnn.problem import Problem
-from gbgnn.registry import as_part
+from gbgnn.tasks import Classification
 from gbgnn.tuning import SearchSpace
 from gbgnn.tuning.study import open_study
 
@@ -50,7 +48,7 @@ class Finalist:
         """Return a fine-tuned copy, equal to a model fitted with all of these settings at once."""
         model = copy.copy(self.model)
         tuner = FineTuner(**{name.removeprefix(_BLOCK): value for name, value in tuning.items()})
-        tune_rounds(model, problem, as_part("rule", model.rule), tuner, Seeds(model.seed_).tuning())
+        model.model_ = fine_tune_model(self.model.model_, problem, tuner)
         return model
 
 
@@ -76,8 +74,9 @@ def search_tuning(
     space = space_of(cell, protocol.space, len(seen.train))
     finalists = [_boost(each, space, seen, run, device) for each in kept[: protocol.finalists]]
     model, validation = finalists[0].model, (seen.val, seen.y[seen.val])
-    problem, _ = build_problem(
-        model, seen.train, seen.y[seen.train], seen.graph, validation=validation, seed=model.seed_
+    labels = seen.train, seen.y[seen.train]
+    problem = build_problem(
+        model, Classification(), *labels, seen.graph, validation=validation, seed=model.seed_
     )
     fixed, ranges = _fixed(space), _ranges(space, len(finalists))
     study = open_study(None, "fine-tuning", {})

@@ -6,20 +6,25 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from gbgnn._optimizers import Stepper
-from gbgnn._random import generator
-from gbgnn.boosting import BoostingRule, Ensemble, EpochReport
+from gbgnn._random import Seeds, generator
+from gbgnn._threads import threads_for
+from gbgnn.boosting import Ensemble, Voting, apply
 from gbgnn.boosting.selection import validation_key
 from gbgnn.errors import GBGNNWarning, ParameterError
 from gbgnn.finetuning.memory import parse_bytes
 from gbgnn.finetuning.network import AGGREGATION, ETAS, LEARNERS, MultiScaleNetwork
+from gbgnn.finetuning.reports import EpochReport
 from gbgnn.finetuning.representations import Positions
 from gbgnn.finetuning.tuner import FineTuner
+from gbgnn.losses import Loss
+from gbgnn.metrics import Metric, as_metric
+from gbgnn.model import FittedModel
 from gbgnn.problem import Problem
 
 Row = dict[str, Any]
@@ -34,10 +39,10 @@ class FineTuned:
     ----------
     ensemble
         The model to use: tuned, or as it was boosted.
-    is_soft
-        Whether its learners vote by softmax: predict with ``SoftVote(rule=rule)`` then, else with the rule.
+    voting
+        How it predicts: a tuned model whose learners chose one class votes by softmax.
     before, after
-        Loss and accuracy of the boosted model (its steps scaled as tuning begins, where the rule asks for
+        Loss and metric of the boosted model (its steps scaled as tuning begins, where the voting asks for
         that) and of the tuned one, on the labelled nodes (``train_loss``, ``train_accuracy``) and on the
         validation nodes (``val_loss``, ``val_accuracy``) where there are any.
     kept
@@ -48,31 +53,66 @@ class FineTuned:
     """
 
     ensemble: Ensemble
-    is_soft: bool
+    voting: Voting
     before: dict[str, float]
     after: dict[str, float]
     kept: str
     history: list[Row]
 
 
-def fine_tune(
-    ensemble: Ensemble,
-    problem: Problem,
-    rule: BoostingRule,
-    tuner: FineTuner,
-    seed: int,
-    on_epoch: Listener | None = None,
-) -> FineTuned:
-    """Lower the cross entropy of the labelled nodes in all parameters of a model at once.
+def fine_tune_model(
+    model: FittedModel, problem: Problem, tuner: FineTuner, on_epoch: Listener | None = None
+) -> FittedModel:
+    """Fine-tune the rounds that predict, and return the better model (or the tuned one, as asked).
 
     Parameters
     ----------
-    ensemble, problem, rule
-        The model, what it was boosted on and by which rule. The model stays as it is.
+    model, problem
+        A boosted model, and what it was boosted on.
+    tuner, on_epoch
+        As in :func:`fine_tune`.
+    """
+    tuned = fine_tune(
+        model.ensemble[: model.best_round],
+        problem,
+        model.voting,
+        model.loss,
+        tuner,
+        Seeds(model.seed).tuning(),
+        metric=model.metric,
+        on_epoch=on_epoch,
+    )
+    done = {"before": tuned.before, "after": tuned.after, "kept": tuned.kept, "history": tuned.history}
+    if tuned.kept == "boosted":
+        return replace(model, fine_tuning=done)
+    scores = apply(tuned.ensemble, problem.inputs, tuned.voting)
+    return replace(model, ensemble=tuned.ensemble, voting=tuned.voting, score_tensor=scores, fine_tuning=done)
+
+
+def fine_tune(
+    ensemble: Ensemble,
+    problem: Problem,
+    voting: Voting,
+    loss: Loss,
+    tuner: FineTuner,
+    seed: int,
+    *,
+    metric: Metric | None = None,
+    on_epoch: Listener | None = None,
+) -> FineTuned:
+    """Lower the loss of the labelled nodes in all parameters of a model at once.
+
+    Parameters
+    ----------
+    ensemble, problem, voting, loss
+        The model, what it was boosted on, how it predicts and by what its progress is measured. The model
+        stays as it is.
     tuner
         The settings.
     seed
         Of the order of batches.
+    metric
+        By which epochs and models are judged on the validation nodes; None is the task's default.
     on_epoch
         Called after every epoch, and with what the boosted model measures, as epoch 0, before the first.
 
@@ -80,13 +120,13 @@ def fine_tune(
     --------
     >>> import numpy as np
     >>> from gbgnn import MLP, InputInjection, Samme
-    >>> from gbgnn._random import Seeds
     >>> from gbgnn.boosting import boost
     >>> from gbgnn.testing import problem_of, two_blocks
     >>> problem = problem_of(*two_blocks(40), np.arange(12), np.arange(12, 24))
-    >>> parts = InputInjection(), MLP(epochs=5), Samme()
-    >>> boosted = boost(problem, *parts, n_rounds=3, seeds=Seeds(0))
-    >>> tuned = fine_tune(boosted.ensemble, problem, Samme(), FineTuner(epochs=20, keep="tuned"), seed=0)
+    >>> rule = Samme()
+    >>> boosted = boost(problem, InputInjection(), MLP(epochs=5), rule, n_rounds=3, seeds=Seeds(0))
+    >>> parts = boosted.ensemble, problem, rule.voting_for(problem.task), rule.loss_for(problem.task)
+    >>> tuned = fine_tune(*parts, FineTuner(epochs=20, keep="tuned"), seed=0)
     >>> tuned.after["train_loss"] < tuned.history[0]["train_loss"]
     True
     """
@@ -96,20 +136,27 @@ def fine_tune(
     started = time.perf_counter()
     limit = parse_bytes("FineTuner", "memory_limit", tuner.memory_limit)
     is_batched = tuner.batch_size is not None and tuner.batch_size < problem.train.size
-    total = rule.soft_total(problem.n_classes)
-    start = ensemble if total is None else ensemble.rescaled(total)
+    total = voting.tuning_total()
     network = MultiScaleNetwork(
-        start, problem, rule, moves=tuner.moves, memory_limit=limit, is_batched=is_batched
+        ensemble if total is None else ensemble.rescaled(total),
+        problem,
+        voting,
+        loss,
+        metric=as_metric(problem.task.default_metric) if metric is None else metric,
+        moves=tuner.moves,
+        memory_limit=limit,
+        is_batched=is_batched,
     )
-    before = network.measure(rule)
+    before = network.measure(voting)
     if on_epoch is not None:
-        on_epoch(EpochReport(0, tuner.epochs, _row(0, before, started)))
-    history = list(descend(network, tuner, seed, on_epoch))
-    after = network.measure(network.rule)
-    kept = choose(before, after, tuner.keep)
+        on_epoch(EpochReport(0, tuner.epochs, _row(0, before, started, network), network.metric.name))
+    with threads_for(network.work):
+        history = list(descend(network, tuner, seed, on_epoch))
+    after = network.measure(network.voting)
+    kept = choose(before, after, tuner.keep, network.metric.name)
     return FineTuned(
         ensemble=network.rebuild() if kept == "tuned" else ensemble,
-        is_soft=kept == "tuned" and network.rule is not rule,
+        voting=network.voting if kept == "tuned" else voting,
         before=before,
         after=after,
         kept=kept,
@@ -136,9 +183,9 @@ def descend(
             network.motion.project()
         network.after_epoch()
         measured = network.measure_validation()
-        row = _row(epoch, {"train_loss": train_loss, **measured}, started)
+        row = _row(epoch, {"train_loss": train_loss, **measured}, started, network)
         if on_epoch is not None:
-            on_epoch(EpochReport(epoch, tuner.epochs, row))
+            on_epoch(EpochReport(epoch, tuner.epochs, row, network.metric.name))
         yield row
         if not math.isfinite(train_loss):
             warnings.warn(
@@ -172,7 +219,7 @@ def batches(
         yield chosen, len(chosen) / n_rows
 
 
-def choose(before: dict[str, float], after: dict[str, float], keep: str) -> str:
+def choose(before: dict[str, float], after: dict[str, float], keep: str, metric: str = "accuracy") -> str:
     """Return which model is kept.
 
     Examples
@@ -186,11 +233,12 @@ def choose(before: dict[str, float], after: dict[str, float], keep: str) -> str:
         return "boosted"
     if keep == "tuned" or "val_loss" not in after:
         return "tuned"
-    return "tuned" if validation_key(after) >= validation_key(before) else "boosted"
+    return "tuned" if validation_key(after, metric) >= validation_key(before, metric) else "boosted"
 
 
-def _row(epoch: int, measured: dict[str, Any], started: float) -> Row:
-    columns = {name: measured.get(name) for name in ("train_loss", "val_loss", "val_accuracy")}
+def _row(epoch: int, measured: dict[str, Any], started: float, network: MultiScaleNetwork) -> Row:
+    names = ("train_loss", "val_loss", f"val_{network.metric.name}")
+    columns = {name: measured.get(name) for name in names}
     return {"epoch": epoch, **columns, "seconds": time.perf_counter() - started}
 
 
@@ -219,11 +267,11 @@ class _Best:
 
     def __init__(self, network: MultiScaleNetwork, patience: int | None) -> None:
         self.moved = [value for kind in network.parameters().values() for value in kind]
-        self.patience, self.n_since = patience, 0
+        self.patience, self.n_since, self.metric = patience, 0, network.metric.name
         self.key, self.best = (-math.inf, -math.inf), [value.detach().clone() for value in self.moved]
 
     def is_time_to_stop(self, measured: Row) -> bool:
-        key = validation_key(measured)
+        key = validation_key(measured, self.metric)
         if math.isfinite(measured["val_loss"]) and key > self.key:
             self.key, self.n_since = key, 0
             for kept, value in zip(self.best, self.moved, strict=True):

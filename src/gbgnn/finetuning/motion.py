@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import torch
 
 from gbgnn.aggregation import Hop, PolynomialHop
-from gbgnn.finetuning.chebyshev import n_needed
 from gbgnn.finetuning.polynomials import HopPolynomials, HopScalars, scalars_of
-from gbgnn.finetuning.representations import ChebyshevTerms, HopTerms, Terms
-from gbgnn.finetuning.spectrum import Interval, spectral_interval
+from gbgnn.finetuning.representations import OF_A_PRODUCT, ChebyshevTerms, HopTerms, Terms
 from gbgnn.finetuning.sweep import slopes_by_sweep
 from gbgnn.problem import NodeInputs
+from gbgnn.propagation import Representation
+from gbgnn.propagation.interval import Interval, spectral_interval
+from gbgnn.propagation.polynomial import n_needed
 
 
 class HopMotion(ABC):
@@ -117,7 +118,7 @@ class ChebyshevHops(MovedHops):
     through the small matrix c, and nothing is propagated back through the graph.
     """
 
-    def __init__(self, scalars: Sequence[HopScalars], interval: Interval, like: torch.Tensor) -> None:
+    def __init__(self, scalars: Sequence[HopScalars], interval: Interval, like: Representation) -> None:
         super().__init__(scalars)
         self._polynomials, self._interval = HopPolynomials(scalars, interval), interval
         self._like, self._rounding = like, float(torch.finfo(like.dtype).eps)
@@ -142,7 +143,7 @@ class ChebyshevHops(MovedHops):
     def begin(self, terms: Terms) -> None:
         """Compute c, in double precision."""
         self._c = self._coefficients()[:, : terms.n_terms]
-        self._mixing = self._c.detach().to(self._like)
+        self._mixing = self._c.detach().to(self._like.device, self._like.dtype)
         self._slope = torch.zeros_like(self._mixing, dtype=torch.float64)
 
     def mix(self, terms: torch.Tensor) -> torch.Tensor:
@@ -210,8 +211,8 @@ class MovingTerms(Terms):
 
     @property
     def n_arrays(self) -> int:  # type: ignore[override]
-        """The sweep holds the representations of all rounds, a gradient and buffers for products."""
-        return self.n_terms + 6
+        """The sweep holds the representations of all rounds, two gradients and two powers of P."""
+        return self.n_terms + 4 + OF_A_PRODUCT
 
     def stream(self, inputs: NodeInputs) -> Iterator[torch.Tensor]:
         """Apply hop after hop."""
@@ -230,7 +231,7 @@ def motion_of(hops: Sequence[Hop], inputs: NodeInputs) -> HopMotion:
     >>> from gbgnn.propagation import Propagator
     >>> undirected, directed = ([[0.5, 0.5], [0.5, 0.5]], [[0.5, 0.5], [0.0, 1.0]])
     >>> for P, hop in (undirected, Adjacency()), (undirected, Lazy()), (directed, Lazy()):
-    ...     inputs = NodeInputs(torch.eye(2), Propagator(sp.csr_array(P)))
+    ...     inputs = NodeInputs.from_tensor(torch.eye(2), Propagator(sp.csr_array(P)))
     ...     print(type(motion_of([IDENTITY, hop.hop()], inputs)).__name__)
     StillHops
     ChebyshevHops

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
-from gbgnn.boosting import BoostingRule, Ensemble, Round
+from gbgnn.boosting import Ensemble, Round, Voting
 from gbgnn.errors import ParameterError
 from gbgnn.finetuning.heads import TunedHeads, check_differentiable
 from gbgnn.finetuning.memory import Needs, plan_memory
 from gbgnn.finetuning.motion import StillHops, motion_of
 from gbgnn.finetuning.representations import Positions, RowTerms, Terms
-from gbgnn.finetuning.voting import SoftVote
+from gbgnn.losses import Loss
+from gbgnn.metrics import Metric, Predicted, as_metric
 from gbgnn.problem import Problem
 
 LEARNERS, ETAS, AGGREGATION = MOVES = ("learners", "etas", "aggregation")
@@ -27,8 +30,10 @@ class MultiScaleNetwork:
 
     Parameters
     ----------
-    ensemble, problem, rule
-        The model as it was boosted, and what with.
+    ensemble, problem, voting, loss
+        The model as it was boosted, on what, how it predicts, and what is to fall.
+    metric
+        By what it is judged beside the loss; None is the task's default.
     moves
         What is tuned: some of ``"learners"``, ``"etas"``, ``"aggregation"``.
     memory_limit
@@ -44,8 +49,10 @@ class MultiScaleNetwork:
     >>> from gbgnn.boosting import boost
     >>> from gbgnn.testing import problem_of, two_blocks
     >>> problem = problem_of(*two_blocks(40), np.arange(12))
-    >>> ensemble = boost(problem, Lazy(), MLP(epochs=5), SammeR(), n_rounds=3, seeds=Seeds(0)).ensemble
-    >>> network = MultiScaleNetwork(ensemble, problem, SammeR(), moves=("etas", "aggregation"))
+    >>> rule = SammeR()
+    >>> ensemble = boost(problem, Lazy(), MLP(epochs=5), rule, n_rounds=3, seeds=Seeds(0)).ensemble
+    >>> parts = ensemble, problem, rule.voting_for(problem.task), rule.loss_for(problem.task)
+    >>> network = MultiScaleNetwork(*parts, moves=("etas", "aggregation"))
     >>> loss = network.accumulate(network.train)
     >>> {kind: [tuple(g.shape) for g in found] for kind, found in network.take_gradients().items()}
     {'etas': [(3,)], 'aggregation': [(1,), (1,)]}
@@ -55,22 +62,24 @@ class MultiScaleNetwork:
         self,
         ensemble: Ensemble,
         problem: Problem,
-        rule: BoostingRule,
+        voting: Voting,
+        loss: Loss,
         *,
+        metric: Metric | None = None,
         moves: Sequence[str] = MOVES,
         memory_limit: int = 2**31,
         is_batched: bool = False,
     ) -> None:
         self.ensemble, self.problem, self.moves = ensemble, problem, tuple(moves)
-        self.rule = SoftVote(rule=rule) if rule.votes_for_one_class else rule
-        self.loss = rule.loss_for(problem.n_classes)
+        self.voting, self.loss = voting.softened(), loss
+        self.metric = as_metric(problem.task.default_metric) if metric is None else metric
         self._limit, self._is_batched = memory_limit, is_batched
-        self._inputs, nodes = problem.inputs, [problem.train]
+        self._inputs = problem.inputs
+        nodes = [problem.train]
         nodes += [problem.validation] if problem.validation is not None else []
         self._rows = torch.cat([part.rows for part in nodes])
         self._targets = torch.cat([part.targets for part in nodes])
         self._weights = torch.cat([part.weights for part in nodes])
-        self._start = rule.initial_scores(self._inputs, problem.n_classes)[self._rows]
 
         for trained in ensemble:
             check_differentiable(trained.kept_head(), trained.t)
@@ -81,10 +90,15 @@ class MultiScaleNetwork:
                 'FineTuner.moves=("aggregation",) leaves nothing to move: the hops of this model have no '
                 'free numbers. Add "learners" or "etas".'
             )
-        self.etas = torch.tensor(ensemble.etas, dtype=torch.float64, device=self._inputs.features.device)
+        self.etas = torch.tensor(ensemble.etas, dtype=torch.float64, device=self._inputs.device)
         self.etas.requires_grad_(ETAS in moves)
         self.rows = self._build_rows()
         self.heads = self._build_heads()
+
+    @property
+    def work(self) -> int:
+        """Multiply-adds of the largest products of a gradient."""
+        return len(self._rows) * sum(value.numel() for value in self.heads.parameters())
 
     @property
     def train(self) -> slice:
@@ -112,7 +126,7 @@ class MultiScaleNetwork:
         for part, terms in self.rows.parts(positions):
             X = self.motion.mix(terms)
             X.requires_grad_(bool(self.motion.thetas))
-            values = self.loss.values(self._scores(X, part, self.rule), self._targets[part])
+            values = self.loss.values(self._scores(X, self.voting).double(), self._targets[part])
             loss = scale * (values * self._weights[part]).sum()
             loss.backward()
             total += float(loss.detach())
@@ -131,22 +145,24 @@ class MultiScaleNetwork:
         return taken
 
     @torch.no_grad()
-    def scores(self, positions: Positions, rule: BoostingRule) -> torch.Tensor:
-        """Return the scores of some nodes under ``rule``: the soft one, or the one of boosting."""
+    def scores(self, positions: Positions, voting: Voting) -> torch.Tensor:
+        """Return the scores of some nodes under ``voting``: the soft one, or the one of boosting."""
         self.motion.begin(self.rows.terms)
         parts = self.rows.parts(positions)
-        return torch.cat([self._scores(self.motion.mix(terms), part, rule) for part, terms in parts])
+        return torch.cat([self._scores(self.motion.mix(terms), voting) for _, terms in parts])
 
-    def measure(self, rule: BoostingRule) -> dict[str, float]:
-        """Return loss and accuracy of the labelled nodes, and of the validation nodes where there are any."""
-        measured = self._measure("train", self.train, rule)
-        return measured if self.validation is None else measured | self._measure("val", self.validation, rule)
+    def measure(self, voting: Voting) -> dict[str, float]:
+        """Return loss and metric of the labelled nodes, and of the validation nodes where there are any."""
+        measured = self._measure("train", self.train, voting)
+        if self.validation is None:
+            return measured
+        return measured | self._measure("val", self.validation, voting)
 
     def measure_validation(self) -> dict[str, Any]:
-        """Return loss and accuracy of the validation nodes under the soft rule; None without such nodes."""
+        """Return loss and metric of the validation nodes under the soft voting; None without such nodes."""
         if self.validation is None:
-            return {"val_loss": None, "val_accuracy": None}
-        return self._measure("val", self.validation, self.rule)
+            return {"val_loss": None, f"val_{self.metric.name}": None}
+        return self._measure("val", self.validation, self.voting)
 
     def after_epoch(self) -> None:
         """Compute other terms where the hops have come to need them."""
@@ -163,19 +179,19 @@ class MultiScaleNetwork:
         rounds = zip(self.ensemble, self.motion.hops(), heads, self.etas.tolist(), strict=True)
         return Ensemble(tuple(Round(old.t, hop, head, eta) for old, hop, head, eta in rounds))
 
-    def _measure(self, name: str, positions: slice, rule: BoostingRule) -> dict[str, float]:
-        scores, targets = self.scores(positions, rule), self._targets[positions]
-        hits = self.loss.predict(scores) == targets
-        return {
-            f"{name}_loss": self.loss.mean(scores, targets, self._weights[positions]),
-            f"{name}_accuracy": float(hits.double().mean()),
-        }
+    def _measure(self, name: str, positions: slice, voting: Voting) -> dict[str, float]:
+        scores, targets = self.scores(positions, voting), self._targets[positions]
+        link = partial(voting.link, total_eta=float(self.etas.detach().sum()))
+        predicted = Predicted(self.problem.task, scores, targets, link)
+        # Scikit-learn refuses to judge what diverged, and that must not be the end of it.
+        judged = self.metric.score(predicted) if bool(scores.isfinite().all()) else math.nan
+        loss = self.loss.mean(scores, targets, self._weights[positions])
+        return {f"{name}_loss": loss, f"{name}_{self.metric.name}": judged}
 
-    def _scores(self, X: torch.Tensor, positions: Positions, rule: BoostingRule) -> torch.Tensor:
+    def _scores(self, X: torch.Tensor, voting: Voting) -> torch.Tensor:
         output = self.heads(X)
-        directions = rule.direction(output.flatten(0, 1), self.problem.n_classes)
-        votes = directions.unflatten(0, output.shape[:2])
-        scores: torch.Tensor = self._start[positions] + torch.tensordot(self.etas.to(X.dtype), votes, 1)
+        votes = voting.direction(output.flatten(0, 1)).unflatten(0, output.shape[:2])
+        scores: torch.Tensor = torch.tensordot(self.etas.to(X.dtype), votes, 1)
         return scores
 
     def _build_rows(self) -> RowTerms:
@@ -185,7 +201,7 @@ class MultiScaleNetwork:
 
     def _needs(self, terms: Terms) -> Needs:
         n_nodes, n_columns = self._inputs.features.shape
-        size = self._inputs.features.element_size()
+        size = self._inputs.dtype.itemsize
         heads = [trained.kept_head() for trained in self.ensemble]
         weights = [value for head in heads for value in head.parameters()]
         activations = 4 * sum(value.shape[0] for value in weights)  # of a layer, weights and biases count it
@@ -218,7 +234,8 @@ class MultiScaleNetwork:
         sizes = (squares / n_rows - centres.square().sum(dim=1)).clamp_min(0).sqrt()
         heads = [trained.kept_head() for trained in self.ensemble]
         sizes = torch.where(sizes > 0, sizes, 1.0)
-        tuned = TunedHeads(heads, centres.to(self._inputs.features), sizes.to(self._inputs.features))
+        dtype = self._inputs.dtype
+        tuned = TunedHeads(heads, centres.to(dtype), sizes.to(dtype))
         for value in tuned.parameters():
             value.requires_grad_(LEARNERS in self.moves)
         return tuned

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from gbgnn.aggregation import PolynomialHop
-from gbgnn.finetuning import chebyshev
-from gbgnn.finetuning.spectrum import Interval
+from gbgnn.propagation import polynomial
+from gbgnn.propagation.interval import Interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class HopPolynomials:
     def __init__(self, hops: Sequence[HopScalars], interval: Interval) -> None:
         self.hops = list(hops)
         self.degree = sum(hop.hop.powers[-1] for hop in hops)
-        at = chebyshev.nodes(self.degree, interval)
+        at = polynomial.nodes(self.degree, interval)
         nothing = torch.zeros_like(at)  # the injection is no multiple of the representation
         self._powers = {
             powers: torch.stack([*(at**p for p in powers), nothing])
@@ -111,4 +111,4 @@ class HopPolynomials:
             terms = hop.terms(theta)
             q = (terms @ self._powers[hop.hop.powers]) * q + terms[-1]
             values.append(q)
-        return chebyshev.coefficients(torch.stack(values))
+        return polynomial.coefficients(torch.stack(values))

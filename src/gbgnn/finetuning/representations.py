@@ -9,12 +9,19 @@ from dataclasses import dataclass
 import torch
 
 from gbgnn.aggregation import Hop, PolynomialHop
-from gbgnn.finetuning.chebyshev import chebyshev_terms
 from gbgnn.finetuning.memory import MemoryPlan
-from gbgnn.finetuning.spectrum import Interval
 from gbgnn.problem import NodeInputs
+from gbgnn.propagation import DenseRows, Representation
+from gbgnn.propagation.interval import Interval
+from gbgnn.propagation.polynomial import chebyshev_terms
 
 Positions = slice | torch.Tensor
+
+# While it is computed, a product with P may hold what it gathers from, scaled, and the sums of some nodes.
+OF_A_PRODUCT = 2
+
+# Rows of sparse features are made dense in blocks no smaller than this, so that there are not too many.
+_LEAST_BLOCK = 2**20
 
 
 class Terms(ABC):
@@ -38,7 +45,7 @@ class HopTerms(Terms):
     """The representations X^(1), X^(2), ... themselves, where no number in a hop is moved."""
 
     hops: Sequence[Hop]
-    n_arrays: int = 5  # the input, the last representation, the next, and two buffers for products
+    n_arrays: int = 5 + OF_A_PRODUCT  # the input, the last representation, the next, and two powers of P
     is_fixed: bool = True
 
     @property
@@ -56,7 +63,7 @@ class HopTerms(Terms):
         X = inputs.features
         for hop in self.hops:
             X = hop(X, inputs)
-            yield X
+            yield X.dense()
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +72,13 @@ class ChebyshevTerms(Terms):
 
     n_terms: int
     interval: Interval
-    n_arrays: int = 4  # the input and the last three
+    n_arrays: int = 4 + OF_A_PRODUCT  # the input and the last three
     is_divisible: bool = True
     is_fixed: bool = True
 
     def stream(self, inputs: NodeInputs) -> Iterator[torch.Tensor]:
         """Run the three-term recurrence."""
-        return chebyshev_terms(inputs.P, inputs.features, self.n_terms, self.interval)
+        return chebyshev_terms(inputs.P, inputs.features.dense(), self.n_terms, self.interval)
 
 
 class RowTerms:
@@ -92,7 +99,8 @@ class RowTerms:
     --------
     >>> import scipy.sparse as sp
     >>> from gbgnn.propagation import Propagator
-    >>> inputs = NodeInputs(torch.tensor([[1.0], [2.0]]), Propagator(sp.csr_array([[0.0, 1.0], [1.0, 0.0]])))
+    >>> P = Propagator(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> inputs = NodeInputs.from_tensor(torch.tensor([[1.0], [2.0]]), P)
     >>> swap = PolynomialHop((1,), (1.0,))
     >>> plan = MemoryPlan(is_held=True, n_columns=1, n_rows=1)
     >>> rows = RowTerms(HopTerms([swap, swap]), inputs, torch.tensor([1]), plan)
@@ -111,15 +119,35 @@ class RowTerms:
             yield part, terms
 
     def _compute(self, rows: torch.Tensor) -> torch.Tensor:
-        X = self.inputs.features
-        n_columns, width = X.shape[1], self.plan.n_columns
-        result = X.new_empty(self.terms.n_terms, len(rows), n_columns)
-        for start in range(0, n_columns, width):
+        features, P, width = self.inputs.features, self.inputs.P, self.plan.n_columns
+        shape = self.terms.n_terms, len(rows), features.shape[1]
+        result = torch.empty(shape, dtype=features.dtype, device=features.device)
+        for start in range(0, features.shape[1], width):
             columns = slice(start, start + width)
-            block = NodeInputs(X[:, columns].contiguous(), self.inputs.P)
+            block = NodeInputs.from_tensor(columns_of(features, columns), P)
             for k, term in enumerate(self.terms.stream(block)):
                 result[k, :, columns] = term[rows]
         return result
+
+
+def columns_of(features: Representation, columns: slice) -> torch.Tensor:
+    """Return some columns of all nodes as a dense tensor; sparse features are made so a few nodes at a time.
+
+    Examples
+    --------
+    >>> columns_of(DenseRows(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), slice(1, 2))
+    tensor([[2.],
+            [4.]])
+    """
+    if isinstance(features, DenseRows):
+        return features.tensor[:, columns].contiguous()
+    n_nodes, n_columns = features.shape
+    shape = n_nodes, len(range(*columns.indices(n_columns)))
+    result, first = torch.empty(shape, dtype=features.dtype, device=features.device), 0
+    for block in features.blocks(max(result.nbytes, _LEAST_BLOCK)):
+        result[first : first + len(block)] = block[:, columns]
+        first += len(block)
+    return result
 
 
 def _split(positions: Positions, size: int) -> Iterator[Positions]:

@@ -8,9 +8,10 @@ from dataclasses import replace
 import torch
 
 from gbgnn.aggregation import PolynomialHop
-from gbgnn.aggregation.polynomial import powers_of
+from gbgnn.finetuning.representations import columns_of
 from gbgnn.problem import NodeInputs
-from gbgnn.propagation import Propagator
+from gbgnn.propagation import DenseRows, Propagator
+from gbgnn.propagation.polynomial import powers
 
 
 def slopes_by_sweep(
@@ -44,7 +45,7 @@ def slopes_by_sweep(
     >>> import scipy.sparse as sp
     >>> P = Propagator(sp.csr_array([[0.0, 1.0], [0.0, 0.0]]))
     >>> P_transposed = Propagator(sp.csr_array([[0.0, 0.0], [1.0, 0.0]]))
-    >>> inputs = NodeInputs(torch.tensor([[1.0], [3.0]]), P)
+    >>> inputs = NodeInputs.from_tensor(torch.tensor([[1.0], [3.0]]), P)
     >>> hop = PolynomialHop((0, 1), (0.5, 0.5))
     >>> slopes_by_sweep([hop], inputs, P_transposed, torch.tensor([0]), torch.ones(1, 1, 1), 1)
     [tensor([1., 3., 1.], dtype=torch.float64)]
@@ -52,17 +53,18 @@ def slopes_by_sweep(
     found = [torch.zeros(len(hop.powers) + 1, dtype=torch.float64) for hop in hops]
     for start in range(0, inputs.features.shape[1], n_columns):
         columns = slice(start, start + n_columns)
-        block = NodeInputs(inputs.features[:, columns].contiguous(), inputs.P)
+        block = NodeInputs.from_tensor(columns_of(inputs.features, columns), inputs.P)
         X = [block.features]
         for hop in hops[:-1]:
             X.append(hop(X[-1], block))
-        A = torch.zeros_like(block.features)
+        A = torch.zeros_like(block.features.dense())
         for hop, slope, total in zip(reversed(hops), slopes.flip(0), reversed(found), strict=True):
             A[rows] += slope[:, columns]
-            for j, Z in enumerate(powers_of(inputs.P, X.pop(), hop.powers)):
+            for j, Z in enumerate(powers(inputs.P, X.pop().dense(), hop.powers)):
                 total[j] += _inner(A, Z)
-            total[-1] += _inner(A, block.features)
-            A = replace(hop, injection=0.0)(A, NodeInputs(A, transposed))
+            total[-1] += _inner(A, block.features.dense())
+            back = NodeInputs(DenseRows(A), transposed)
+            A = replace(hop, injection=0.0)(back.features, back).dense()
     return found
 
 

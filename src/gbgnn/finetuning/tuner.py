@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sklearn.base import BaseEstimator
 
@@ -12,11 +13,12 @@ from gbgnn._optimizers import OPTIMIZERS
 from gbgnn.errors import ParameterError, suggest
 from gbgnn.finetuning.memory import parse_bytes
 from gbgnn.finetuning.network import MOVES
+from gbgnn.learners import Learner
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FineTuner(BaseEstimator):
-    """Settings of fine-tuning: gradient steps on the cross entropy of the labelled nodes.
+    """Settings of fine-tuning: gradient steps on the loss of the labelled nodes.
 
     Parameters
     ----------
@@ -31,7 +33,7 @@ class FineTuner(BaseEstimator):
     batch_size
         Labelled nodes per step, drawn without replacement; None takes all at once.
     patience
-        Stop when this many epochs have brought no better accuracy of the validation nodes, nor an equal one
+        Stop when this many epochs have brought no better metric on the validation nodes, nor an equal one
         with a lower loss; None takes all ``epochs``. Either way, where there are validation nodes the tuned
         model is that of the best epoch.
     moves
@@ -42,8 +44,8 @@ class FineTuner(BaseEstimator):
         what the labelled nodes see of the graph is computed once; otherwise again and again, a few nodes at
         a time, with the same result. Arrays are counted: the process may hold some tens of megabytes more.
     keep
-        ``"best"``: the better of the boosted and the tuned model by accuracy on the validation nodes, then by
-        their loss; without validation nodes, the tuned one. ``"tuned"``: that in any case.
+        ``"best"``: the better of the boosted and the tuned model by the metric on the validation nodes, then
+        by their loss; without validation nodes, the tuned one. ``"tuned"``: that in any case.
 
     Examples
     --------
@@ -93,3 +95,34 @@ class FineTuner(BaseEstimator):
                 raise ParameterError(
                     f"FineTuner.moves must be of {', '.join(MOVES)}; got {name!r} among them.{hint}"
                 )
+
+
+def as_tuner(value: Any) -> FineTuner | None:
+    """Return the tuner that ``fine_tune`` stands for: None and False are none, True is the default one.
+
+    Examples
+    --------
+    >>> as_tuner(True), as_tuner(None)
+    (FineTuner(), None)
+    """
+    if value is None or value is False:
+        return None
+    if value is True:
+        return FineTuner()
+    if not isinstance(value, FineTuner):
+        raise ParameterError(
+            f"GBGNNClassifier.fine_tune must be None, True or a FineTuner object; got {value!r}."
+        )
+    return value
+
+
+def check_tuning(tuner: FineTuner, learner: Learner, *, keep_learners: bool, has_validation: bool) -> None:
+    """Raise, before any work is done, when fine-tuning could not work afterwards."""
+    tuner.check(has_validation=has_validation)
+    if not learner.is_differentiable:
+        raise ParameterError(
+            f"fine_tune moves learners along gradients, which {learner!r} has none of; use MLP(), or "
+            "fine_tune=None."
+        )
+    if not keep_learners:
+        raise ParameterError("fine_tune needs the fitted learners; set keep_learners=True.")

@@ -9,11 +9,11 @@ import torch
 from torch.nn import functional
 
 from gbgnn.aggregation import KernelTargetAlignment
-from gbgnn.finetuning import chebyshev
 from gbgnn.population.hops import MemberHops, combine
 from gbgnn.population.inputs import PopulationInputs
 from gbgnn.population.members import Members
 from gbgnn.population.optimizer import Coefficients, Moments
+from gbgnn.propagation import polynomial
 
 _BYTES_ON_CPU, _BYTES_ON_GPU = 2**27, 2**32
 """Terms of so many members are formed at a time that they take about this much memory."""
@@ -36,7 +36,7 @@ class AlignedHops(MemberHops):
         self._inputs, self._rescale = inputs, aggregation.rescale
         self._powers = [0, *(2**k for k in range(aggregation.degree + 1))]
         degree = self._powers[-1] * (max(members.n_rounds) - 1)
-        at = chebyshev.nodes(degree, inputs.interval, inputs.device)
+        at = polynomial.nodes(degree, inputs.interval, inputs.device)
         self._at_powers = torch.stack([at**p for p in self._powers])
         self._values = torch.ones(len(members), len(at), dtype=torch.float64, device=inputs.device)
         self._epochs = members.of_aggregations("epochs").to(inputs.device)
@@ -58,8 +58,8 @@ class AlignedHops(MemberHops):
             learned = [tuple(row) for row in weights.tolist()]
         for member, each in zip(going_on.tolist(), learned, strict=True):
             self._learned[member].append(each)
-        self._terms = chebyshev.coefficients(self._values)
-        self._n_terms = chebyshev.n_needed(self._terms[going_on], self._rounding)
+        self._terms = polynomial.coefficients(self._values)
+        self._n_terms = polynomial.n_needed(self._terms[going_on], self._rounding)
 
     def rows(self, ids: torch.Tensor) -> torch.Tensor:
         """Sum up the terms that matter."""
@@ -78,13 +78,13 @@ class AlignedHops(MemberHops):
     def _align(self, ids: torch.Tensor) -> Alignments:
         """Form the labelled rows of the powers of a few members at a time."""
         inputs = self._inputs
-        found = chebyshev.coefficients(self._values[ids, None] * self._at_powers)
-        n_terms = chebyshev.n_needed(found.flatten(0, 1), self._rounding)
+        found = polynomial.coefficients(self._values[ids, None] * self._at_powers)
+        n_terms = polynomial.n_needed(found.flatten(0, 1), self._rounding)
         terms = inputs.chebyshev.first(n_terms)[:, inputs.train].contiguous()
         # The terms, a copy of unit size, and one in double precision.
         n_bytes = 4 * len(self._powers) * terms[0].nbytes
         at_once = max(1, (_BYTES_ON_CPU if inputs.device.type == "cpu" else _BYTES_ON_GPU) // n_bytes)
-        targets, n_classes = inputs.problem.train.targets, inputs.problem.n_classes
+        targets, n_classes = inputs.problem.train.targets, inputs.problem.task.n_columns
         return Alignments.joined(
             [
                 Alignments.of(combine(some, terms), targets, n_classes)

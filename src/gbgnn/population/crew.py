@@ -101,7 +101,7 @@ class Crew:
             learners = [self._members.learners[member] for member in members]
             kinds = frozenset(learner.optimizer for learner in learners)
             shape = self._shape(members, is_shared)
-            like = self._inputs.problem.inputs.features
+            like = torch.empty(0, dtype=self._inputs.dtype, device=self._inputs.device)
             self._cohorts.append(Cohort(members, shape, kinds, like, self._use_graphs))
 
     def _costs(self, n_members: int) -> Costs:

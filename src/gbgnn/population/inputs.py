@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import cached_property
+from itertools import count
 
 import torch
 from numpy.typing import ArrayLike
@@ -11,14 +12,15 @@ from torch.nn import functional
 
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
-from gbgnn.finetuning.chebyshev import chebyshev_terms
-from gbgnn.finetuning.spectrum import Interval, spectral_interval
 from gbgnn.fitting import Labels, build_problem
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.learners import MLP
 from gbgnn.learners.basis import RowBasis, is_smaller
-from gbgnn.population.terms import TermRows, power_terms
+from gbgnn.population.terms import TermRows
 from gbgnn.problem import Problem
+from gbgnn.propagation.interval import Interval, spectral_interval
+from gbgnn.propagation.polynomial import chebyshev_terms, powers
+from gbgnn.tasks import Classification
 
 _ALIGNMENT = 16
 """Rows have a multiple of this many columns: products of matrices are up to 1.4 times as fast."""
@@ -82,8 +84,15 @@ class PopulationInputs:
                 "validation_fraction sets other nodes aside for every seed, but a population shares its "
                 "nodes; pass validation=(nodes, y)."
             )
-        problem, _ = build_problem(
-            model, nodes, y, graph, validation=validation, sample_weight=sample_weight, seed=0
+        problem = build_problem(
+            model,
+            Classification(),
+            nodes,
+            y,
+            graph,
+            validation=validation,
+            sample_weight=sample_weight,
+            seed=0,
         )
         return cls(problem, predict_nodes)
 
@@ -110,7 +119,7 @@ class PopulationInputs:
     @property
     def n_features(self) -> int:
         """Number of feature columns."""
-        return int(self.problem.inputs.features.shape[1])
+        return self.problem.inputs.features.shape[1]
 
     @property
     def width(self) -> int:
@@ -124,12 +133,12 @@ class PopulationInputs:
     @property
     def dtype(self) -> torch.dtype:
         """The precision of the features."""
-        return self.problem.inputs.features.dtype
+        return self.problem.inputs.dtype
 
     @property
     def device(self) -> torch.device:
         """Where the features are."""
-        return self.problem.inputs.features.device
+        return self.problem.inputs.device
 
     def ready(self, rows: torch.Tensor, learner: MLP) -> torch.Tensor:
         """Return rows as learners are trained on them: columns, then a constant, then zeros.
@@ -155,7 +164,7 @@ class PopulationInputs:
     def powers(self) -> TermRows:
         """Rows of X, P X, P^2 X, ..."""
         inputs = self.problem.inputs
-        return TermRows(power_terms(inputs.P, inputs.features), self.nodes, self.width)
+        return TermRows(powers(inputs.P, inputs.features.dense(), count()), self.nodes, self.width)
 
     @cached_property
     def interval(self) -> Interval:
@@ -172,7 +181,7 @@ class PopulationInputs:
     def chebyshev(self) -> TermRows:
         """Rows of T_0(P) X, T_1(P) X, ..."""
         inputs = self.problem.inputs
-        terms = chebyshev_terms(inputs.P, inputs.features, sys.maxsize, self.interval)
+        terms = chebyshev_terms(inputs.P, inputs.features.dense(), sys.maxsize, self.interval)
         return TermRows(terms, self.nodes, self.width)
 
 

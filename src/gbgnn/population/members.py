@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from sklearn.base import clone
 
 from gbgnn._checks import check_integer
 from gbgnn._devices import as_device, as_dtype
 from gbgnn._random import Seeds, root_seed
-from gbgnn._tuning import as_tuner
 from gbgnn.aggregation import (
     Adjacency,
     Aggregation,
@@ -24,6 +22,8 @@ from gbgnn.aggregation import (
 from gbgnn.boosting import BoostingRule, FunctionalGradient, RoundSelection, Samme, SammeR
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
+from gbgnn.finetuning import as_tuner
+from gbgnn.fitting import resolve_rule
 from gbgnn.learners import MLP
 from gbgnn.population.inputs import PopulationInputs
 from gbgnn.registry import as_part
@@ -40,7 +40,7 @@ _SHARED = {
 }
 # What only a model that is trained alone may have other than this.
 _ALONE: dict[str, dict[str, Any]] = {
-    "model": {"validation_fraction": None, "n_iter_no_change": None, "warm_start": False},
+    "model": {"validation_fraction": None, "n_iter_no_change": None, "warm_start": False, "metric": "auto"},
     "aggregation": {"solver": "gradient"},
     "learner": {"patience": None},
     "rule": {"target": "gradient"},
@@ -91,7 +91,7 @@ class Members:
             _check_model(i, model, inputs)
         aggregations = [as_part("aggregation", model.aggregation) for model in models]
         learners = [as_part("learner", model.learner) for model in models]
-        rules = [_rule_of(model) for model in models]
+        rules = [resolve_rule(model) for model in models]
         _check_parts("aggregation", aggregations, _AGGREGATIONS)
         _check_parts("learner", learners, (MLP,))
         _check_parts("rule", rules, _RULES)
@@ -105,7 +105,7 @@ class Members:
         for aggregation, learner, rule in zip(aggregations, learners, rules, strict=True):
             aggregation.check()
             learner.check()
-            rule.check(inputs.problem.n_classes)
+            rule.check(inputs.problem.task)
         penalties = [learner.penalty(inputs.n_train) for learner in learners]
         return cls(
             aggregations=aggregations,
@@ -143,11 +143,6 @@ class Members:
 
 def _column(parts: Sequence[Any], name: str, dtype: torch.dtype) -> torch.Tensor:
     return torch.tensor([getattr(part, name) for part in parts], dtype=dtype)
-
-
-def _rule_of(model: GBGNNClassifier) -> BoostingRule:
-    rule: BoostingRule = as_part("rule", model.rule)
-    return rule if model.learning_rate is None else clone(rule).set_params(learning_rate=model.learning_rate)
 
 
 def _check_model(i: int, model: Any, inputs: PopulationInputs) -> None:

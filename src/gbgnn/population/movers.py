@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any
 
 import torch
 
@@ -46,7 +45,7 @@ class OneByOne(Mover):
         self._parameters, self._slopes = (
             [list(rows) for rows in zip(*arrays, strict=True)] for arrays in zip(*moved, strict=True)
         )
-        self._steppers: list[Stepper | FusedStepper] = []
+        self._steppers: list[Stepper] = []
 
     def load(self, learners: Sequence[MLP], coefficients: Coefficients, n_steps: torch.Tensor) -> None:
         """Build the optimisers."""
@@ -61,73 +60,10 @@ class OneByOne(Mover):
             stepper.step(slopes)
 
 
-def _stepper_of(learner: MLP, parameters: list[torch.Tensor]) -> Stepper | FusedStepper:
+def _stepper_of(learner: MLP, parameters: list[torch.Tensor]) -> Stepper:
     rate, decay, momentum = learner.learning_rate, learner.weight_decay, learner.momentum
     assert decay is not None  # members have it spelled out
-    if learner.optimizer == "sgd":
-        return Stepper("sgd", parameters, rate, weight_decay=decay, momentum=momentum)
-    return FusedStepper(learner.optimizer, parameters, rate, weight_decay=decay, momentum=momentum)
-
-
-class FusedStepper:
-    """Adam and RMSprop as :class:`~gbgnn._optimizers.Stepper` computes them, by torch's single pass for Adam.
-
-    RMSprop is Adam that averages no gradients and has long forgotten its start. With momentum, that is what
-    moves the momentum, which in turn moves the parameters. The function that torch has around its pass takes
-    as long as a small network's step, so that it is called directly.
-
-    Parameters
-    ----------
-    name
-        ``"adam"`` or ``"rmsprop"``.
-    parameters
-        The tensors to move.
-    learning_rate, weight_decay, momentum
-        As in :mod:`torch.optim`; Adam ignores the last.
-
-    Examples
-    --------
-    >>> w = torch.tensor([1.0])
-    >>> FusedStepper("adam", [w], 0.5).step([torch.tensor([0.2])])
-    >>> w
-    tensor([0.5000])
-    """
-
-    def __init__(
-        self,
-        name: str,
-        parameters: list[torch.Tensor],
-        learning_rate: float,
-        *,
-        weight_decay: float = 0.0,
-        momentum: float = 0.0,
-    ) -> None:
-        is_adam = name == "adam"
-        self._parameters, self._rate, self._decay = parameters, learning_rate, weight_decay
-        self._momentum = 0.0 if is_adam else momentum
-        self._first, self._second = ([torch.zeros_like(each) for each in parameters] for _ in range(2))
-        self._velocities = [torch.zeros_like(each) for each in parameters] if self._momentum else parameters
-        # 0.99 to the power of a million is zero: RMSprop corrects for no start.
-        self._count = torch.full((), 0.0 if is_adam else 1e6, device=parameters[0].device)
-        self._settings: dict[str, Any] = {
-            "lr": 1.0 if self._momentum else learning_rate,
-            "weight_decay": 0.0 if self._momentum else weight_decay,
-            "beta1": 0.9 if is_adam else 0.0,
-            "beta2": 0.999 if is_adam else 0.99,
-            "eps": 1e-8,
-            "amsgrad": False,
-            "maximize": False,
-        }
-
-    def step(self, slopes: list[torch.Tensor]) -> None:
-        """Take a step; ``slopes`` may be overwritten."""
-        if self._momentum:
-            torch._foreach_add_(slopes, self._parameters, alpha=self._decay)
-            torch._foreach_mul_(self._velocities, self._momentum)
-        averages, counts = (self._first, self._second), [self._count.add_(1)] * len(slopes)
-        torch._fused_adam_(self._velocities, slopes, *averages, [], counts, **self._settings)
-        if self._momentum:
-            torch._foreach_add_(self._parameters, self._velocities, alpha=self._rate)
+    return Stepper(learner.optimizer, parameters, rate, weight_decay=decay, momentum=momentum)
 
 
 class AllAtOnce(Mover):

@@ -112,7 +112,11 @@ class Records:
         measured = {"etas": etas, **self._measure("train", scores[:, inputs.train], problem.train)}
         if problem.validation is not None:
             measured |= self._measure("val", scores[:, inputs.validation], problem.validation)
-        table = torch.stack(list(measured.values())).cpu().tolist()  # one wait for the device
+        counted = torch.stack(list(measured.values())).cpu()  # one wait for the device
+        # Hits are divided here: a GPU multiplies by the inverse, which may be off in the last bit.
+        sizes = {"train_accuracy": inputs.n_train, "val_accuracy": inputs.n_validation}
+        divisors = torch.tensor([[sizes.get(name, 1)] for name in measured], dtype=counted.dtype)
+        table = (counted / divisors).tolist()
         better = []
         for i, member in enumerate(ids):
             columns = self._columns[member]
@@ -150,11 +154,12 @@ class Records:
 
     def _measure(self, name: str, scores: torch.Tensor, nodes: LabelledNodes) -> dict[str, torch.Tensor]:
         flat, targets = scores.flatten(0, 1), nodes.targets.repeat(len(scores))
-        losses = self._loss.values(flat, targets).view(len(scores), -1)
-        hits = (self._loss.predict(flat) == targets).view(len(scores), -1)
+        losses = self._loss.values(flat.double(), targets).view(len(scores), -1)
+        decided = self._inputs.problem.task.decide(flat, self._loss.link)
+        hits = (decided == targets).view(len(scores), -1)
         return {
             f"{name}_loss": (losses * nodes.weights).sum(dim=1),
-            f"{name}_accuracy": hits.double().mean(dim=1),
+            f"{name}_accuracy": hits.sum(dim=1).double(),
         }
 
     def _is_better(self, member: int) -> bool:

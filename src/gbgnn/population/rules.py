@@ -71,8 +71,9 @@ class MemberRules(ABC):
 
     def __init__(self, members: Members, inputs: PopulationInputs) -> None:
         self._problem, self._train = inputs.problem, inputs.train
-        self.loss: Loss = members.rule.loss_for(inputs.problem.n_classes)
-        self.n_outputs = self.loss.n_outputs(inputs.problem.n_classes)
+        self.n_classes = inputs.problem.task.n_columns
+        self.loss: Loss = members.rule.loss_for(inputs.problem.task)
+        self.n_outputs = inputs.problem.task.n_outputs(self.loss)
         self.max_attempts = members.rule.max_attempts
         self.rate = members.of_rules("learning_rate").to(inputs.device)
 
@@ -80,7 +81,7 @@ class MemberRules(ABC):
         self, ids: torch.Tensor, importance: torch.Tensor, scores: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return targets and their importance: one-hot classes for all members, or numbers for each."""
-        one_hot = functional.one_hot(self._problem.train.targets, self._problem.n_classes)
+        one_hot = functional.one_hot(self._problem.train.targets, self.n_classes)
         return one_hot.to(scores.dtype)[None], importance
 
     @abstractmethod
@@ -123,14 +124,14 @@ class SammeMembers(MemberRules):
 
     def directions(self, ids: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
         """Vote for the likeliest class of every node."""
-        codes = torch.full_like(output, -1 / (self._problem.n_classes - 1))
+        codes = torch.full_like(output, -1 / (self.n_classes - 1))
         return codes.scatter_(2, output.argmax(dim=2, keepdim=True), 1.0)
 
     def judge(
         self, ids: torch.Tensor, directions: torch.Tensor, importance: torch.Tensor, scores: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return larger steps the fewer errors there are; refuse learners no better than chance."""
-        n_classes, floor = self._problem.n_classes, self._floor[ids]
+        n_classes, floor = self.n_classes, self._floor[ids]
         errors = (importance * self._is_wrong(directions)).sum(dim=1)
         clipped = errors.clamp(floor, 1 - floor)
         etas = self.rate[ids] * (((1 - clipped) / clipped).log() + math.log(n_classes - 1))
@@ -152,7 +153,7 @@ class SammeRMembers(MemberRules):
     def directions(self, ids: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
         """Vote with the centred log-probabilities."""
         logs = output.softmax(dim=2).clamp_min(self._floor[ids, None, None]).log()
-        return (self._problem.n_classes - 1) * (logs - logs.mean(dim=2, keepdim=True))
+        return (self.n_classes - 1) * (logs - logs.mean(dim=2, keepdim=True))
 
     def judge(
         self, ids: torch.Tensor, directions: torch.Tensor, importance: torch.Tensor, scores: torch.Tensor
@@ -164,7 +165,7 @@ class SammeRMembers(MemberRules):
         """Lower the importance of the nodes that were predicted well."""
         targets = self._problem.train.targets.expand(len(importance), -1)
         own = votes.directions[:, self._train].double().gather(2, targets[..., None])[..., 0]
-        return _normalized(importance * (-votes.etas[:, None] * own / (self._problem.n_classes - 1)).exp())
+        return _normalized(importance * (-votes.etas[:, None] * own / (self.n_classes - 1)).exp())
 
 
 class GradientMembers(MemberRules):
@@ -201,6 +202,7 @@ class GradientMembers(MemberRules):
         )
         (Z_norm, Z_unit), (g_norm, g_unit) = _norms(Z), _norms(g)
         cosines = (Z_unit * g_unit).sum(dim=1).clamp(-1, 1)
+        assert self.loss.smoothness is not None
         etas = self.rate[ids] / self.loss.smoothness * cosines * g_norm / Z_norm.clamp_min(1e-300)
         is_met = (cosines > 0) & (cosines >= self._min_cosine[ids])
         etas = torch.where(is_met, etas, 0.0)
@@ -219,7 +221,8 @@ class GradientMembers(MemberRules):
 
     def _residuals(self, scores: torch.Tensor) -> torch.Tensor:
         rows, targets = scores[:, self._train], self._problem.train.targets
-        return self.loss.residuals(rows.flatten(0, 1), targets.repeat(len(rows))).view(rows.shape)
+        gradient = self.loss.gradient(rows.flatten(0, 1).double(), targets.repeat(len(rows)))
+        return -gradient.view(rows.shape)
 
 
 def rules_of(members: Members, inputs: PopulationInputs) -> MemberRules:

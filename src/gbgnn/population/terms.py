@@ -7,8 +7,6 @@ from threading import Lock
 
 import torch
 
-from gbgnn.propagation import Propagator
-
 
 class TermRows:
     """Some nodes' rows of representations of all nodes, computed when they are first asked for and kept.
@@ -25,8 +23,9 @@ class TermRows:
     Examples
     --------
     >>> import scipy.sparse as sp
+    >>> from gbgnn.propagation import Propagator, powers
     >>> P = Propagator(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> rows = TermRows(power_terms(P, torch.tensor([[1.0], [2.0]])), torch.tensor([1]), width=2)
+    >>> rows = TermRows(powers(P, torch.tensor([[1.0], [2.0]]), range(9)), torch.tensor([1]), width=2)
     >>> rows.first(3).tolist()
     [[[2.0, 0.0]], [[1.0, 0.0]], [[2.0, 0.0]]]
     """
@@ -50,11 +49,3 @@ class TermRows:
         if self._n_known == len(self._rows):
             more = like.new_zeros(n_terms - self._n_known, len(self._nodes), self._width)
             self._rows = torch.cat([self._rows, more]) if self._n_known else more
-
-
-def power_terms(P: Propagator, X: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield X, P X, P^2 X, ... without end, each valid until the next is asked for."""
-    Z, spare = X, None
-    while True:
-        yield Z
-        Z, spare = P(Z, out=spare), None if Z is X else Z

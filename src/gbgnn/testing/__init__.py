@@ -1,14 +1,26 @@
 """Toy graphs and contract checks, for our own tests and for those of plug-ins."""
 
-from gbgnn.testing.contracts import check_aggregation, check_learner, check_propagation, check_rule
-from gbgnn.testing.graphs import path4, problem_of, two_blocks
+from gbgnn.testing.contracts import (
+    check_aggregation,
+    check_learner,
+    check_loss,
+    check_propagation,
+    check_rule,
+    check_task,
+)
+from gbgnn.testing.graphs import context_of, learner_round, path4, problem_of, round_of, two_blocks
 
 __all__ = [
     "check_aggregation",
     "check_learner",
+    "check_loss",
     "check_propagation",
     "check_rule",
+    "check_task",
+    "context_of",
+    "learner_round",
     "path4",
     "problem_of",
+    "round_of",
     "two_blocks",
 ]

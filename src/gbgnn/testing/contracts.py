@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,15 @@ from sklearn.base import clone
 from gbgnn.aggregation import Aggregation
 from gbgnn.boosting import BoostingRule
 from gbgnn.graph import Graph
-from gbgnn.learners import Learner, WeakTask
-from gbgnn.problem import Problem
-from gbgnn.propagation import Propagation
-from gbgnn.testing.graphs import problem_of, two_blocks
+from gbgnn.learners import Learner
+from gbgnn.learners.base import ALL_ROWS, GRAPH, LABELLED, USES
+from gbgnn.losses import Loss, SoftmaxCrossEntropy
+from gbgnn.problem import NodeInputs, Problem
+from gbgnn.propagation import DenseRows, NormalizedLaplacian, Operator, Propagation, Propagator
+from gbgnn.rounds import RoundContext, TrainingLoss, WeakTask
+from gbgnn.tasks import Task
+from gbgnn.testing.graphs import context_of, problem_of, two_blocks
+from gbgnn.theory import weak_learning
 
 
 def check_aggregation(aggregation: Aggregation) -> None:
@@ -22,69 +28,145 @@ def check_aggregation(aggregation: Aggregation) -> None:
     _check_settings(aggregation)
     aggregation.check()
     problem, permuted, order = _problem_twice()
-    X = problem.inputs.features
-    before = X.clone()
-    hop = aggregation.fit(X, problem, seed=1)
-    mixed = hop(X, problem.inputs)
-    assert torch.equal(X, before), "fit or hop changed its input"
-    again = aggregation.fit(X, problem, seed=1)(X, problem.inputs)
-    assert torch.equal(mixed, again), "the same seed gave another hop"
-    restored = type(hop).from_record(hop.record(), hop.state())(X, problem.inputs)
-    assert torch.equal(mixed, restored), "from_record(record(), state()) is another hop"
-    X_permuted = permuted.inputs.features
-    hop_permuted = aggregation.fit(X_permuted, permuted, seed=1)
-    assert torch.allclose(hop_permuted(X_permuted, permuted.inputs), mixed[order]), "not equivariant"
+    context = context_of(problem, seed=1)
+    before = context.X.dense().clone()
+    hop, mixed = aggregation.step(context)
+    X = mixed.dense().clone()
+    assert torch.equal(context.X.dense(), before), "step changed its input"
+    applied = hop(context.X, problem.inputs).dense()
+    assert torch.equal(context.X.dense(), before), "the hop changed its input"
+    assert torch.equal(X, applied), "step returned another representation than its hop gives"
+    again = aggregation.fit(context)(context.X, problem.inputs).dense()
+    assert torch.equal(X, again), "the same seed gave another hop"
+    restored = type(hop).from_record(hop.record(), hop.state())(context.X, problem.inputs).dense()
+    assert torch.equal(X, restored), "from_record(record(), state()) is another hop"
+    _, mixed_permuted = aggregation.step(context_of(permuted, seed=1))
+    assert torch.allclose(mixed_permuted.dense(), X[order]), "not equivariant"
 
 
 def check_learner(learner: Learner, task: WeakTask | None = None) -> None:
-    """Check settings, determinism, shape, untouched inputs, and that only labelled rows are looked at."""
+    """Check settings, determinism, shape, untouched inputs, and that it looks at no more than it says."""
     _check_settings(learner)
     learner.check()
     problem, _, _ = _problem_twice()
-    X, train = problem.inputs.features, problem.train
+    train, context = problem.train, context_of(problem, seed=1)
     if task is None:
-        task = WeakTask(train.rows, train.targets, train.weights, problem.n_classes)
-    before = X.clone()
-    head = learner.fit(X, task, seed=1)
-    output = head.evaluate(X)
-    assert torch.equal(X, before), "fit or evaluate changed its input"
-    assert output.shape == (len(X), task.n_outputs), f"wrong output shape {tuple(output.shape)}"
-    assert torch.equal(output, learner.fit(X, task, seed=1).evaluate(X)), "the same seed gave another head"
+        n_outputs = problem.task.n_columns
+        task = WeakTask(train.rows, train.targets, train.weights, n_outputs, SoftmaxCrossEntropy())
+    context = replace(context, task=task)
+    before = context.X.dense().clone()
+    head = learner.fit(context)
+    output = head.evaluate(context.X)
+    assert torch.equal(context.X.dense(), before), "fit or evaluate changed its input"
+    assert output.shape == (len(before), task.n_outputs), f"wrong output shape {tuple(output.shape)}"
+    assert torch.equal(output, learner.fit(context).evaluate(context.X)), "the same seed gave another head"
     named = dict(head.named_parameters())
     assert all(name in named for name in head.first_layer or ()), "first_layer must name parameters"
-    scrambled = X.clone()
-    unlabelled = torch.ones(len(X), dtype=torch.bool)
-    unlabelled[task.rows] = False
-    scrambled[unlabelled] = 7.0
-    other = learner.fit(scrambled, task, seed=1).evaluate(X)
-    assert torch.equal(output, other), "the head depends on rows that carry no label"
+    assert learner.uses in USES, f"uses must be one of {', '.join(USES)}; got {learner.uses!r}"
+    if learner.uses in (LABELLED, ALL_ROWS):
+        other = learner.fit(_with_other_graph(context)).evaluate(context.X)
+        assert torch.equal(output, other), f"the head depends on the graph, but uses is {learner.uses!r}"
+    if learner.uses == LABELLED:
+        other = learner.fit(_with_other_rows(context)).evaluate(context.X)
+        assert torch.equal(output, other), (
+            "the head depends on rows that carry no label, but uses is 'labelled'"
+        )
+    assert learner.uses != GRAPH or learner.hypothesis_space() is None, (
+        "no bound covers a learner of the graph"
+    )
 
 
-def check_rule(rule: BoostingRule) -> None:
-    """Check settings, that importance sums to one, the shape of votes, and that fine-tuning can descend."""
+def check_rule(rule: BoostingRule, task: Task | None = None) -> None:
+    """Check settings, sample weights, the shape of votes, and that fine-tuning can descend."""
     _check_settings(rule)
-    problem, _, _ = _problem_twice()
-    rule.check(problem.n_classes)
-    scores = rule.initial_scores(problem.inputs, problem.n_classes)
-    importance = rule.initial_importance(problem)
+    problem, _, _ = _problem_twice(task)
+    rule.check(problem.task)
+    loss, voting, state = rule.loss_for(problem.task), rule.voting_for(problem.task), rule.start(problem)
+    scores = problem.inputs.zero_scores(voting.n_outputs)
     random = torch.Generator().manual_seed(0)
     for _ in range(3):
-        task = rule.task(importance, scores, problem)
-        assert abs(float(task.weights.sum()) - 1) < 1e-12, "the task's weights do not sum to one"
-        output = torch.randn(len(scores), task.n_outputs, generator=random, dtype=scores.dtype)
-        vote = rule.vote(rule.direction(output, problem.n_classes), task, scores, problem)
-        assert vote.direction.shape == scores.shape, "a direction must have the shape of the scores"
-        importance = rule.advance(importance, vote, problem)
-        assert abs(float(importance.sum()) - 1) < 1e-12, "importance does not sum to one"
+        training = TrainingLoss.at(scores, problem.train, loss)
+        context = replace(context_of(problem), scores=scores, training=training)
+        asked = rule.ask(context, state)
+        assert abs(float(asked.weights.sum()) - 1) < 1e-12, "the task's weights do not sum to one"
+        output = torch.randn(len(scores), asked.n_outputs, generator=random, dtype=scores.dtype)
+        direction = voting.direction(output)
+        assert direction.shape == scores.shape, "a direction must have the shape of the scores"
+        shares = problem.train.weights / problem.train.size
+        quality = weak_learning(direction[problem.train.rows], training.residuals, shares)
+        vote = rule.vote(direction, quality, context, state)
+        state = rule.update(state, vote, context)
         scores = scores + vote.eta * vote.direction
     output.requires_grad_()
-    soft = rule.soft_direction(output, problem.n_classes)
+    soft = voting.softened().direction(output)
     assert soft.shape == scores.shape, "a soft direction must have the shape of the scores"
-    assert soft.requires_grad, "no gradient passes soft_direction, so fine-tuning would move nothing"
-    is_hard = not rule.direction(output, problem.n_classes).requires_grad
-    assert rule.votes_for_one_class == is_hard, "votes_for_one_class must say whether direction is a choice"
-    proba = rule.proba(scores, 1.0, problem.n_classes)
-    assert torch.allclose(proba.sum(dim=1), torch.ones(len(proba), dtype=proba.dtype))
+    assert soft.requires_grad, "no gradient passes softened(), so fine-tuning would move nothing"
+    is_hard = not voting.direction(output).requires_grad
+    assert voting.is_choice == is_hard, "is_choice must say whether direction is a choice"
+    restored = type(voting).from_record(voting.record(), loss)
+    assert restored == voting or restored.record() == voting.record(), (
+        "from_record(record()) is another voting"
+    )
+    linked = voting.link(scores, 1.0)
+    assert linked.shape == scores.shape, "link must keep the shape of the scores"
+
+
+def check_loss(loss: Loss, scores: torch.Tensor, targets: torch.Tensor) -> None:
+    """Check settings, and gradient, curvature and smoothness against autograd, in double precision."""
+    _check_settings(loss)
+    rows = scores.double().clone().requires_grad_()
+    values = loss.values(rows, targets)
+    assert values.shape == (len(scores),), "values must have an entry per row"
+    (gradient,) = torch.autograd.grad(values.sum(), rows)
+    assert torch.allclose(loss.gradient(scores.double(), targets), gradient, atol=1e-12), "wrong gradient"
+    for i in range(len(scores)):
+        hessian = torch.autograd.functional.hessian(
+            lambda row, i=i: loss.values(row[None], targets[i : i + 1])[0], scores[i].double()
+        )
+        curvature = loss.curvature(scores[i : i + 1].double(), targets[i : i + 1])[0]
+        assert torch.allclose(curvature, hessian.diagonal(), atol=1e-10), "wrong curvature"
+        if loss.smoothness is not None:
+            largest = float(torch.linalg.eigvalsh(hessian)[-1])
+            assert largest <= loss.smoothness + 1e-10, "the curvature exceeds smoothness"
+    assert loss.link(scores).shape == scores.shape, "link must keep the shape of the scores"
+
+
+def check_task(task: Task, y: Any) -> None:
+    """Check that labels come back as they went in, that records restore, and the shapes of all."""
+    _check_settings(task)
+    fitted = task.fit(y)
+    targets = fitted.encode(y)
+    decoded = fitted.decode(targets)
+    is_same = np.allclose if decoded.dtype.kind == "f" else np.array_equal  # numbers may be rounded
+    assert decoded.shape == np.shape(y), "decode(encode(y)) has another shape than y"
+    assert is_same(decoded, np.asarray(y)), "decode(encode(y)) is not y"
+    restored = type(task).from_record(fitted.record())
+    np.testing.assert_array_equal(restored.encode(y), targets, "from_record(record()) is another task")
+    codes = fitted.codes(torch.as_tensor(targets), torch.float64)
+    assert codes.shape == (len(targets), fitted.n_columns), "codes must have a row per target"
+    loss = fitted.default_loss
+    scores = torch.randn(len(targets), fitted.n_outputs(loss), generator=torch.Generator().manual_seed(0))
+    decided = fitted.decide(scores, loss.link)
+    assert decided.shape == targets.shape, "decide must return targets"
+    loss.values(scores, torch.as_tensor(targets))
+
+
+def _with_other_rows(context: RoundContext) -> RoundContext:
+    """Return the round with other rows wherever a node carries no label."""
+    scrambled = context.X.dense().clone()
+    unlabelled = torch.ones(len(scrambled), dtype=torch.bool)
+    unlabelled[context.weak_task.rows] = False
+    scrambled[unlabelled] = 7.0
+    return replace(context, X=DenseRows(scrambled))
+
+
+def _with_other_graph(context: RoundContext) -> RoundContext:
+    """Return the round with another P and other raw features."""
+    inputs = context.inputs
+    other = Operator.from_scipy(NormalizedLaplacian().build(two_blocks(30, seed=9)[0].adjacency).to_scipy())
+    P = Propagator(other, inputs.device, inputs.dtype)
+    changed = NodeInputs.from_tensor(inputs.features.dense().flip(0), P)
+    return replace(context, problem=replace(context.problem, inputs=changed))
 
 
 def check_propagation(propagation: Propagation) -> None:
@@ -104,7 +186,7 @@ def _check_settings(part: Any) -> None:
     assert copy.get_params().keys() == part.get_params().keys(), "clone lost a setting"
 
 
-def _problem_twice() -> tuple[Problem, Problem, torch.Tensor]:
+def _problem_twice(task: Task | None = None) -> tuple[Problem, Problem, torch.Tensor]:
     """Return a problem, the same with its nodes permuted, and the permutation."""
     graph, y = two_blocks(30, n_classes=3)
     train = np.arange(12)
@@ -112,5 +194,7 @@ def _problem_twice() -> tuple[Problem, Problem, torch.Tensor]:
     place = np.argsort(order)
     features = np.asarray(graph.features)[order]
     permuted = Graph(graph.adjacency[order][:, order], features)
-    problem = problem_of(graph, y, train)
-    return problem, problem_of(permuted, y[order], place[train]), torch.from_numpy(order)
+    if task is not None and not task.has_classes:
+        y = (y[:, None] == np.arange(3)).astype(float)
+    problem = problem_of(graph, y, train, task=task)
+    return problem, problem_of(permuted, y[order], place[train], task=task), torch.from_numpy(order)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
 from gbgnn.graph import Graph
-from gbgnn.problem import LabelledNodes, NodeInputs, Problem
-from gbgnn.propagation import AugmentedAdjacency
+from gbgnn.losses import SoftmaxCrossEntropy, SquaredError
+from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, Problem
+from gbgnn.propagation import AugmentedAdjacency, DenseRows, Operator, Propagator
+from gbgnn.rounds import RoundContext, TrainingLoss, WeakTask
+from gbgnn.tasks import Classification, Task
 
 
 def path4() -> Graph:
@@ -46,11 +50,89 @@ def problem_of(
     train: NDArray[np.int64],
     val: NDArray[np.int64] | None = None,
     dtype: torch.dtype = torch.float64,
+    task: Task | None = None,
 ) -> Problem:
-    """Return the problem of telling apart the classes ``y`` (0 to K-1) from those of the nodes ``train``."""
+    """Return the problem of predicting ``y`` (of all nodes) from those of the nodes ``train``.
+
+    The task is to tell classes apart unless another is given.
+    """
+    task = (Classification() if task is None else task).fit(y)
     return Problem(
-        inputs=NodeInputs.from_graph(graph, AugmentedAdjacency(), dtype=dtype),
-        train=LabelledNodes.build(train, y[train]),
-        n_classes=int(y.max()) + 1,
-        validation=None if val is None else LabelledNodes.build(val, y[val]),
+        inputs=InputRecipe(AugmentedAdjacency(), dtype=dtype).build(graph),
+        task=task,
+        train=LabelledNodes.build(train, task.encode(y[train])),
+        validation=None if val is None else LabelledNodes.build(val, task.encode(y[val])),
+    )
+
+
+def round_of(
+    graph: Graph, y: NDArray[Any], train: NDArray[np.int64], *, seed: int = 0, task: Task | None = None
+) -> RoundContext:
+    """Return the second round of a problem, before its hop, with nothing in the scores."""
+    return context_of(problem_of(graph, y, train, task=task), seed=seed)
+
+
+def context_of(problem: Problem, X: torch.Tensor | None = None, seed: int = 0) -> RoundContext:
+    """Return the second round of a problem, before its hop; ``X`` is another representation to start from."""
+    loss = problem.task.default_loss
+    scores = problem.inputs.zero_scores(problem.task.n_outputs(loss))
+    rows = problem.inputs.features if X is None else DenseRows(X)
+    return RoundContext(2, problem, rows, (), scores, TrainingLoss.at(scores, problem.train, loss), seed)
+
+
+def learner_round(
+    X: torch.Tensor,
+    targets: torch.Tensor,
+    *,
+    seed: int = 0,
+    weights: torch.Tensor | None = None,
+    rows: torch.Tensor | None = None,
+    val: tuple[torch.Tensor, torch.Tensor] | None = None,
+    n_outputs: int | None = None,
+) -> RoundContext:
+    """Return a round that asks a learner to fit some rows of a representation, in a graph without edges.
+
+    Parameters
+    ----------
+    X
+        The representation of all nodes.
+    targets
+        Class indices, to be fitted by cross entropy, or numbers, by squared error.
+    seed
+        The round's.
+    weights
+        Sample weights; None is uniform.
+    rows
+        Which nodes have the targets; None is all of them.
+    val
+        Ids and targets of validation nodes.
+    n_outputs
+        Columns of the output; None counts the classes, or the columns of numbers.
+
+    Examples
+    --------
+    >>> learner_round(torch.zeros(3, 2), torch.tensor([0, 1, 0])).weak_task.n_outputs
+    2
+    """
+    is_numeric = targets.is_floating_point()
+    rows = torch.arange(len(X)) if rows is None else rows
+    weights = torch.full((len(rows),), 1 / len(rows), dtype=torch.float64) if weights is None else weights
+    if n_outputs is None:
+        n_outputs = targets.shape[1] if is_numeric else int(targets.max()) + 1
+    val_rows, val_targets = (None, None) if val is None else val
+    loss = SquaredError() if is_numeric else SoftmaxCrossEntropy()
+    train = LabelledNodes(rows, targets, weights)
+    P = Propagator(Operator.from_scipy(sp.eye_array(len(X), format="csr")), X.device, X.dtype)
+    task = Classification(classes=np.arange(max(2, n_outputs)))
+    problem = Problem(NodeInputs.from_tensor(X, P), task, train)
+    scores = torch.zeros(len(X), n_outputs, dtype=X.dtype)
+    return RoundContext(
+        t=1,
+        problem=problem,
+        X=problem.inputs.features,
+        hops=(),
+        scores=scores,
+        training=TrainingLoss.at(scores, train, loss),
+        seed=seed,
+        task=WeakTask(rows, targets, weights, n_outputs, loss, val_rows, val_targets),
     )

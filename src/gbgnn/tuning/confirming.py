@@ -135,7 +135,8 @@ def mean_curve(curves: Sequence[Sequence[float]]) -> NDArray[np.float64]:
     array([0.4       , 0.46666667, 0.43333333])
     """
     n_rounds = max(map(len, curves))
-    # A model of which no round could be trained predicts nothing.
-    full = [[*curve, *[curve[-1] if curve else 0.0] * (n_rounds - len(curve))] for curve in curves]
+    # A model of which no round could be trained predicts nothing: no better than the worst.
+    worst = min((value for curve in curves for value in curve if value < 0), default=0.0)
+    full = [[*curve, *[curve[-1] if curve else worst] * (n_rounds - len(curve))] for curve in curves]
     mean: NDArray[np.float64] = np.asarray(full).mean(axis=0)
     return mean

@@ -11,7 +11,7 @@ import optuna
 from numpy.typing import ArrayLike
 from optuna.trial import FrozenTrial, TrialState
 
-from gbgnn.boosting import Callback, RoundReport
+from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.errors import GBGNNWarning, WeakLearnerError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.fitting import Labels
@@ -42,12 +42,12 @@ class Task:
     validation: Labels
 
     def fit(self, model: GBGNNClassifier) -> float:
-        """Fit the model and return its validation accuracy, fine-tuned where it is to be."""
+        """Fit the model and return how good it is on the validation nodes, fine-tuned where it is to be."""
         model.fit(self.nodes, self.y, graph=self.graph, validation=self.validation)
-        return model.score(*self.validation)
+        return model.model_.evaluate(*self.validation)
 
     def curves(self, models: Iterable[GBGNNClassifier]) -> list[list[float]]:
-        """Fit models, and return the validation accuracy of each after every round; empty where none was."""
+        """Fit models, and return how good each is on validation nodes after every round, or none."""
         return [self._curve(model) for model in models]
 
     def _curve(self, model: GBGNNClassifier) -> list[float]:
@@ -57,12 +57,12 @@ class Task:
                 self.fit(model)
         except WeakLearnerError:
             return []
-        return list(model.history_["val_accuracy"])
+        return list(model.history_[f"val_{model.history_.metric}"])
 
 
 @dataclass(eq=False)
 class ReportRounds(Callback):
-    """Tells Optuna the validation accuracy after every round, and gives up when it says so.
+    """Tells Optuna how good every round is on the validation nodes, and gives up when it says so.
 
     By an exception, because a fit that is asked to stop would still be fine-tuned.
     """
@@ -71,7 +71,8 @@ class ReportRounds(Callback):
 
     def on_round(self, report: RoundReport) -> None:
         """Report, and ask whether to go on."""
-        self.trial.report(report.row["val_accuracy"], report.t)
+        assert report.validation_score is not None  # a search has validation nodes
+        self.trial.report(report.validation_score, report.t)
         if self.trial.should_prune():
             raise optuna.TrialPruned
 

@@ -1,4 +1,4 @@
-"""tune: search for the settings with the best validation accuracy."""
+"""tune: search for the settings that are best on the validation nodes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from gbgnn._checks import check_integer, check_number
 from gbgnn._checksums import graph_checksum, labels_checksum
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
-from gbgnn.fitting import Labels, check_graph, encode_classes, given_validation
+from gbgnn.fitting import Labels, check_length, given_validation
 from gbgnn.graph import Graph, as_nodes, check_range
+from gbgnn.model import check_graph
+from gbgnn.registry import as_part
 from gbgnn.tuning.batches import Batch, Batches
 from gbgnn.tuning.confirming import Confirmed, best_trials, find_winners
 from gbgnn.tuning.objective import Task, run_trial
@@ -118,10 +120,11 @@ def tune(
     device: Any = "auto",
     on_trial: Callable[[TrialReport], None] | None = None,
 ) -> TuningResult:
-    """Search a space for the settings with the best validation accuracy.
+    """Search a space for the settings that are best on the validation nodes.
 
-    Trials are proposed by TPE, given up by the median stopping rule, and judged by the validation accuracy of
-    the model they would predict with. No other label is asked for, so none can leak.
+    Trials are proposed by TPE, given up by the median stopping rule, and judged by the model they would
+    predict with, by its ``metric``: accuracy, unless the space fixes another. No other label is asked for, so
+    none can leak.
 
     Parameters
     ----------
@@ -244,11 +247,12 @@ def check_task(
     check_graph(graph)
     ids = as_nodes(nodes)
     check_range(ids, graph.n_nodes)
-    classes, _ = encode_classes(y, len(ids))
-    given_validation(validation, ids, classes, graph)
+    check_length(y, len(ids), "y")
     if not space.ranges:
         raise ParameterError("the space has no range, so there is nothing to search; give at least one.")
-    space.check(len(classes))
+    kind = as_part("task", space.base.get("task", GBGNNClassifier().task)).fit(y)
+    given_validation(validation, ids, kind, graph)
+    space.check(kind)
     if confirm and any(name.partition("__")[0] == "fine_tune" for name in {**space.base, **space.ranges}):
         raise ParameterError(
             "confirm is for spaces without fine-tuning, because it chooses the number of rounds by their "

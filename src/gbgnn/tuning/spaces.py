@@ -11,16 +11,17 @@ from typing import Any
 from optuna.distributions import BaseDistribution
 
 from gbgnn._checks import check_integer
-from gbgnn._tuning import as_tuner
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
-from gbgnn.fitting import check_norm
-from gbgnn.registry import FAMILIES, as_part
+from gbgnn.finetuning import as_tuner
+from gbgnn.fitting import check_norm, resolve_metric, resolve_rule
+from gbgnn.registry import PARAMETERS, as_part
+from gbgnn.tasks import Task
 from gbgnn.tuning.ranges import Choice, Integer, Range, Real, as_range
 
 Settings = dict[str, Any]
 
-_HEADS = (*FAMILIES, "fine_tune")
+_HEADS = (*PARAMETERS, "fine_tune")
 _DEFAULTS = GBGNNClassifier().get_params(deep=False)
 
 
@@ -64,6 +65,11 @@ class SearchSpace:
         both = sorted(self.base.keys() & self.ranges.keys())
         if both:
             raise ParameterError(f"{both[0]} is fixed in base and has a range; leave out one of them.")
+        judged = sorted(self.ranges.keys() & {"metric", "task"})
+        if judged:
+            raise ParameterError(
+                f"{judged[0]} has a range, but all trials must be judged alike; fix it in base."
+            )
         if "random_state" in {*self.base, *self.ranges}:
             raise ParameterError("random_state is no part of a space; give the search a seed.")
 
@@ -113,7 +119,7 @@ class SearchSpace:
     def _fixed(self, name: str) -> Any:
         return self.base.get(name, _DEFAULTS[name])
 
-    def check(self, n_classes: int) -> None:
+    def check(self, task: Task) -> None:
         """Raise when an end of a range is no value that the model takes, before a trial finds out."""
         for settings in self.corners():
             model = self.build(settings, seed=0)
@@ -121,7 +127,8 @@ class SearchSpace:
             check_norm(model.feature_norm)
             for family in ("aggregation", "learner"):
                 as_part(family, getattr(model, family)).check()
-            as_part("rule", model.rule).check(n_classes)
+            resolve_rule(model).check(task)
+            resolve_metric(model.metric, task)
             tuner = as_tuner(model.fine_tune)
             if tuner is not None:
                 tuner.check(has_validation=True)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,16 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from gbgnn import MLP, FunctionalGradient, GBGNNClassifier, StopReason
-from gbgnn.boosting.diagnostics import direction_quality, guaranteed_decrease
+from gbgnn.boosting import Vote
+from gbgnn.boosting.diagnostics import guaranteed_decrease
 from gbgnn.errors import GBGNNWarning, ParameterError, WeakLearnerError
-from gbgnn.testing import problem_of, two_blocks
+from gbgnn.learners import Head
+from gbgnn.losses import Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
+from gbgnn.problem import Problem
+from gbgnn.rounds import RoundContext, TrainingLoss
+from gbgnn.tasks import Classification, MultiLabel, Regression, Task
+from gbgnn.testing import context_of, problem_of, two_blocks
+from gbgnn.theory import WeakLearning, weak_learning
 
 
 def fit(n_classes: int, seed: int = 0, n_rounds: int = 8, **rule: object) -> GBGNNClassifier:
@@ -28,6 +36,26 @@ def fit(n_classes: int, seed: int = 0, n_rounds: int = 8, **rule: object) -> GBG
     )
     weights = np.random.default_rng(seed).random(20) if seed % 2 else None
     return model.fit(train, y[train], graph=graph, sample_weight=weights)
+
+
+def problem_with(n_classes: int) -> Problem:
+    graph, y = two_blocks(12, n_classes=n_classes)
+    return problem_of(graph, y, np.arange(10))
+
+
+def round_at(scores: torch.Tensor, problem: Problem, rule: FunctionalGradient) -> RoundContext:
+    training = TrainingLoss.at(scores, problem.train, rule.loss_for(problem.task))
+    return replace(context_of(problem), scores=scores, training=training)
+
+
+def judged(
+    direction: torch.Tensor, context: RoundContext, rule: FunctionalGradient
+) -> tuple[Vote, WeakLearning]:
+    """The vote for a direction and its quality, as the loop finds them."""
+    train = context.train
+    shares = train.weights / train.size
+    quality = weak_learning(direction[train.rows], context.training.residuals, shares)
+    return rule.vote(direction, quality, context, rule.start(context.problem)), quality
 
 
 def rule_learner(target: object) -> object:
@@ -51,7 +79,7 @@ def test_certificate_never_fails(
     except WeakLearnerError:
         return
     history = model.history_
-    smoothness = model._loss().smoothness
+    smoothness = model.loss_.smoothness
     losses = [math.log(2 if loss == "auto" and n_classes == 2 else n_classes), *history["train_loss"]]
     norms = history["gradient_norm"]
     for t, row in enumerate(history):
@@ -65,31 +93,42 @@ def test_certificate_never_fails(
     assert row["gamma_total"] == pytest.approx(sum(history["gamma"]))
 
 
+TASKS: list[tuple[Task, str]] = [
+    *((Classification().fit(np.arange(n)), loss) for n in range(2, 6) for loss in ("auto", "softmax")),
+    (MultiLabel(), "auto"),
+    (MultiLabel(), "sigmoid"),
+    (Regression(), "auto"),
+    (Regression(), "squared"),
+]
+
+
 @settings(max_examples=500)
 @given(
     seed=st.integers(0, 10**6),
-    n_classes=st.integers(2, 5),
+    case=st.sampled_from(TASKS),
     scale=st.sampled_from([0.1, 1.0, 10.0, 1000.0]),
-    loss=st.sampled_from(["auto", "softmax"]),
 )
 def test_certificate_holds_for_any_scores_and_directions(
-    seed: int, n_classes: int, scale: float, loss: str
+    seed: int, case: tuple[Task, str], scale: float
 ) -> None:
-    graph, y = two_blocks(12, n_classes=n_classes, seed=0)
-    problem = problem_of(graph, y, np.arange(10))
+    task, loss = case
+    graph, _ = two_blocks(12)
+    random = np.random.default_rng(seed)
+    if task.has_classes:
+        y = np.arange(12) % task.n_columns
+    else:
+        y = random.integers(2, size=(12, 3)) if isinstance(task, MultiLabel) else random.normal(size=(12, 2))
+    problem = problem_of(graph, y, np.arange(10), task=task)
     rule = FunctionalGradient(loss=loss, learning_rate=1.0)
-    objective = rule.loss_for(n_classes)
-    random = torch.Generator().manual_seed(seed)
-    shape = rule.initial_scores(problem.inputs, n_classes).shape
-    scores = scale * torch.randn(shape, generator=random, dtype=torch.float64)
-    direction = torch.randn(shape, generator=random, dtype=torch.float64)
-    task = rule.task(rule.initial_importance(problem), scores, problem)
-    vote = rule.vote(direction, task, scores, problem)
-    quality = direction_quality(direction, scores, problem, objective)
+    rule.check(problem.task)
+    objective, shape = rule.loss_for(problem.task), (12, rule.voting_for(problem.task).n_outputs)
+    scores, direction = (torch.tensor(size * random.normal(size=shape)) for size in (scale, 1.0))
+    context = round_at(scores, problem, rule)
+    vote, quality = judged(direction, context, rule)
     if vote.refusal is not None:
         assert quality.cosine <= 0
         return
-    promised = guaranteed_decrease(quality, vote.eta, problem, objective)
+    promised = guaranteed_decrease(quality, vote.eta, context.training)
     expected = 10 / (2 * objective.smoothness) * quality.cosine**2 * quality.gradient_norm**2
     assert promised == pytest.approx(expected, rel=1e-9)
     train = problem.train
@@ -99,52 +138,108 @@ def test_certificate_holds_for_any_scores_and_directions(
     assert before - after >= promised - 1e-9 * max(1.0, before)
 
 
+def test_for_the_squared_error_the_step_is_the_best_there_is() -> None:
+    """Its curvature is 2 everywhere, so that the bound is reached: no other step ends lower."""
+    graph, _ = two_blocks(12)
+    y = np.random.default_rng(0).normal(size=12)
+    problem, rule = (
+        problem_of(graph, y, np.arange(10), task=Regression()),
+        FunctionalGradient(learning_rate=1),
+    )
+    random = torch.Generator().manual_seed(0)
+    scores, direction = torch.randn(2, 12, 1, generator=random, dtype=torch.float64)
+    context, train = round_at(scores, problem, rule), problem.train
+    vote, quality = judged(direction, context, rule)
+    if vote.refusal is not None:
+        direction = -direction
+        vote, quality = judged(direction, context, rule)
+    f, r = direction[train.rows], train.targets - scores[train.rows]
+    assert vote.eta == pytest.approx(float((f * r).sum() / f.square().sum()))
+    after = TrainingLoss.at(scores + vote.eta * direction, train, context.training.loss)
+    promised = guaranteed_decrease(quality, vote.eta, context.training)
+    assert context.training.value - after.value == pytest.approx(promised)
+
+
 def test_step_minimises_the_quadratic_bound() -> None:
-    graph, y = two_blocks(12, n_classes=3)
-    problem = problem_of(graph, y, np.arange(10))
-    rule = FunctionalGradient(learning_rate=1.0)
-    scores = rule.initial_scores(problem.inputs, 3)
+    problem, rule = problem_with(3), FunctionalGradient(learning_rate=1.0)
     direction = torch.randn(12, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    task = rule.task(problem.train.weights, scores, problem)
-    vote = rule.vote(direction, task, scores, problem)
-    objective = rule.loss_for(3)
-    quality = direction_quality(direction, scores, problem, objective)
-    best = guaranteed_decrease(quality, vote.eta, problem, objective)
+    context = round_at(problem.inputs.zero_scores(3), problem, rule)
+    vote, quality = judged(direction, context, rule)
+    best = guaranteed_decrease(quality, vote.eta, context.training)
     for eta in np.linspace(0, 3 * vote.eta, 31):
-        assert guaranteed_decrease(quality, eta, problem, objective) <= best + 1e-12
+        assert guaranteed_decrease(quality, eta, context.training) <= best + 1e-12
 
 
 def test_sigmoid_task_is_label_minus_probability() -> None:
-    graph, y = two_blocks(12, n_classes=2)
-    problem = problem_of(graph, y, np.arange(10))
-    rule = FunctionalGradient(loss="sigmoid")
+    problem, rule = problem_with(2), FunctionalGradient(loss="sigmoid")
     scores = torch.full((12, 1), math.log(3), dtype=torch.float64)  # sigmoid = 0.75
-    task = rule.task(problem.train.weights, scores, problem)
+    context = round_at(scores, problem, rule)
+    task = rule.ask(context, None)
     assert task.is_regression
-    np.testing.assert_allclose(task.targets[:, 0], np.where(y[:10] == 1, 0.25, -0.75))
+    assert task.targets is context.training.residuals  # computed once
+    expected = np.where(problem.train.targets == 1, 0.25, -0.75)
+    np.testing.assert_allclose(task.targets[:, 0], expected)
+
+
+def test_validation_nodes_are_asked_for_their_own_gradient() -> None:
+    graph, y = two_blocks(12, n_classes=2)
+    problem = problem_of(graph, y, np.arange(8), np.arange(8, 12))
+    rule, scores = FunctionalGradient(), torch.full((12, 1), math.log(3), dtype=torch.float64)
+    task = rule.ask(round_at(scores, problem, rule), None)
+    assert torch.equal(task.val_rows, torch.arange(8, 12))
+    np.testing.assert_allclose(task.val_targets[:, 0], np.where(y[8:] == 1, 0.25, -0.75))
+
+
+def test_task_of_numbers_is_twice_what_is_missing() -> None:
+    graph, _ = two_blocks(12)
+    y = np.arange(12.0)
+    problem = problem_of(graph, y, np.arange(10), task=Regression(centre=0.0, scale=1.0))
+    rule = FunctionalGradient()
+    task = rule.ask(round_at(torch.full((12, 1), 3.0, dtype=torch.float64), problem, rule), None)
+    np.testing.assert_allclose(task.targets[:, 0], 2 * (y[:10] - 3))
+    assert isinstance(task.loss, SquaredError)
+    assert task.val_rows is task.val_targets is None
 
 
 def test_weighted_task_of_two_classes_is_the_size_of_the_gradient() -> None:
-    graph, y = two_blocks(12, n_classes=2)
-    problem = problem_of(graph, y, np.arange(10))
+    problem, rule = problem_with(2), FunctionalGradient(target="labels")
     scores = torch.full((12, 1), math.log(3), dtype=torch.float64)
-    task = FunctionalGradient(target="labels").task(problem.train.weights, scores, problem)
-    sizes = np.where(y[:10] == 1, 0.25, 0.75)
+    task = rule.ask(round_at(scores, problem, rule), None)
+    sizes = np.where(problem.train.targets == 1, 0.25, 0.75)
     np.testing.assert_allclose(task.weights, sizes / sizes.sum())
-    direction = FunctionalGradient(target="labels").direction(torch.tensor([[2.0, 1.0], [0.0, 1.0]]), 2)
-    assert direction.tolist() == [[-1.0], [1.0]]
+
+
+@pytest.mark.parametrize(
+    ("loss", "task", "expected"),
+    [
+        ("auto", Classification().fit([0, 1]), SigmoidCrossEntropy),
+        ("auto", Classification().fit([0, 1, 2]), SoftmaxCrossEntropy),
+        ("auto", MultiLabel().fit([[0, 1]]), SigmoidCrossEntropy),
+        ("auto", Regression().fit([0.0, 1.0]), SquaredError),
+        ("softmax", Classification().fit([0, 1]), SoftmaxCrossEntropy),
+        (SoftmaxCrossEntropy(), Classification().fit([0, 1]), SoftmaxCrossEntropy),
+    ],
+)
+def test_loss_is_a_name_an_object_or_what_suits_the_task(
+    loss: str | Loss, task: Task, expected: type[Loss]
+) -> None:
+    rule = FunctionalGradient(loss=loss)
+    rule.check(task)
+    found = rule.loss_for(task)
+    assert type(found) is expected
+    assert isinstance(loss, str) or found is loss
+    assert rule.voting_for(task).n_outputs == task.n_outputs(found)
 
 
 class _Opposed(MLP):
-    """A learner that points uphill, except on request."""
+    """A learner that points uphill, except at every third attempt."""
 
-    downhill_seeds: tuple[int, ...] = ()
     seeds: list[int] = []  # noqa: RUF012
 
-    def fit(self, X: torch.Tensor, task: object, seed: int) -> object:
-        head = super().fit(X, task, seed)
-        type(self).seeds.append(seed)
-        if len(self.seeds) % 3:  # every third attempt is a good one
+    def fit(self, context: RoundContext) -> Head:
+        head = super().fit(context)
+        type(self).seeds.append(context.seed)
+        if len(self.seeds) % 3:
             head.layers[-1].weight.neg_()
             head.layers[-1].bias.neg_()
         return head
@@ -195,12 +290,11 @@ def test_warning_goes_on_without_the_learner() -> None:
 
 
 def test_vanished_gradient_ends_boosting() -> None:
-    graph, y = two_blocks(12, n_classes=2)
-    problem = problem_of(graph, y, np.arange(10))
-    rule = FunctionalGradient()
-    scores = torch.tensor(np.where(y == 1, 1e4, -1e4))[:, None]
-    task = rule.task(problem.train.weights, scores, problem)
-    vote = rule.vote(torch.ones(12, 1, dtype=torch.float64), task, scores, problem)
+    problem, rule = problem_with(2), FunctionalGradient()
+    scores = torch.full((12, 1), -1e4, dtype=torch.float64)
+    scores[problem.train.rows[problem.train.targets == 1]] = 1e4
+    context = round_at(scores, problem, rule)
+    vote, _ = judged(torch.ones(12, 1, dtype=torch.float64), context, rule)
     assert vote.refusal is StopReason.GRADIENT_VANISHED
 
 
@@ -213,7 +307,7 @@ def test_auto_loss_is_sigmoid_for_two_classes() -> None:
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [
-        ({"loss": "hinge"}, "loss must be one of auto, softmax, sigmoid; got 'hinge'"),
+        ({"loss": "hinge"}, "loss must be one of auto, softmax, sigmoid, squared; got 'hinge'"),
         ({"target": "label"}, "target must be one of .* Did you mean 'labels'"),
         ({"learning_rate": 2.0}, r"learning_rate must be in \(0, 2\); got 2.0"),
         ({"min_cosine": 1}, r"min_cosine must be in \[0, 1\); got 1"),
@@ -223,9 +317,41 @@ def test_auto_loss_is_sigmoid_for_two_classes() -> None:
 )
 def test_settings_are_checked(settings_: dict[str, object], message: str) -> None:
     with pytest.raises(ParameterError, match=f"FunctionalGradient.{message}"):
-        FunctionalGradient(**settings_).check(2)
+        FunctionalGradient(**settings_).check(Classification().fit([0, 1]))
 
 
-def test_sigmoid_loss_refuses_three_classes() -> None:
-    with pytest.raises(ParameterError, match=r'loss="sigmoid"\) is for two classes; got 3'):
-        FunctionalGradient(loss="sigmoid").check(3)
+class Rough(SoftmaxCrossEntropy):
+    smoothness = None
+
+
+@pytest.mark.parametrize(
+    ("rule", "task", "message"),
+    [
+        (
+            FunctionalGradient(loss="sigmoid"),
+            Classification().fit([0, 1, 2]),
+            'loss="sigmoid" is for two classes; got 3. Use loss="softmax".',
+        ),
+        (
+            FunctionalGradient(loss="squared"),
+            Classification().fit([0, 1]),
+            "SquaredError takes numbers, but y",
+        ),
+        (
+            FunctionalGradient(loss="softmax"),
+            Regression().fit([0.0, 1.0]),
+            "takes classes, but numeric y has",
+        ),
+        (FunctionalGradient(loss="squared"), MultiLabel().fit([[1, 0]]), "takes numbers, but multi-label y"),
+        (
+            FunctionalGradient(loss=Rough()),
+            Classification().fit([0, 1]),
+            "smoothness, which Rough has none of",
+        ),
+    ],
+)
+def test_a_loss_that_does_not_fit_the_task_is_refused(
+    rule: FunctionalGradient, task: Task, message: str
+) -> None:
+    with pytest.raises(ParameterError, match=message):
+        rule.check(task)

@@ -12,11 +12,12 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from gbgnn import GBGNNClassifier, Graph, Samme
-from gbgnn.boosting import StopReason
+from gbgnn.boosting import StopReason, Vote
 from gbgnn.errors import ParameterError
-from gbgnn.learners import WeakTask
-from gbgnn.problem import LabelledNodes, NodeInputs, Problem
-from gbgnn.propagation import Propagator
+from gbgnn.rounds import RoundContext
+from gbgnn.tasks import Classification
+from gbgnn.testing import context_of, problem_of
+from gbgnn.theory import weak_learning
 
 
 @settings(max_examples=60)
@@ -69,41 +70,42 @@ def test_without_a_graph_samme_is_scikit_learns_adaboost(
             np.testing.assert_allclose(mine, other, atol=1e-12)
 
 
-def hand_problem() -> tuple[Problem, torch.Tensor, WeakTask]:
-    """Four labelled nodes of three classes; the learner gets node 3 wrong."""
-    import scipy.sparse as sp
-
-    inputs = NodeInputs(torch.zeros(4, 1, dtype=torch.float64), Propagator(sp.eye_array(4, format="csr")))
-    train = LabelledNodes.build(np.arange(4), np.array([0, 1, 2, 0]))
-    problem = Problem(inputs, train, n_classes=3)
-    output = torch.eye(3, dtype=torch.float64)[[0, 1, 2, 1]]
-    return problem, output, WeakTask(train.rows, train.targets, train.weights, 3)
+def hand_round() -> RoundContext:
+    """Four labelled nodes of three classes."""
+    return context_of(problem_of(Graph(np.eye(4), np.zeros((4, 1))), np.array([0, 1, 2, 0]), np.arange(4)))
 
 
-def test_step_and_importance_by_hand() -> None:
-    problem, output, task = hand_problem()
-    rule = Samme()
-    vote = rule.vote(rule.direction(output, 3), task, torch.zeros(4, 3), problem)
+def vote_for(classes: list[int], rule: Samme, context: RoundContext) -> Vote:
+    """The vote of a learner that says these classes."""
+    direction = rule.voting_for(context.problem.task).direction(torch.eye(3, dtype=torch.float64)[classes])
+    train, residuals = context.train, context.training.residuals
+    quality = weak_learning(direction[train.rows], residuals, train.weights / train.size)
+    return rule.vote(direction, quality, context, rule.start(context.problem))
+
+
+def test_step_and_weights_by_hand() -> None:
+    """The learner gets node 3 wrong."""
+    context, rule = hand_round(), Samme()
+    vote = vote_for([0, 1, 2, 1], rule, context)
     assert vote.weighted_error == 0.25
     assert vote.eta == pytest.approx(math.log(3) + math.log(2))
     assert vote.direction[3].tolist() == [-0.5, 1, -0.5]
-    importance = rule.advance(task.weights, vote, problem)
-    np.testing.assert_allclose(importance, np.array([1, 1, 1, 6]) / 9)
+    state = rule.start(context.problem)
+    assert state is context.train.weights
+    after = rule.update(state, vote, context)
+    np.testing.assert_allclose(after, np.array([1, 1, 1, 6]) / 9)
+    assert rule.ask(context, after).weights is after
+    np.testing.assert_allclose(state, 0.25)  # handed in, never changed
 
 
 def test_floor_bounds_the_step_of_a_perfect_learner() -> None:
-    problem, _, task = hand_problem()
-    rule = Samme(error_floor=1e-3)
-    perfect = torch.eye(3, dtype=torch.float64)[task.targets]
-    vote = rule.vote(rule.direction(perfect, 3), task, torch.zeros(4, 3), problem)
+    vote = vote_for([0, 1, 2, 0], Samme(error_floor=1e-3), hand_round())
     assert vote.eta == pytest.approx(math.log(999) + math.log(2))
     assert vote.refusal is None
 
 
 def test_learner_no_better_than_chance_is_refused() -> None:
-    problem, _, task = hand_problem()
-    always_last = torch.eye(3, dtype=torch.float64)[[2, 2, 2, 2]]
-    vote = Samme().vote(Samme().direction(always_last, 3), task, torch.zeros(4, 3), problem)
+    vote = vote_for([2, 2, 2, 2], Samme(), hand_round())
     assert vote.weighted_error == 0.75
     assert vote.refusal is StopReason.NO_BETTER_THAN_CHANCE
 
@@ -117,4 +119,4 @@ def test_learner_no_better_than_chance_is_refused() -> None:
 )
 def test_settings_are_checked(settings_: dict[str, float], message: str) -> None:
     with pytest.raises(ParameterError, match=f"Samme.{message}"):
-        Samme(**settings_).check(2)
+        Samme(**settings_).check(Classification().fit([0, 1]))

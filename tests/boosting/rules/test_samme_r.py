@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,9 +11,9 @@ from sklearn.linear_model import LogisticRegression
 
 from gbgnn import GBGNNClassifier, Graph, SammeR
 from gbgnn.errors import ParameterError
-from gbgnn.learners import WeakTask
-from gbgnn.problem import LabelledNodes, NodeInputs, Problem
-from gbgnn.propagation import Propagator
+from gbgnn.tasks import Classification
+from gbgnn.testing import context_of, problem_of
+from gbgnn.theory import weak_learning
 
 FLOOR = np.finfo(np.float64).eps
 
@@ -62,31 +61,28 @@ def test_without_a_graph_it_is_scikit_learns_algorithm(
         np.testing.assert_allclose(proba, exponents / exponents.sum(axis=1, keepdims=True), atol=1e-5)
 
 
-def test_vote_and_importance_by_hand() -> None:
+def test_vote_and_weights_by_hand() -> None:
     """Two nodes, two classes; the learner believes 0.8 in the class of node 0 and 0.4 in that of node 1."""
-    inputs = NodeInputs(torch.zeros(2, 1, dtype=torch.float64), Propagator(sp.eye_array(2, format="csr")))
-    train = LabelledNodes.build(np.arange(2), np.array([0, 1]))
-    problem = Problem(inputs, train, n_classes=2)
+    problem = problem_of(Graph(np.eye(2), np.zeros((2, 1))), np.array([0, 1]), np.arange(2))
+    context, rule, train = context_of(problem), SammeR(), problem.train
     output = torch.tensor([[0.8, 0.2], [0.6, 0.4]], dtype=torch.float64).log()
-    task = WeakTask(train.rows, train.targets, train.weights, 2)
-    rule = SammeR()
-    vote = rule.vote(rule.direction(output, 2), task, torch.zeros(2, 2), problem)
+    direction = rule.voting_for(problem.task).direction(output)
+    quality = weak_learning(direction, rule.own_residuals(train.weights, context), train.weights)
+    vote = rule.vote(direction, quality, context, rule.start(problem))
     assert vote.eta == 1
     assert vote.weighted_error == 0.5
     half = math.log(4) / 2  # log(0.8) minus the mean of log(0.8) and log(0.2)
     np.testing.assert_allclose(vote.direction[0], [half, -half])
     # exp(-f_y): node 0 by 1/2, node 1 by sqrt(1.5).
-    importance = rule.advance(train.weights, vote, problem)
+    after = rule.update(rule.start(problem), vote, context)
     expected = np.array([0.5, math.sqrt(1.5)])
-    np.testing.assert_allclose(importance, expected / expected.sum())
-
-
-def test_floor_bounds_the_votes() -> None:
-    certain = torch.tensor([[1000.0, 0.0]], dtype=torch.float64)
-    direction = SammeR(proba_floor=1e-4).direction(certain, 2)
-    np.testing.assert_allclose(direction[0], [math.log(1e4) / 2, -math.log(1e4) / 2])
+    np.testing.assert_allclose(after, expected / expected.sum())
+    assert rule.ask(context, after).weights is after
 
 
 def test_settings_are_checked() -> None:
+    task = Classification().fit([0, 1])
     with pytest.raises(ParameterError, match=r"SammeR.proba_floor must be in \(0, 0.5\); got 0.7"):
-        SammeR(proba_floor=0.7).check(2)
+        SammeR(proba_floor=0.7).check(task)
+    with pytest.raises(ParameterError, match=r"SammeR.learning_rate must be in \(0, inf\); got 0"):
+        SammeR(learning_rate=0).check(task)

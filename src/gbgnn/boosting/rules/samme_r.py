@@ -10,23 +10,26 @@ from gbgnn._checks import check_number
 from gbgnn.boosting.rules.base import (
     BoostingRule,
     Vote,
+    check_classes,
     code_residuals,
     label_task,
     normalized,
     weighted_error,
 )
-from gbgnn.boosting.rules.samme import average_vote_proba
-from gbgnn.learners import WeakTask
+from gbgnn.boosting.voting import LogProbaVoting, Voting
 from gbgnn.losses import Loss, SoftmaxCrossEntropy
 from gbgnn.problem import Problem
+from gbgnn.rounds import RoundContext, WeakTask
+from gbgnn.tasks import Task
+from gbgnn.theory import WeakLearning
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SammeR(BoostingRule):
     r"""Vote with :math:`f_k = (K-1)(\log p_k - \frac1K \sum_j \log p_j)`, the same step every round.
 
-    The importance of a node is multiplied by :math:`\exp(-\nu f_y / (K-1))`, y its class: what was predicted
-    well matters less.
+    The sample weight of a node is multiplied by :math:`\exp(-\nu f_y / (K-1))`, y its class: what was
+    predicted well matters less.
 
     Parameters
     ----------
@@ -44,38 +47,42 @@ class SammeR(BoostingRule):
     proba_floor: float = 1e-7
     learning_rate: float = 1.0
 
-    def loss_for(self, n_classes: int) -> Loss:
-        """Progress is measured by the softmax cross entropy, as in the paper's figures."""
-        return SoftmaxCrossEntropy()
-
-    def check(self, n_classes: int) -> None:
-        """Raise when a setting is out of range."""
+    def check(self, task: Task) -> None:
+        """Raise when a setting is out of range, or y has no classes."""
         check_number("SammeR", "proba_floor", self.proba_floor, 0, 0.5, open_low=True, open_high=True)
         check_number("SammeR", "learning_rate", self.learning_rate, 0, open_low=True)
+        check_classes(self, task)
 
-    def task(self, importance: torch.Tensor, scores: torch.Tensor, problem: Problem) -> WeakTask:
-        """Ask for the labels, weighted by importance."""
-        return label_task(importance, problem)
+    def loss_for(self, task: Task) -> Loss:
+        """Return the softmax cross entropy: progress is measured by it in the paper's figures."""
+        return SoftmaxCrossEntropy()
 
-    def direction(self, output: torch.Tensor, n_classes: int) -> torch.Tensor:
-        """Vote with the centred log-probabilities."""
-        logs = output.softmax(dim=1).clamp_min(self.proba_floor).log()
-        return (n_classes - 1) * (logs - logs.mean(dim=1, keepdim=True))
+    def voting_for(self, task: Task) -> Voting:
+        """Return the vote with centred log-probabilities."""
+        return LogProbaVoting(n_outputs=task.n_columns, proba_floor=self.proba_floor)
 
-    def vote(self, direction: torch.Tensor, task: WeakTask, scores: torch.Tensor, problem: Problem) -> Vote:
+    def start(self, problem: Problem) -> torch.Tensor:
+        """Return the sample weights of round 1: those of the training loss."""
+        return problem.train.weights
+
+    def ask(self, context: RoundContext, state: torch.Tensor) -> WeakTask:
+        """Ask for the classes, by sample weight."""
+        return label_task(context, state)
+
+    def vote(
+        self, direction: torch.Tensor, quality: WeakLearning, context: RoundContext, state: torch.Tensor
+    ) -> Vote:
         """Return the same step every round."""
-        return Vote(self.learning_rate, direction, weighted_error(direction, task))
+        error = weighted_error(direction, context.train, state)
+        return Vote(self.learning_rate, direction, quality, error)
 
-    def advance(self, importance: torch.Tensor, vote: Vote, problem: Problem) -> torch.Tensor:
-        """Lower the importance of the nodes that were predicted well."""
-        train = problem.train
+    def update(self, state: torch.Tensor, vote: Vote, context: RoundContext) -> torch.Tensor:
+        """Lower the weight of the nodes that were predicted well."""
+        train, K = context.train, context.problem.task.n_columns
         own = vote.direction[train.rows].double().gather(1, train.targets[:, None])[:, 0]
-        return normalized(importance * torch.exp(-vote.eta * own / (problem.n_classes - 1)))
+        return normalized(state * torch.exp(-vote.eta * own / (K - 1)))
 
-    def exponential_residuals(self, importance: torch.Tensor, problem: Problem) -> torch.Tensor:
+    def own_residuals(self, state: torch.Tensor, context: RoundContext) -> torch.Tensor:
         r"""Return the gradient for :math:`\exp(-\langle y, Y\rangle / K)`."""
-        return code_residuals(importance, problem, 1 / problem.n_classes)
-
-    def proba(self, scores: torch.Tensor, total_eta: float, n_classes: int) -> torch.Tensor:
-        """Return the normalised geometric mean of the learners' probabilities."""
-        return average_vote_proba(scores, total_eta, n_classes)
+        K = context.problem.task.n_columns
+        return code_residuals(state, context.train, K, 1 / K)

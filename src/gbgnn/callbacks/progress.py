@@ -7,9 +7,10 @@ import time
 from dataclasses import dataclass
 
 from gbgnn._checks import check_integer
-from gbgnn.boosting.callbacks import Callback, EpochReport, RoundReport, StartReport, TuningReport
+from gbgnn.boosting import StopReason
 from gbgnn.boosting.history import Row
-from gbgnn.boosting.stopping import StopReason
+from gbgnn.callbacks.base import Callback, RoundReport, StartReport
+from gbgnn.finetuning.reports import EpochReport, TuningReport
 
 _LOGGER = logging.getLogger("gbgnn")
 
@@ -38,14 +39,15 @@ class LogProgress(Callback):
     def on_round(self, report: RoundReport) -> StopReason | None:
         """Log the newest row."""
         if self._is_due(report.t, report.n_rounds):
-            row = report.row
+            row, metric = report.row, report.history.metric
             _LOGGER.info(
-                "round %d/%d  loss %.4f  acc %.3f%s  cos %.3f  %.1f s",
+                "round %d/%d  loss %.4f  %s %.3f%s  cos %.3f  %.1f s",
                 report.t,
                 report.n_rounds,
                 row["train_loss"],
-                row["train_accuracy"],
-                _validation(row),
+                _short(metric),
+                row[f"train_{metric}"],
+                _validation(row, metric),
                 row["cosine"],
                 time.perf_counter() - self._started,
             )
@@ -59,7 +61,7 @@ class LogProgress(Callback):
                 report.epoch,
                 report.n_epochs,
                 report.row["train_loss"],
-                _validation(report.row),
+                _validation(report.row, report.metric),
                 time.perf_counter() - self._started,
             )
 
@@ -71,5 +73,10 @@ class LogProgress(Callback):
         return done % self.every == 0 or done == most
 
 
-def _validation(row: Row) -> str:
-    return "" if row["val_accuracy"] is None else f"  val acc {row['val_accuracy']:.3f}"
+def _validation(row: Row, metric: str) -> str:
+    value = row[f"val_{metric}"]
+    return "" if value is None else f"  val {_short(metric)} {value:.3f}"
+
+
+def _short(metric: str) -> str:
+    return "acc" if metric == "accuracy" else metric

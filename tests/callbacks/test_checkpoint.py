@@ -5,12 +5,9 @@ from pathlib import Path
 import pytest
 
 import gbgnn
-from gbgnn import MLP, Callback, Checkpoint, FineTuner, StopReason
-from gbgnn._random import Seeds
-from gbgnn.aggregation import Adjacency
-from gbgnn.boosting import EpochReport, RoundReport, Samme, TuningReport, boost
+from gbgnn import Callback, Checkpoint, FineTuner, StopReason
+from gbgnn.callbacks import EpochReport, RoundReport
 from gbgnn.errors import ParameterError
-from gbgnn.testing import problem_of
 
 
 class _KillInRound(Callback):
@@ -79,22 +76,31 @@ def test_run_killed_in_fine_tuning_goes_on_from_all_boosted_rounds_to_the_same_b
     assert path.read_bytes() == before  # no round was new
 
 
-def test_checkpoint_needs_an_estimator(toy, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="use it with GBGNNClassifier"):
-        boost(
-            problem_of(toy.graph, toy.y, toy.train),
-            Adjacency(),
-            MLP(epochs=1),
-            Samme(),
-            n_rounds=1,
-            seeds=Seeds(0),
-            callbacks=[Checkpoint(tmp_path / "x")],
-        )
+def test_a_checkpoint_is_the_model_of_its_round_whatever_comes_after(toy, tmp_path: Path) -> None:
+    """Order among callbacks does not matter: it saves the model that the report holds."""
+    first, last = tmp_path / "first.gbgnn", tmp_path / "last.gbgnn"
+    toy.fit(n_rounds=5, callbacks=[Checkpoint(first, every=4), Callback(), Checkpoint(last, every=4)])
+    expected = toy.fit(n_rounds=4)
+    for path in (first, last):
+        loaded = gbgnn.load(path)
+        assert len(loaded.ensemble_) == 4
+        assert loaded.scores_.tobytes() == expected.scores_.tobytes()
+        assert loaded.best_round_ == expected.best_round_
 
 
-def test_tuning_is_told_by_training_nodes_where_none_validate() -> None:
-    numbers = {"train_accuracy": 1.0, "train_loss": 0.5}
-    assert str(TuningReport(numbers, numbers, "boosted", 1)) == (
-        "fine-tuned 1 epoch: train accuracy 1.0000 to 1.0000, train loss 0.5000 to 0.5000; "
-        "the boosted model was kept"
-    )
+def test_one_checkpoint_serves_many_fits(toy, tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.gbgnn"
+    callback = Checkpoint(path, every=2)
+    for n_rounds in (4, 2):
+        toy.fit(n_rounds=n_rounds, callbacks=[callback])
+        assert len(gbgnn.load(path).ensemble_) == n_rounds
+
+
+def test_without_a_round_of_its_rhythm_no_file_is_written(toy, tmp_path: Path) -> None:
+    toy.fit(n_rounds=2, callbacks=[Checkpoint(tmp_path / "x.gbgnn", every=3)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rhythm_is_a_positive_integer(toy, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="Checkpoint.every must be an integer >= 1; got 0"):
+        toy.fit(callbacks=[Checkpoint(tmp_path / "x.gbgnn", every=0)])

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from gbgnn import FineTuner
-from gbgnn.boosting import LogProgress
+from gbgnn.callbacks import LogProgress
 from gbgnn.errors import ParameterError
 
 
@@ -63,3 +63,12 @@ def test_verbose_reaches_the_screen_when_logging_is_not_set_up(
         logger.handlers.clear()
         logger.setLevel(logging.NOTSET)
     assert "round 1/1" in capfd.readouterr().err
+
+
+def test_lines_name_the_metric_of_the_fit(toy, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="gbgnn"):
+        model = toy.fit(n_rounds=1, verbose=1, metric="f1_macro", fine_tune=FineTuner(epochs=1))
+    first, _, epoch, _ = logged(caplog)
+    row = model.history_[0]
+    assert f"  f1_macro {row['train_f1_macro']:.3f}  val f1_macro {row['val_f1_macro']:.3f}  cos " in first
+    assert "  val f1_macro " in epoch

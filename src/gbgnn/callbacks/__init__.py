@@ -1,0 +1,18 @@
+"""Callbacks: looking on while a model is fitted, and asking it to stop."""
+
+from gbgnn.callbacks.base import Callback, RoundReport, StartReport
+from gbgnn.callbacks.checkpoint import Checkpoint
+from gbgnn.callbacks.early_stopping import EarlyStopping
+from gbgnn.callbacks.progress import LogProgress
+from gbgnn.finetuning.reports import EpochReport, TuningReport
+
+__all__ = [
+    "Callback",
+    "Checkpoint",
+    "EarlyStopping",
+    "EpochReport",
+    "LogProgress",
+    "RoundReport",
+    "StartReport",
+    "TuningReport",
+]

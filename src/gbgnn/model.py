@@ -1,0 +1,254 @@
+"""FittedModel: what a fit returns, a value that nothing changes any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from gbgnn.boosting import Ensemble, History, StopReason, Voting, apply, stage
+from gbgnn.errors import GraphError, ParameterError
+from gbgnn.graph import Graph, as_nodes, check_range
+from gbgnn.losses import Loss
+from gbgnn.metrics import Metric, Predicted
+from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs
+from gbgnn.tasks import Task
+from gbgnn.theory import Certificate
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """All that predicts, stages, certifies, saves and explains reads this, and nothing else.
+
+    An estimator makes one of its parameters and shows the fields and properties below as attributes with an
+    underscore: ``estimator.best_round_`` is ``estimator.model_.best_round``. A field more is a line here.
+
+    Parameters
+    ----------
+    task
+        What is predicted, with what was learned of y: the classes, the mean.
+    loss
+        By which progress was measured.
+    voting
+        How outputs became scores, and scores become predictions.
+    metric
+        By which the round was chosen.
+    ensemble
+        All trained rounds; those up to ``best_round`` predict.
+    best_round
+        The round that predicts.
+    score_tensor
+        Scores of all nodes of the fit's graph at ``best_round``, where they were computed.
+    history
+        What was measured of every round.
+    stop_reason
+        Why boosting ended.
+    inputs
+        How a graph becomes P and features.
+    n_features_in
+        Number of feature columns.
+    train
+        The labelled nodes that trained.
+    seed
+        Of all randomness.
+    settings
+        The estimator's parameters as they were at the fit.
+    depends_on
+        What every trained round depends on beside the graph, as text, by name: a warm start must find the
+        same.
+    fine_tuning
+        What fine-tuning did; None without.
+    graph
+        The graph of the fit; None in a model that was loaded from a file.
+    stored_checksum
+        That of the graph, where the model was loaded from a file.
+    """
+
+    task: Task
+    loss: Loss
+    voting: Voting
+    metric: Metric
+    ensemble: Ensemble
+    best_round: int
+    score_tensor: torch.Tensor
+    history: History
+    stop_reason: StopReason
+    inputs: InputRecipe
+    n_features_in: int
+    train: LabelledNodes
+    seed: int
+    settings: Mapping[str, Any]
+    depends_on: Mapping[str, str]
+    fine_tuning: dict[str, Any] | None = None
+    graph: Graph | None = None
+    stored_checksum: str | None = None
+
+    @property
+    def graph_checksum(self) -> str | None:
+        """Checksum of the graph of the fit; None where a file does not tell."""
+        return self.stored_checksum if self.graph is None else self.graph.checksum
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The class labels, in the order of the columns of probabilities."""
+        if not self.task.has_classes:
+            raise AttributeError(f"{type(self.task).__name__} has no classes")
+        return self.task.decode(np.arange(self.task.n_columns))
+
+    @cached_property
+    def scores(self) -> NDArray[Any]:
+        """Scores of all nodes at ``best_round``, shape (N, K); copied from the device when asked for."""
+        scores: NDArray[Any] = self.score_tensor.cpu().numpy()
+        return scores
+
+    @property
+    def etas(self) -> NDArray[np.float64]:
+        """The step of every round."""
+        return np.array(self.ensemble.etas)
+
+    @cached_property
+    def train_nodes(self) -> NDArray[np.int64]:
+        """Ids of the labelled nodes that trained."""
+        nodes: NDArray[np.int64] = self.train.rows.cpu().numpy()
+        return nodes
+
+    @cached_property
+    def train_targets(self) -> NDArray[Any]:
+        """Their targets: indices of classes, or numbers."""
+        targets: NDArray[Any] = self.train.targets.cpu().numpy()
+        return targets
+
+    @property
+    def is_fine_tuned(self) -> bool:
+        """Whether the rounds that predict were moved by fine-tuning."""
+        return self.fine_tuning is not None and self.fine_tuning["kept"] == "tuned"
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether learners that chose one class vote by softmax, since they were fine-tuned."""
+        return bool(getattr(self.voting, "is_soft", False))
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What every round promised of the training loss and kept; its notes say what it covers."""
+        if self.loss.smoothness is None:
+            raise ParameterError(
+                f"there is no certificate: nothing bounds the curvature of {type(self.loss).__name__}."
+            )
+        notes = [f"of the training loss, {type(self.loss).__name__}, whatever the learner looked at"]
+        if self.is_fine_tuned:
+            notes.append("of the rounds as they were boosted, before fine-tuning moved them")
+        return Certificate.from_history(
+            self.history.rows, self.loss.smoothness, self.train.size, tuple(notes), self.task.has_classes
+        )
+
+    def predict(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
+        """Return what is predicted of each node; ``graph`` other than that of the fit for inductive use."""
+        return self._decode(self.find_scores(nodes, graph), self.best_round)
+
+    def predict_proba(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
+        """Return probabilities, a column per class or label."""
+        return self._proba(self.find_scores(nodes, graph), self.best_round)
+
+    def decision_function(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
+        """Return the scores, shape (n, K); for two classes one number, positive for the second."""
+        margins: NDArray[Any] = self.task.margins(self.find_scores(nodes, graph)).cpu().numpy()
+        return margins
+
+    def predict_all(self, nodes: ArrayLike, *, graph: Graph | None = None) -> dict[str, NDArray[Any]]:
+        """Return predictions and, where there are any, probabilities, the model applied once."""
+        scores = self.find_scores(nodes, graph)
+        result = {"predict": self._decode(scores, self.best_round)}
+        if self.task.has_proba:
+            result["predict_proba"] = self._proba(scores, self.best_round)
+        return result
+
+    def evaluate(self, nodes: ArrayLike, y: ArrayLike, *, graph: Graph | None = None) -> float:
+        """Return how good the predictions are, by the metric that chose the round."""
+        scores = self.find_scores(nodes, graph)
+        targets = torch.as_tensor(self.task.encode(y), device=scores.device)
+        return self.metric.score(Predicted(self.task, scores, targets, self._link(self.best_round)))
+
+    def staged_predict(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Iterator[NDArray[Any]]:
+        """Yield the predictions after each round, of the model stopped there."""
+        for t, scores in self.stage(nodes, graph):
+            yield self._decode(scores, t)
+
+    def staged_predict_proba(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Iterator[NDArray[Any]]:
+        """Yield the probabilities after each round."""
+        for t, scores in self.stage(nodes, graph):
+            yield self._proba(scores, t)
+
+    def stage(self, nodes: ArrayLike, graph: Graph | None = None) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yield (t, scores of ``nodes``) of the model stopped at each round, applied anew."""
+        graph = self.known_graph(graph)
+        rows = _as_rows(nodes, graph.n_nodes)
+        for t, scores in stage(self.ensemble, self.inputs.build(graph), self.voting):
+            yield t, scores[rows.to(scores.device)]
+
+    def find_scores(self, nodes: ArrayLike, graph: Graph | None = None) -> torch.Tensor:
+        """Return the scores of ``nodes`` at the round that predicts: looked up, or of another graph."""
+        if graph is None:
+            scores = self.score_tensor
+        else:
+            inputs = self.build_inputs(graph)
+            scores = apply(self.ensemble[: self.best_round], inputs, self.voting)
+        return scores[_as_rows(nodes, len(scores)).to(scores.device)]
+
+    def build_inputs(self, graph: Graph | None = None) -> NodeInputs:
+        """Return P and the features of a graph, or of that of the fit, as the rounds see them."""
+        return self.inputs.build(self.known_graph(graph))
+
+    def known_graph(self, graph: Graph | None) -> Graph:
+        """Return the graph that was given, checked, or that of the fit; say so where there is none."""
+        graph = self.graph if graph is None else graph
+        if graph is None:
+            raise ParameterError(
+                "this model was loaded from a file, which does not hold its graph; pass graph=."
+            )
+        check_graph(graph, self.n_features_in)
+        return graph
+
+    def with_device(self, device: torch.device) -> FittedModel:
+        """Return the model for use on another device."""
+        train = replace(self.train, **{name: value.to(device) for name, value in vars(self.train).items()})
+        return replace(
+            self,
+            inputs=replace(self.inputs, device=device),
+            score_tensor=self.score_tensor.to(device),
+            train=train,
+        )
+
+    def _decode(self, scores: torch.Tensor, t: int) -> NDArray[Any]:
+        return self.task.decode(self.task.decide(scores, self._link(t)).cpu().numpy())
+
+    def _proba(self, scores: torch.Tensor, t: int) -> NDArray[Any]:
+        proba: NDArray[Any] = self.task.proba(scores, self._link(t)).cpu().numpy()
+        return proba
+
+    def _link(self, t: int) -> Any:
+        return partial(self.voting.link, total_eta=sum(self.ensemble.etas[:t]))
+
+
+def check_graph(graph: Any, n_features: int | None = None) -> None:
+    """Raise unless ``graph`` is a Graph, with as many features as a fitted model expects."""
+    if not isinstance(graph, Graph):
+        raise GraphError(
+            f"graph must be a gbgnn.Graph; got {type(graph).__name__}. "
+            "Build one with Graph(adjacency, features)."
+        )
+    if n_features is not None and graph.n_features != n_features:
+        raise GraphError(
+            f"graph has {graph.n_features} features per node, but the model was fitted with {n_features}."
+        )
+
+
+def _as_rows(nodes: ArrayLike, n_nodes: int) -> torch.Tensor:
+    rows = as_nodes(nodes, unique=False)
+    check_range(rows, n_nodes)
+    return torch.from_numpy(rows)
