@@ -18,12 +18,12 @@ from typing import Any
 import torch
 from common import publish, reset_peak_memory, resident_bytes, table
 
-from gbgnn import MLP, FineTuner, GBGNNClassifier, Samme, datasets
-from gbgnn.finetuning import SoftVote, fine_tune
+from gbgnn import MLP, FineTuner, GBGNNClassifier, datasets
+from gbgnn.finetuning import fine_tune_model
 from gbgnn.fitting import build_problem
-from gbgnn.losses import SoftmaxCrossEntropy
+from gbgnn.model import FittedModel
 from gbgnn.problem import Problem
-from gbgnn.propagation import AugmentedAdjacency
+from gbgnn.tasks import Classification
 
 DEPTHS, PLAIN_DEPTHS, N_EPOCHS = (5, 10, 20, 40, 100), (5, 10, 20, 40), 3
 
@@ -43,22 +43,22 @@ class Product(torch.autograd.Function):
         return None, ctx.P(gradient)
 
 
-def plain(model: GBGNNClassifier, problem: Problem) -> None:
+def plain(model: FittedModel, problem: Problem) -> None:
     """Take Adam steps on the unrolled model."""
-    etas = torch.tensor(model.etas_, dtype=torch.float32, requires_grad=True)
-    hops = [r.hop for r in model.ensemble_]
+    etas = torch.tensor(model.etas, dtype=torch.float32, requires_grad=True)
+    hops = model.ensemble.hops
     weights = [torch.tensor(hop.coefficients, requires_grad=True) for hop in hops[1:]]
-    heads = [copy.deepcopy(r.head).requires_grad_(True) for r in model.ensemble_]
+    heads = [copy.deepcopy(r.head).requires_grad_(True) for r in model.ensemble]
     moved = [etas, *weights, *(p for head in heads for p in head.parameters())]
-    optimizer, rule = torch.optim.Adam(moved, lr=1e-3), SoftVote(rule=Samme())
+    optimizer, voting = torch.optim.Adam(moved, lr=1e-3), model.voting.softened()
     train, P = problem.train, problem.inputs.P
     for _ in range(N_EPOCHS):
-        X, scores = problem.inputs.features, 0.0
+        X, scores = problem.inputs.features.dense(), 0.0
         for t, head in enumerate(heads):
             if t:
                 X = unrolled_hop(X, hops[t].powers, weights[t - 1], P)
-            scores = scores + etas[t] * rule.direction(head(X[train.rows]), problem.n_classes)
-        loss = (SoftmaxCrossEntropy().values(scores, train.targets) * train.weights).sum()
+            scores = scores + etas[t] * voting.direction(head(X[train.rows]))
+        loss = (model.loss.values(scores, train.targets) * train.weights).sum()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -73,31 +73,22 @@ def unrolled_hop(X: torch.Tensor, powers: Any, weights: torch.Tensor, P: Any) ->
     return result
 
 
-def measure(how: str, n_rounds: int) -> dict[str, float]:
+def measure(how: str, n_rounds: int, name: str) -> dict[str, float]:
     """Boost, then fine-tune one way; return megabytes above the start, and seconds per epoch."""
-    data = datasets.load("pubmed")
-    learner = MLP(epochs=10)
-    model = GBGNNClassifier(
+    data = datasets.load(name)
+    estimator = GBGNNClassifier(
         aggregation="kta",
         rule="samme",
-        learner=learner,
+        learner=MLP(epochs=10),
         n_rounds=n_rounds,
         select="last",
         random_state=0,
         device="cpu",
-    ).fit(data.train, data.y[data.train], graph=data.graph)
-    problem, _ = build_problem(
-        data.train,
-        data.y[data.train],
-        data.graph,
-        validation=None,
-        sample_weight=None,
-        class_weight=None,
-        validation_fraction=None,
-        propagation=AugmentedAdjacency(),
-        device=torch.device("cpu"),
-        dtype=torch.float32,
-        seed=0,
+    )
+    labels = data.train, data.y[data.train]
+    model = estimator.fit(*labels, graph=data.graph).model_
+    problem = build_problem(
+        estimator, Classification(), *labels, data.graph, validation=None, seed=model.seed
     )
     gc.collect()
     reset_peak_memory()
@@ -106,21 +97,22 @@ def measure(how: str, n_rounds: int) -> dict[str, float]:
         plain(model, problem)
     else:
         tuner = FineTuner(epochs=N_EPOCHS, keep="tuned", memory_limit="2GB")
-        fine_tune(model.ensemble_, problem, Samme(), tuner, seed=0)
+        fine_tune_model(model, problem, tuner)
     seconds = (time.perf_counter() - started) / N_EPOCHS
     return {
         "megabytes": (resident_bytes(peak=True) - held) / 1e6,
         "seconds": seconds,
-        "rounds": len(model.ensemble_),
+        "rounds": len(model.ensemble),
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--one", nargs=2, metavar=("HOW", "ROUNDS"), help="measure once and print JSON")
+    parser.add_argument("--dataset", default="pubmed", help="of --one")
     args = parser.parse_args()
     if args.one:
-        print(json.dumps(measure(args.one[0], int(args.one[1]))))
+        print(json.dumps(measure(args.one[0], int(args.one[1]), args.dataset)))
         return
     found: dict[str, dict[int, dict[str, float]]] = {"ours": {}, "plain": {}}
     for how, depths in (("ours", DEPTHS), ("plain", PLAIN_DEPTHS)):

@@ -23,7 +23,9 @@ from development import development_data
 from search_space import CENTRE, OF_VARIANT
 
 from gbgnn import FineTuner, Samme, datasets
-from gbgnn.boosting.rules.samme import step
+from gbgnn.boosting import Voting
+from gbgnn.boosting.voting import ClassVoting, samme_step
+from gbgnn.tasks import Task
 from gbgnn.tuning import default_space
 
 N_ROUNDS, DEFAULT_ERROR = 10, 0.05
@@ -32,15 +34,26 @@ RATES = list(product((DEFAULT_ERROR,), (1e-4, 1e-3, 1e-2), (1e-5, 1e-3, 1e-2)))
 """An error to scale to, a rate and a weight decay."""
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class Scaled(Samme):
-    """SAMME whose steps are scaled to that of a learner with another error before tuning, or not at all."""
+@dataclass(frozen=True)
+class ScaledVoting(ClassVoting):
+    """SAMME's vote, its steps scaled to that of a learner with another error before tuning, or not at all."""
 
     soft_error: float | None = DEFAULT_ERROR
 
-    def soft_total(self, n_classes: int) -> float | None:
+    def tuning_total(self) -> float | None:
         """Return the step of that learner."""
-        return None if self.soft_error is None else step(self.soft_error, n_classes)
+        return None if self.soft_error is None else samme_step(self.soft_error, self.n_classes)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Scaled(Samme):
+    """SAMME that votes so."""
+
+    soft_error: float | None = DEFAULT_ERROR
+
+    def voting_for(self, task: Task) -> Voting:
+        """Return the vote with that error."""
+        return ScaledVoting(task.n_columns, task.n_columns, soft_error=self.soft_error)
 
 
 def run(

@@ -45,7 +45,10 @@ def main() -> None:
 def one_setting(n: int, n_rounds: int, device: str, **settings: Any) -> Models:
     """Return models that differ in their seed alone."""
     fixed = {"rule": "samme", "n_rounds": n_rounds, "device": device, "keep_learners": False} | settings
-    return [GBGNNClassifier(learner=MLP(epochs=100, units=64), random_state=s, **fixed) for s in range(n)]
+    return [
+        GBGNNClassifier(learner=MLP(epochs=100, units=64, basis="features"), random_state=s, **fixed)
+        for s in range(n)
+    ]
 
 
 def search(n: int, n_rounds: int, device: str, **settings: Any) -> Models:

@@ -25,9 +25,11 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from gbgnn import MLP, AugmentedAdjacency, GBGNNClassifier, KernelTargetAlignment, datasets
+from gbgnn import MLP, AugmentedAdjacency, GBGNNClassifier, Graph, KernelTargetAlignment, datasets
 from gbgnn.datasets import Dataset
-from gbgnn.problem import LabelledNodes, NodeInputs, Problem
+from gbgnn.problem import LabelledNodes, Problem
+from gbgnn.rounds import RoundContext
+from gbgnn.testing import context_of
 
 EPOCHS, UNITS, LEARNING_RATE, WEIGHT_DECAY, DROPOUT = 100, 64, 0.01, 5e-3, 0.5
 KTA_EPOCHS, KTA_LEARNING_RATE = 20, 0.05
@@ -173,10 +175,8 @@ def kta_rounds(data: Dataset) -> dict[str, float]:
         device="cpu",
     ).fit(data.train, data.y[data.train], graph=data.graph)
     learned = model.history_["coefficients"][1]
-    inputs = NodeInputs.from_graph(data.graph, AugmentedAdjacency())
-    problem = Problem(inputs, LabelledNodes.build(data.train, data.y[data.train]), len(model.classes_))
-    X = inputs.features
-    hops = [_seconds(lambda: aggregation.fit(X, problem, seed=0)(X, inputs)) for _ in range(3)]
+    context = round_of(data.graph, data.y, data.train, model)
+    hops = [_seconds(lambda: aggregation.step(context)) for _ in range(3)]
     dense_hop, weights = reference_kta_hop(data)
     np.testing.assert_allclose(learned, weights, rtol=1e-2)
     fit_and_rest = min(model.history_["seconds"][1:])
@@ -189,6 +189,16 @@ def kta_rounds(data: Dataset) -> dict[str, float]:
         "their_hop": dense_hop,
         "hop_ratio": dense_hop / hop,
     }
+
+
+def round_of(graph: Graph, y: np.ndarray, train: np.ndarray, model: GBGNNClassifier) -> RoundContext:
+    """Return round 2 of a model, before its hop."""
+    problem = Problem(
+        inputs=model.model_.build_inputs(graph),
+        task=model.task_,
+        train=LabelledNodes.build(train, model.task_.encode(y[train])),
+    )
+    return context_of(problem)
 
 
 def reference_kta_hop(data: Dataset) -> tuple[float, list[float]]:
