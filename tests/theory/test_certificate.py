@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.exceptions import NotFittedError
 
 from gbgnn import MLP, FunctionalGradient, GBGNNClassifier, load
 from gbgnn._random import Seeds
@@ -233,7 +234,7 @@ def test_certificate_survives_the_model_file(tmp_path: object) -> None:
 
 
 def test_unfitted_model_has_none() -> None:
-    with pytest.raises(AttributeError, match="'GBGNNClassifier' object has no attribute 'certificate_'"):
+    with pytest.raises(NotFittedError, match="certificate_ is known after a fit; call fit first"):
         GBGNNClassifier().certificate_  # noqa: B018
 
 
