@@ -27,10 +27,9 @@ class Propagator:
         Which kernel computes them. ``"auto"`` takes the first of these that can:
 
         - ``"triton"``: on a GPU where Triton is installed. It reads the bare pattern.
-        - ``"bag"``: on the CPU, except in double precision. It reads the bare pattern too. On one and two
-          idle cores it is 1.3 to 2.4 times faster than torch's CSR product on four graphs of 3,327 to 170,000
-          nodes with 64 to 3,703 columns, and as fast on Cora's shape; on 10 million nodes and 16 cores 1.1 to
-          1.6 times slower, but without 4 bytes for every entry. In float64 it would be 2 to 18 times slower.
+        - ``"bag"``: on the CPU, except in double precision, where torch has no fast kernel for it. It reads
+          the bare pattern too: as fast as torch's CSR product or nearly so (benchmarks/results/kernels.md),
+          without 4 bytes for every entry, and without threads that wait for each other.
         - ``"torch"``: everywhere else, torch's CSR product over values formed for every edge.
 
     Examples
