@@ -25,8 +25,8 @@ from search_space import CENTRE, OF_VARIANT
 from gbgnn import FineTuner, Samme, datasets
 from gbgnn.boosting import Voting
 from gbgnn.boosting.voting import ClassVoting, samme_step
+from gbgnn.search import default_space
 from gbgnn.tasks import Task
-from gbgnn.tuning import default_space
 
 N_ROUNDS, DEFAULT_ERROR = 10, 0.05
 SCALES = list(product((None, 0.2, 0.05, 0.01), (1e-3,), (0.0, 1e-3)))

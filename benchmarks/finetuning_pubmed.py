@@ -17,7 +17,7 @@ from common import Runner, publish, reset_peak_memory, resident_bytes, table
 from search_space import CENTRE, OF_VARIANT
 
 from gbgnn import FineTuner, datasets
-from gbgnn.tuning import default_space
+from gbgnn.search import default_space
 
 ROUNDS = (40, 100)
 N_SEEDS = 10

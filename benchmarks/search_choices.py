@@ -31,7 +31,7 @@ from scipy.ndimage import uniform_filter1d
 
 from gbgnn import datasets
 from gbgnn.datasets import Dataset
-from gbgnn.tuning import Integer, Real, SearchSpace, default_space
+from gbgnn.search import Integer, Real, SearchSpace, default_space
 
 Curves = NDArray[np.float64]  # validation and held-out nodes x settings x seeds x rounds
 Choice = tuple[int, int]  # of a setting and a round

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gbgnn import datasets
 from gbgnn.datasets import Dataset
-from gbgnn.tuning import default_space
+from gbgnn.search import default_space
 
 FIRST_ROUND = 4
 CENTRE: dict[str, Any] = {

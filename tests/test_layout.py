@@ -36,11 +36,9 @@ LAYERS = [
     ["fitting"],
     ["datasets"],
     ["callbacks", "persistence", "estimators", "guarantees", "smoothing"],
-    ["baselines"],
     ["population"],
-    ["tuning"],
+    ["search"],
     ["reports"],
-    ["experiments"],
     ["testing"],
     ["cli", "__main__"],
 ]

@@ -18,7 +18,7 @@ import torch
 from gbgnn.errors import GBGNNError
 
 # What every run needs; a fork of a process that has it starts at once.
-_PRELOADED = ["torch", "sklearn.metrics", "gbgnn.estimators", "gbgnn.tuning", "gbgnn.experiments.running"]
+_PRELOADED = ["torch", "sklearn.metrics", "gbgnn.estimators", "gbgnn.search"]
 _INTERRUPTED = 130
 
 

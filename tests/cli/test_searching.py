@@ -10,7 +10,7 @@ from gbgnn.cli import screen
 from gbgnn.cli.searching import _watching, load_hidden, study_name
 from gbgnn.cli.source import Source
 from gbgnn.errors import DataError
-from gbgnn.tuning import Choice, SearchSpace, TrialReport, default_space
+from gbgnn.search import Choice, SearchSpace, TrialReport, default_space
 
 
 def _reports(n_trials: int, first: int = 1) -> list[TrialReport]:

@@ -8,7 +8,7 @@ import pytest
 from gbgnn.cli import toml
 from gbgnn.cli.spaces import build_space, to_document
 from gbgnn.errors import DataError, ParameterError
-from gbgnn.tuning import VARIANTS, Choice, Integer, Real, SearchSpace, default_space, paper_space
+from gbgnn.search import VARIANTS, Choice, Integer, Real, SearchSpace, default_space, paper_space
 
 
 def _build(file: Path | None = None, **options) -> SearchSpace:

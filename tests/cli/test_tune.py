@@ -13,7 +13,7 @@ import pytest
 
 import gbgnn
 from gbgnn import datasets
-from gbgnn.tuning import search
+from gbgnn.search import loop as search
 
 SPACE = """
 [space]
@@ -234,7 +234,7 @@ def test_without_optuna_the_extra_is_named(tmp_path: Path) -> None:
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=env)
     assert ended.returncode == 1
-    assert 'error: gbgnn.tuning needs optuna: pip install "gbgnn[tune]".' in ended.stderr
+    assert 'error: gbgnn.search needs optuna: pip install "gbgnn[tune]".' in ended.stderr
 
 
 def test_several_seeds_choose_settings_and_rounds(tune) -> None:

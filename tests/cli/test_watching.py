@@ -9,9 +9,9 @@ from rich.progress import Progress, TextColumn
 
 from gbgnn.cli import screen, watching
 from gbgnn.cli.watching import Bar
-from gbgnn.experiments import Record, Report, Watch
-from gbgnn.experiments.pages import Entry, Page, Table
-from gbgnn.experiments.telling import Lines
+from gbgnn_lab.experiments import Record, Report, Watch
+from gbgnn_lab.experiments.pages import Entry, Page, Table
+from gbgnn_lab.experiments.telling import Lines
 
 RUN = {"dataset": "cora", "variant": "adj", "hidden_layers": 1, "fine_tune": False, "run": 0}
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
 
 from gbgnn._version import __version__
 from gbgnn.cli import (
-    baseline,
     certify,
-    compare,
     convert,
     datasets,
     evaluate,
     fit,
     inspect,
     predict,
-    reproduce,
     smoothing,
     tune,
 )
@@ -66,9 +64,6 @@ register(app, evaluate.evaluate, examples=evaluate.EXAMPLES)
 register(app, inspect.inspect, examples=inspect.EXAMPLES)
 register(app, certify.certify, examples=certify.EXAMPLES)
 register(app, smoothing.smoothing, examples=smoothing.EXAMPLES)
-register(app, reproduce.reproduce, examples=reproduce.EXAMPLES)
-register(app, baseline.baseline, examples=baseline.EXAMPLES)
-register(app, compare.compare, examples=compare.EXAMPLES)
 register(app, convert.convert, examples=convert.EXAMPLES)
 
 datasets_app = typer.Typer(rich_markup_mode="rich")
@@ -79,3 +74,6 @@ datasets_app.callback(
 )(guarded(datasets.list_datasets))
 register(datasets_app, datasets.info, examples=datasets.INFO_EXAMPLES)
 app.add_typer(datasets_app, name="datasets")
+
+for plugin in sorted(entry_points(group="gbgnn.commands"), key=lambda point: point.name):
+    plugin.load()(app)

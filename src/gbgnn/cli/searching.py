@@ -21,8 +21,8 @@ from gbgnn.cli.spaces import to_document
 from gbgnn.cli.training import new_job
 from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError
-from gbgnn.tuning import SearchSpace, TrialReport, TuningResult, tune
-from gbgnn.tuning.study import ERROR, finished, state_of
+from gbgnn.search import SearchSpace, TrialReport, TuningResult, tune
+from gbgnn.search.study import ERROR, finished, state_of
 
 SPACE, TRIALS = "space.toml", "trials.jsonl"
 

@@ -13,8 +13,8 @@ from gbgnn.cli import toml
 from gbgnn.cli.settings import TUNER, from_document
 from gbgnn.errors import ParameterError, suggest
 from gbgnn.registry import PARAMETERS
-from gbgnn.tuning import VARIANTS, SearchSpace, default_space, paper_space
-from gbgnn.tuning.ranges import as_range
+from gbgnn.search import VARIANTS, SearchSpace, default_space, paper_space
+from gbgnn.search.ranges import as_range
 
 CUSTOM = "custom"
 """The variant of a file that says everything itself."""
@@ -40,7 +40,7 @@ def build_space(
     is_paper
         Whether to start from the paper's ranges, not from ours.
     hidden_layers, fine_tune
-        As in :func:`~gbgnn.tuning.default_space`.
+        As in :func:`~gbgnn.search.default_space`.
     n_train
         Number of training nodes.
     """

@@ -10,9 +10,9 @@ import typer
 
 from gbgnn.cli import screen
 from gbgnn.cli.command import INTERRUPTED
-from gbgnn.experiments import Record, Report, Watch
-from gbgnn.experiments.records import Fields
-from gbgnn.experiments.telling import Lines, describe, name_run
+from gbgnn_lab.experiments import Record, Report, Watch
+from gbgnn_lab.experiments.records import Fields
+from gbgnn_lab.experiments.telling import Lines, describe, name_run
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -1,0 +1,29 @@
+"""Searching for good settings with Optuna, by validation accuracy alone."""
+
+from gbgnn.errors import MissingDependencyError
+
+try:
+    import optuna as _optuna  # noqa: F401
+except ImportError as error:
+    raise MissingDependencyError("gbgnn.search", "optuna", "tune") from error
+
+from gbgnn.search.loop import TrialReport, TuningResult, tune
+from gbgnn.search.ranges import Choice, Integer, Range, Real
+from gbgnn.search.repeats import tune_repeatedly
+from gbgnn.search.spaces import SearchSpace
+from gbgnn.search.variants import VARIANTS, default_space, paper_space
+
+__all__ = [
+    "VARIANTS",
+    "Choice",
+    "Integer",
+    "Range",
+    "Real",
+    "SearchSpace",
+    "TrialReport",
+    "TuningResult",
+    "default_space",
+    "paper_space",
+    "tune",
+    "tune_repeatedly",
+]

@@ -1,0 +1,142 @@
+"""Several seeds for the same settings: in every trial, and once more for the best, which are also the lucky.
+
+The best of a thousand trials is good, and was lucky on these validation nodes. What luck a seed has had,
+another seed has not; so the mean accuracy over several seeds says more of settings than one model does, and
+after which round it is highest says more of how many rounds to take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from optuna.trial import FrozenTrial, TrialState
+
+from gbgnn.estimators import GBGNNClassifier
+from gbgnn.search.spaces import SearchSpace, Settings
+
+N_SEEDS = 5
+"""A trial that is confirmed is trained with so many seeds beside those that it had."""
+
+Curves = Callable[[Sequence[GBGNNClassifier]], Sequence[Sequence[float]]]
+"""Trains models, and returns the validation accuracy of each after every round."""
+
+
+@dataclass(frozen=True, eq=False)
+class Confirmed:
+    """Settings that were good with several seeds.
+
+    Parameters
+    ----------
+    settings
+        Those that were searched, with ``n_rounds``, the round after which the mean accuracy was highest, and
+        ``select="last"``, so that no seed chooses its own.
+    value
+        The mean validation accuracy over the seeds after so many rounds.
+    number
+        Of the trial.
+    """
+
+    settings: Settings
+    value: float
+    number: int
+
+
+def find_winners(
+    searches: Sequence[tuple[Sequence[FrozenTrial], int]],
+    space: SearchSpace,
+    n_best: int,
+    curves: Curves,
+    seeds_per_trial: int,
+) -> list[list[Confirmed]]:
+    """Confirm the best trials of searches; where none are to be, the best that had several seeds stands.
+
+    Empty for a search whose trials had one seed each: its best trial wins as it is.
+    """
+    if n_best:
+        return confirm(searches, space, n_best, curves, seeds_per_trial)
+    n_standing = 1 if seeds_per_trial > 1 else 0
+    return [[_as_it_stands(best) for best in best_trials(trials, n_standing)] for trials, _ in searches]
+
+
+def _as_it_stands(trial: FrozenTrial) -> Confirmed:
+    return Confirmed(stopped(trial.params, trial.user_attrs["best_round"]), trial.values[0], trial.number)
+
+
+def confirm(
+    searches: Sequence[tuple[Sequence[FrozenTrial], int]],
+    space: SearchSpace,
+    n_best: int,
+    curves: Curves,
+    seeds_per_trial: int = 1,
+) -> list[list[Confirmed]]:
+    """Train the best trials of searches again with other seeds; return them by search, the best mean first.
+
+    Parameters
+    ----------
+    searches
+        The trials of each search, and its seed.
+    space
+        What was searched.
+    n_best
+        How many trials of each to confirm.
+    curves
+        Trains the models of all searches.
+    seeds_per_trial
+        How many seeds each trial had.
+    """
+    rivals = [(trial, seed) for trials, seed in searches for trial in best_trials(trials, n_best)]
+    models = [
+        space.build(trial.params, other)
+        for trial, seed in rivals
+        for other in seeds_of(seed, seeds_per_trial + N_SEEDS)[seeds_per_trial:]
+    ]
+    told = iter(curves(models))
+    found: dict[int, list[Confirmed]] = {seed: [] for _, seed in searches}
+    for trial, seed in rivals:
+        own = list(trial.intermediate_values.values())
+        mean = mean_curve([*[own] * seeds_per_trial, *(next(told) for _ in range(N_SEEDS))])
+        best = int(mean.argmax()) + 1
+        found[seed].append(Confirmed(stopped(trial.params, best), float(mean[best - 1]), trial.number))
+    return [sorted(each, key=lambda rival: (-rival.value, rival.number)) for each in found.values()]
+
+
+def best_trials(trials: Iterable[FrozenTrial], n_best: int) -> list[FrozenTrial]:
+    """Return the best complete trials, the best first, and of equals the first."""
+    complete = [trial for trial in trials if trial.state is TrialState.COMPLETE]
+    return sorted(complete, key=lambda trial: (-trial.values[0], trial.number))[:n_best]
+
+
+def stopped(settings: Settings, n_rounds: int) -> Settings:
+    """Return settings of models that all stop after the same round."""
+    return {**settings, "n_rounds": n_rounds, "select": "last"}
+
+
+def seeds_of(seed: int, n: int) -> list[int]:
+    """Return the seeds that settings are trained with in the search of a seed, which comes first.
+
+    Examples
+    --------
+    >>> len({*seeds_of(0, 6), *seeds_of(1, 6)}), seeds_of(7, 9)[:4] == seeds_of(7, 4)
+    (12, True)
+    """
+    others = np.random.SeedSequence((seed, 1)).generate_state(max(0, n - 1))
+    return [seed, *map(int, others)][:n]
+
+
+def mean_curve(curves: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    """Return the mean after every round of the longest curve; one that ended earlier stays where it was.
+
+    Examples
+    --------
+    >>> mean_curve([[0.5, 0.7, 0.6], [0.7], []])
+    array([0.4       , 0.46666667, 0.43333333])
+    """
+    n_rounds = max(map(len, curves))
+    # A model of which no round could be trained predicts nothing: no better than the worst.
+    worst = min((value for curve in curves for value in curve if value < 0), default=0.0)
+    full = [[*curve, *[curve[-1] if curve else worst] * (n_rounds - len(curve))] for curve in curves]
+    mean: NDArray[np.float64] = np.asarray(full).mean(axis=0)
+    return mean

@@ -1,0 +1,170 @@
+"""SearchSpace: what is searched of a model, and what stays as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from optuna.distributions import BaseDistribution
+
+from gbgnn._checks import check_integer
+from gbgnn.errors import ParameterError
+from gbgnn.estimators import GBGNNClassifier
+from gbgnn.finetuning import as_tuner
+from gbgnn.fitting import check_norm, resolve_metric, resolve_rule
+from gbgnn.registry import PARAMETERS, as_part
+from gbgnn.search.ranges import Choice, Integer, Range, Real, as_range
+from gbgnn.tasks import Task
+
+Settings = dict[str, Any]
+
+_HEADS = (*PARAMETERS, "fine_tune")
+_DEFAULTS = GBGNNClassifier().get_params(deep=False)
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """Settings of :class:`~gbgnn.GBGNNClassifier`, some fixed, some with a range.
+
+    Every setting that the classifier has can be fixed or searched, under its scikit-learn name:
+    ``n_rounds``, ``learner__units``, ``fine_tune__learning_rate``. What is in neither keeps its default.
+
+    Parameters
+    ----------
+    base
+        The fixed settings; a part is given by name.
+    ranges
+        An :class:`Integer`, :class:`Real` or :class:`Choice` for each setting that is searched.
+
+    Examples
+    --------
+    >>> space = SearchSpace({"rule": "samme"}, {"n_rounds": Integer(1, 9), "learner__dropout": Real(0, 0.5)})
+    >>> print(space)
+    rule = samme
+    n_rounds: 1 to 9
+    learner__dropout: 0 to 0.5
+    >>> space.build({"n_rounds": 3, "learner__dropout": 0.2}, seed=0)
+    GBGNNClassifier(learner=MLP(dropout=0.2), n_rounds=3, random_state=0, rule='samme')
+    """
+
+    base: Mapping[str, Any] = field(default_factory=dict)
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base", dict(self.base))
+        object.__setattr__(self, "ranges", dict(self.ranges))
+        for name, given in self.ranges.items():
+            if not isinstance(given, (Integer, Real, Choice)):
+                raise ParameterError(
+                    f"the range of {name} must be Integer(...), Real(...) or Choice(...); got {given!r}. A "
+                    "fixed value goes into base."
+                )
+        both = sorted(self.base.keys() & self.ranges.keys())
+        if both:
+            raise ParameterError(f"{both[0]} is fixed in base and has a range; leave out one of them.")
+        judged = sorted(self.ranges.keys() & {"metric", "task"})
+        if judged:
+            raise ParameterError(
+                f"{judged[0]} has a range, but all trials must be judged alike; fix it in base."
+            )
+        if "random_state" in {*self.base, *self.ranges}:
+            raise ParameterError("random_state is no part of a space; give the search a seed.")
+
+    def build(self, settings: Mapping[str, Any], seed: int) -> GBGNNClassifier:
+        """Return the model with ``settings`` for the ranges."""
+        try:
+            return GBGNNClassifier().set_params(**{**self.base, **settings, "random_state": seed})
+        except ValueError as error:  # scikit-learn's, of a name that the model or a part does not have
+            raise ParameterError(f"the space does not fit the model: {error}") from error
+
+    def changed(self, changes: Mapping[str, Any]) -> SearchSpace:
+        """Return the space with some settings searched elsewhere, or fixed.
+
+        Parameters
+        ----------
+        changes
+            By name: a range, a table with ``low`` and ``high``, a list of options, or a value, which fixes. A
+            part that is replaced by another takes its settings with it.
+
+        Examples
+        --------
+        >>> space = SearchSpace({"rule": "samme"}, {"rule__error_floor": Real(1e-9, 1e-5, log=True)})
+        >>> print(space.changed({"rule__error_floor": {"low": 1e-7, "high": 1e-6}}))
+        rule = samme
+        rule__error_floor: 1e-07 to 1e-06, log scale
+        >>> print(space.changed({"rule": "samme_r", "n_rounds": 5}))
+        rule = samme_r
+        n_rounds = 5
+        """
+        known = self.kept(changes)
+        return self.replaced(
+            {name: as_range(name, value, known.get(name)) for name, value in changes.items()}
+        )
+
+    def replaced(self, values: Mapping[str, Any]) -> SearchSpace:
+        """Return the space with some settings replaced, each by a range or by a value as it stands."""
+        new = {**self.kept(values), **values}
+        ranges = {name: value for name, value in new.items() if isinstance(value, (Integer, Real, Choice))}
+        return SearchSpace({k: v for k, v in new.items() if k not in ranges}, ranges)
+
+    def kept(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings without those of a part that ``values`` replace by another."""
+        parts = [head for head in _HEADS if values.get(head, self._fixed(head)) != self._fixed(head)]
+        old = {**self.base, **self.ranges}
+        return {k: v for k, v in old.items() if "__" not in k or k.partition("__")[0] not in parts}
+
+    def _fixed(self, name: str) -> Any:
+        return self.base.get(name, _DEFAULTS[name])
+
+    def check(self, task: Task) -> None:
+        """Raise when an end of a range is no value that the model takes, before a trial finds out."""
+        for settings in self.corners():
+            model = self.build(settings, seed=0)
+            check_integer("GBGNNClassifier", "n_rounds", model.n_rounds, 1)
+            check_norm(model.feature_norm)
+            for family in ("aggregation", "learner"):
+                as_part(family, getattr(model, family)).check()
+            resolve_rule(model).check(task)
+            resolve_metric(model.metric, task)
+            tuner = as_tuner(model.fine_tune)
+            if tuner is not None:
+                tuner.check(has_validation=True)
+
+    def corners(self) -> Iterator[Settings]:
+        """Yield settings that take every range to its ends, and to each of its options."""
+        ends = {name: given.extremes for name, given in self.ranges.items()}
+        for i in range(max(map(len, ends.values()), default=1)):
+            yield {name: values[min(i, len(values) - 1)] for name, values in ends.items()}
+
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """Return the ranges in Optuna's words, by name, so that what is drawn depends on no other order."""
+        return {name: self.ranges[name].distribution() for name in sorted(self.ranges)}
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the space in plain values, the same for the same space."""
+        ranges = {name: given.to_document() for name, given in self.ranges.items()}
+        return {"base": {k: _plain(v) for k, v in sorted(self.base.items())}, "ranges": ranges}
+
+    def checksum(self) -> str:
+        """Return a checksum, the same for the same space.
+
+        Examples
+        --------
+        >>> SearchSpace({"n_rounds": 3}).checksum() == SearchSpace({"n_rounds": 4}).checksum()
+        False
+        """
+        text = json.dumps(self.to_document(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __str__(self) -> str:
+        fixed = [f"{name} = {value}" for name, value in self.base.items()]
+        return "\n".join([*fixed, *(f"{name}: {given}" for name, given in self.ranges.items())])
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, (bool, int, float, str, type(None))) else repr(value)

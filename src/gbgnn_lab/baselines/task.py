@@ -1,0 +1,99 @@
+"""Task: all that a baseline is given. Labels of other than training and validation nodes are not in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gbgnn.datasets import Dataset
+from gbgnn.fitting import given_validation
+from gbgnn.graph import Graph
+from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs
+from gbgnn.propagation import Operator, Propagation
+from gbgnn.tasks import Classification
+from gbgnn_lab.baselines.matrices import DenseMatrix, Matrix, SparseMatrix
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A node classification task as a baseline sees it.
+
+    Parameters
+    ----------
+    graph
+        Edges and features of all nodes.
+    train
+        The training nodes with the indices of their classes.
+    validation
+        The nodes that choose the epoch, or None.
+    n_classes
+        Number of classes among the training nodes.
+    device
+        Where to compute.
+
+    Examples
+    --------
+    >>> from gbgnn import datasets
+    >>> task, classes = Task.of_dataset(datasets.load("karate"))
+    >>> task.n_classes, task.features.n_columns, task.train.size, classes.tolist()
+    (2, 34, 2, [0, 1])
+    """
+
+    graph: Graph
+    train: LabelledNodes
+    validation: LabelledNodes | None
+    n_classes: int
+    device: torch.device
+
+    @classmethod
+    def of_dataset(cls, data: Dataset, device: torch.device | str = "cpu") -> tuple[Task, NDArray[Any]]:
+        """Take what training may see out of a data set; return it with the class labels."""
+        classes = Classification().fit(data.y[data.train])
+        validation = None
+        if len(data.val):
+            held_out = given_validation((data.val, data.y[data.val]), data.train, classes, data.graph)
+            validation = LabelledNodes.build(*held_out, device=device)
+        train = LabelledNodes.build(data.train, classes.encode(data.y[data.train]), device=device)
+        task = cls(data.graph, train, validation, classes.n_columns, torch.device(device))
+        return task, classes.decode(np.arange(classes.n_columns))
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return self.graph.n_nodes
+
+    @cached_property
+    def features(self) -> Matrix:
+        """The features of all nodes, sparse where the graph has them sparse."""
+        X = self.graph.features
+        if isinstance(X, np.ndarray):
+            return DenseMatrix(torch.tensor(X, dtype=torch.float32, device=self.device))
+        return SparseMatrix.from_scipy(X, self.device)
+
+    def mixing(self, recipe: Propagation) -> SparseMatrix:
+        """Return a propagation matrix through which gradients flow."""
+        return SparseMatrix.from_scipy(
+            Operator.of(recipe.build(self.graph.adjacency)).to_scipy(), self.device
+        )
+
+    def inputs(self, recipe: Propagation) -> NodeInputs:
+        """Return dense features and P, for models that mix before they train."""
+        return InputRecipe(recipe, device=self.device).build(self.graph)
+
+    @cached_property
+    def edges(self) -> torch.Tensor:
+        """The edges as PyTorch Geometric writes them: from the node that is heard to the one that hears."""
+        adjacency = self.graph.adjacency.tocoo()
+        ends = np.stack([adjacency.col, adjacency.row]).astype(np.int64)
+        return torch.tensor(ends, device=self.device)
+
+    def one_hot(self) -> torch.Tensor:
+        """Return the training labels as rows of zeros and a one, zero rows for all other nodes."""
+        Y = torch.zeros(self.n_nodes, self.n_classes, device=self.device)
+        Y[self.train.rows, self.train.targets] = 1
+        return Y

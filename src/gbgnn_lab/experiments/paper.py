@@ -1,0 +1,198 @@
+"""The numbers that Oono and Suzuki (2020) print, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from gbgnn._checks import check_choice, check_integer
+
+DATASETS: Mapping[str, str] = MappingProxyType({"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"})
+"""The data sets of all tables, and what to call them."""
+
+VARIANTS: Mapping[str, str] = MappingProxyType(
+    {"adj": "GB-GNN-Adj", "kta": "GB-GNN-KTA", "ii": "GB-GNN-II", "samme_r": "GB-GNN-SAMME.R"}
+)
+"""The variants, and what to call them."""
+
+LAYERS = (0, 1, 2, 3, 4)
+"""Numbers of hidden layers that were tried."""
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """A row of the paper's tables; with a data set, a cell.
+
+    Parameters
+    ----------
+    variant
+        One of :data:`VARIANTS`.
+    hidden_layers
+        The paper's L, 0 to 4.
+    fine_tune
+        Whether the model is fine-tuned after boosting.
+
+    Examples
+    --------
+    >>> print(Cell("kta", fine_tune=True))
+    GB-GNN-KTA + FT
+    >>> print(Cell("adj", 3))
+    GB-GNN-Adj, L = 3
+    """
+
+    variant: str
+    hidden_layers: int = 1
+    fine_tune: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("Cell", "variant", self.variant, VARIANTS)
+        check_integer("Cell", "hidden_layers", self.hidden_layers, 0, 4)
+
+    @property
+    def title(self) -> str:
+        """The row's name, without L."""
+        return f"{VARIANTS[self.variant]}{' + FT' if self.fine_tune else ''}"
+
+    def __str__(self) -> str:
+        return self.title if self.hidden_layers == 1 else f"{self.title}, L = {self.hidden_layers}"
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Test accuracy in percent, over ten runs."""
+
+    mean: float
+    std: float
+
+
+Row = tuple[Accuracy, Accuracy, Accuracy | None]
+
+
+def _row(cora: tuple[float, float], citeseer: tuple[float, float], pubmed: tuple[float, float] | None) -> Row:
+    return Accuracy(*cora), Accuracy(*citeseer), None if pubmed is None else Accuracy(*pubmed)
+
+
+# By variant: L = 0 to 4, then L = 1 fine-tuned. The last of KTA is the cell that ran out of memory.
+_PRINTED = {
+    "adj": (
+        _row((79.4, 1.9), (70.3, 0.5), (78.8, 0.7)),
+        _row((79.9, 0.8), (70.5, 0.8), (79.4, 0.2)),
+        _row((79.9, 1.3), (68.5, 1.3), (78.9, 0.6)),
+        _row((77.4, 0.8), (64.4, 1.5), (78.0, 0.5)),
+        _row((75.6, 2.6), (60.7, 1.7), (77.9, 0.6)),
+        _row((80.4, 0.8), (70.8, 0.8), (79.0, 0.5)),
+    ),
+    "kta": (
+        _row((80.0, 0.8), (70.0, 1.8), (79.4, 0.1)),
+        _row((80.9, 0.9), (73.1, 1.1), (79.1, 0.4)),
+        _row((79.8, 1.3), (68.8, 1.1), (79.1, 0.4)),
+        _row((78.5, 0.9), (65.2, 1.5), (78.4, 0.8)),
+        _row((76.0, 2.5), (65.6, 1.7), (78.0, 0.7)),
+        _row((82.3, 1.1), (70.8, 1.0), None),
+    ),
+    "ii": (
+        _row((79.2, 1.3), (71.4, 0.3), (79.3, 0.5)),
+        _row((79.8, 1.3), (71.3, 0.5), (79.4, 0.3)),
+        _row((79.9, 0.8), (69.8, 1.1), (79.3, 0.3)),
+        _row((78.7, 1.7), (66.7, 1.9), (79.2, 0.6)),
+        _row((75.4, 2.0), (65.1, 2.5), (78.6, 0.7)),
+        _row((80.8, 1.3), (70.8, 0.9), (79.2, 0.8)),
+    ),
+    "samme_r": (
+        _row((81.0, 0.8), (70.4, 0.7), (78.9, 0.3)),
+        _row((82.2, 1.2), (71.6, 0.5), (78.8, 0.3)),
+        _row((80.5, 0.8), (67.4, 1.1), (78.9, 0.3)),
+        _row((79.6, 1.1), (64.4, 1.4), (78.8, 0.5)),
+        _row((78.9, 1.8), (64.6, 1.3), (78.1, 0.6)),
+        _row((82.1, 1.0), (71.3, 0.8), (79.4, 0.4)),
+    ),
+}
+
+
+def _cells_of(variant: str) -> tuple[Cell, ...]:
+    return (*(Cell(variant, layers) for layers in LAYERS), Cell(variant, fine_tune=True))
+
+
+ACCURACY: Mapping[Cell, Mapping[str, Accuracy | None]] = MappingProxyType(
+    {
+        cell: MappingProxyType(dict(zip(DATASETS, row, strict=True)))
+        for variant, rows in _PRINTED.items()
+        for cell, row in zip(_cells_of(variant), rows, strict=True)
+    }
+)
+"""The table of all variants (tbl:node_classification_on_citation_network), by cell and data set.
+
+None is the cell that the paper leaves empty. Where the paper's comparison of models prints another number for
+the same cell, this table is the one with standard deviations.
+"""
+
+TABLE1: tuple[Cell, ...] = (
+    Cell("adj"),
+    Cell("adj", fine_tune=True),
+    Cell("kta"),
+    Cell("kta", fine_tune=True),
+)
+"""The rows of table 1 that are GB-GNN."""
+
+
+@dataclass(frozen=True)
+class Citation:
+    """What the paper's comparison of models says of another system.
+
+    Parameters
+    ----------
+    system
+        Its name in :data:`gbgnn_lab.baselines.BASELINES`.
+    source
+        ``"paper"``: the system's own paper; else an implementation in DGL: ``"DGL, PyTorch"``.
+    accuracy
+        Test accuracy in percent, by data set, where one is printed.
+    """
+
+    system: str
+    source: str
+    accuracy: Mapping[str, float]
+
+
+def _cite(system: str, source: str, *printed: float | None) -> Citation:
+    known = {name: value for name, value in zip(DATASETS, printed, strict=True) if value is not None}
+    return Citation(system, source, MappingProxyType(known))
+
+
+CITATIONS: tuple[Citation, ...] = (
+    _cite("sgc", "paper", 83.0, 72.5, 79.0),
+    _cite("sgc", "DGL, PyTorch", 84.2, 70.9, 78.5),
+    _cite("gcn", "paper", 81.5, 70.3, 79.0),
+    _cite("gcn", "DGL, PyTorch", 81.0, 70.2, 78.0),
+    _cite("gcn", "DGL, TensorFlow", 81.0, 70.7, 79.2),
+    _cite("tagcn", "paper", 83.3, 71.4, 79.4),
+    _cite("tagcn", "DGL, PyTorch", 81.2, 71.5, 79.4),
+    _cite("tagcn", "DGL, MXNet", 82.0, 70.2, 79.8),
+    _cite("dgi", "paper", 82.3, 71.8, 76.8),
+    _cite("dgi", "DGL, PyTorch", 81.6, 69.4, 76.1),
+    _cite("dgi", "DGL, TensorFlow", 81.6, 70.2, 77.2),
+    _cite("graphsage", "DGL, PyTorch", 83.3, 71.1, 78.3),
+    _cite("graphsage", "DGL, MXNet", 81.7, 69.9, 79.0),
+    _cite("appnp", "paper", 85.0, 75.7, 79.7),
+    _cite("appnp", "DGL, PyTorch", 83.7, 71.5, 79.3),
+    _cite("appnp", "DGL, MXNet", 83.7, 71.3, 79.8),
+    _cite("gat", "paper", 83.0, 72.5, 79.0),
+    _cite("gat", "DGL, PyTorch", 84.0, 70.9, 78.6),
+    _cite("gat", "DGL, TensorFlow", 84.2, 70.9, 78.5),
+    _cite("monet", "DGL, PyTorch", 81.6, None, 76.3),
+    _cite("monet", "DGL, MXNet", 81.4, None, 74.8),
+)
+"""The paper's comparison of models (tbl:model-comparison), as printed."""
+
+
+def cited(system: str) -> Mapping[str, float]:
+    """Return what the paper prints of a system: its own paper's numbers, else those of DGL's first version.
+
+    Examples
+    --------
+    >>> cited("gcn")["cora"], dict(cited("gcnii"))
+    (81.5, {})
+    """
+    of_system = [citation for citation in CITATIONS if citation.system == system]
+    return of_system[0].accuracy if of_system else {}

@@ -1,0 +1,205 @@
+"""Systems that are measured beside each other: gbgnn with its default settings, and the baselines."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbgnn._devices import as_device
+from gbgnn.callbacks import Callback, RoundReport
+from gbgnn.datasets import Dataset, csbm
+from gbgnn.errors import ParameterError, WeakLearnerError, suggest
+from gbgnn.estimators import GBGNNClassifier
+from gbgnn_lab.baselines import BASELINES, choose_model, fit_baseline
+from gbgnn_lab.experiments.judging import judge
+from gbgnn_lab.experiments.memory import MemoryMeter
+from gbgnn_lab.experiments.records import Fields
+from gbgnn_lab.experiments.running import Outcome, Tell, as_plain
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a system has to say.
+
+    Parameters
+    ----------
+    predictions
+        A class for every node.
+    settings
+        Its settings.
+    facts
+        What else there is to record.
+    last
+        What the deepest round would predict, of a system that may predict with an earlier one.
+    """
+
+    predictions: NDArray[Any]
+    settings: Fields
+    facts: Fields = field(default_factory=dict)
+    last: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True)
+class System(ABC):
+    """Something that learns from training nodes, chooses by validation nodes, and predicts all nodes.
+
+    Parameters
+    ----------
+    name, title
+        What to call it in a command, and in a table.
+    """
+
+    name: str
+    title: str
+
+    @abstractmethod
+    def fit(self, data: Dataset, *, seed: int, device: Any, depth: int | None = None) -> Fitted:
+        """Fit and predict; ``depth`` is a number of hops, None the system's own."""
+
+    @abstractmethod
+    def hastened(self) -> System:
+        """Return the same with as little training as can be, for warming up."""
+
+
+@dataclass(frozen=True)
+class Boosted(System):
+    """gbgnn, with given settings for what is not default.
+
+    Parameters
+    ----------
+    settings
+        As :meth:`GBGNNClassifier.set_params <gbgnn.GBGNNClassifier.set_params>` takes them.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def fit(self, data: Dataset, *, seed: int, device: Any, depth: int | None = None) -> Fitted:
+        """Fit; the round that predicts is chosen by validation, as is the default."""
+        # The first round sees the raw features, so that each hop is a round more.
+        rounds = {} if depth is None else {"n_rounds": depth + 1}
+        chosen = {**self.settings, **rounds}
+        end = _End()
+        model = GBGNNClassifier().set_params(**chosen, random_state=seed, device=device, callbacks=[end])
+        model.fit(data.train, data.y[data.train], graph=data.graph, validation=(data.val, data.y[data.val]))
+        facts = {"best_round": model.best_round_, "rounds": len(model.history_)}
+        predictions = model.predict(np.arange(data.graph.n_nodes))
+        return Fitted(predictions, chosen, facts, None if model.fine_tuning_ else end.predictions(model))
+
+    def hastened(self) -> Boosted:
+        """Take a round of an epoch."""
+        fewer = {"n_rounds": 1, "learner__epochs": 1, "fine_tune": None}
+        kept = {name: value for name, value in self.settings.items() if not name.startswith("fine_tune__")}
+        return replace(self, settings={**kept, **fewer})
+
+
+class _End(Callback):
+    """Keeps the scores after the last round."""
+
+    def on_round(self, report: RoundReport) -> None:
+        self.scores = report.scores
+
+    def predictions(self, model: GBGNNClassifier) -> NDArray[Any]:
+        decided = model.task_.decide(self.scores, model.loss_.link)
+        classes: NDArray[Any] = model.task_.decode(decided.cpu().numpy())
+        return classes
+
+
+@dataclass(frozen=True)
+class Peer(System):
+    """A baseline with its published settings.
+
+    Parameters
+    ----------
+    overrides
+        Settings that replace published ones.
+    """
+
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    def fit(self, data: Dataset, *, seed: int, device: Any, depth: int | None = None) -> Fitted:
+        """Fit; the epoch that predicts is chosen by validation."""
+        fitted = fit_baseline(self.name, data, seed=seed, depth=depth, device=device, **self.overrides)
+        facts = {"best_epoch": fitted.best_epoch, "n_parameters": fitted.n_parameters}
+        return Fitted(fitted.predictions, fitted.settings, facts)
+
+    def hastened(self) -> Peer:
+        """Take an epoch, where there are any."""
+        known = asdict(choose_model(self.name, "", **self.overrides))
+        fewer: Fields = {name: 1 for name in ("epochs", "head_epochs") if name in known}
+        return replace(self, overrides={**self.overrides, **fewer})
+
+
+OURS: tuple[Boosted, ...] = (
+    Boosted("gbgnn", "gbgnn"),
+    Boosted("gbgnn-kta", "gbgnn, KTA", {"aggregation": "kta"}),
+    Boosted("gbgnn-ii", "gbgnn, II", {"aggregation": "injection"}),
+    Boosted("gbgnn-samme", "gbgnn, SAMME", {"rule": "samme"}),
+    Boosted("gbgnn-samme_r", "gbgnn, SAMME.R", {"rule": "samme_r"}),
+)
+"""gbgnn with its defaults (functional gradient boosting over the adjacency), and with one part changed."""
+
+SYSTEMS: Mapping[str, System] = {
+    **{system.name: system for system in OURS},
+    **{name: Peer(name, baseline.title) for name, baseline in BASELINES.items()},
+}
+"""Every system by its name."""
+
+
+def find_systems(names: Iterable[str]) -> list[System]:
+    """Return the systems of these names; none at all stands for every one.
+
+    Examples
+    --------
+    >>> [system.title for system in find_systems(["gbgnn-kta", "gcn"])]
+    ['gbgnn, KTA', 'GCN']
+    """
+    wanted = list(names) or list(SYSTEMS)
+    for name in wanted:
+        if name not in SYSTEMS:
+            raise ParameterError(
+                f"unknown system {name!r}.{suggest(name, SYSTEMS)} Known: {', '.join(SYSTEMS)}."
+            )
+    return [SYSTEMS[name] for name in wanted]
+
+
+def measure(
+    system: System,
+    data: Dataset,
+    seed: int,
+    device: Any,
+    depth: int | None = None,
+    tell: Tell | None = None,
+) -> Outcome:
+    """Fit a system, and return its accuracy, seconds and peak memory. It is not given the test labels.
+
+    Time and memory are those of the fit and the predictions, without reading the data, and without what
+    happens once in a process: before the clock starts, the same is done on a tiny graph with little training.
+
+    Examples
+    --------
+    >>> from gbgnn import datasets
+    >>> outcome = measure(SYSTEMS["sgc"], datasets.csbm(n_nodes=60, per_class=6), seed=0, device="cpu")
+    >>> sorted(outcome.results)[-3:]
+    ['n_parameters', 'test_accuracy', 'val_accuracy']
+    """
+    seen, place = data.without_test_labels(), as_device(device)
+    with suppress(WeakLearnerError):  # so little training may well come to nothing
+        system.hastened().fit(csbm(n_nodes=40, per_class=5), seed=0, device=place)
+    meter, started = MemoryMeter(place), time.perf_counter()
+    fitted = system.fit(seen, seed=seed, device=place, depth=depth)
+    seconds, memory = time.perf_counter() - started, meter.peak()
+    results = {
+        **judge(fitted.predictions, data),
+        **({} if fitted.last is None else {"last_test_accuracy": judge(fitted.last, data)["test_accuracy"]}),
+        "fit_seconds": round(seconds, 3),
+        "memory": memory,
+        **fitted.facts,
+    }
+    return Outcome(as_plain(fitted.settings), as_plain(results))

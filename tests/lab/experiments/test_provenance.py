@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from gbgnn_lab.experiments.provenance import describe_protocol, describe_tuning, duration, origin
+from gbgnn_lab.experiments.records import Record
+
+STAMP = {
+    "command": "gbgnn reproduce table1",
+    "date": "2026-01-02",
+    "machine": {"cpu": "Abacus", "cores": 1, "gpu": None},
+    "versions": {"gbgnn": "1.0", "torch": "2.9", "numpy": "2.0"},
+}
+
+
+def test_a_protocol_is_a_sentence():
+    base = {"trials": 1000, "population": None, "seeds_per_trial": 1, "confirm": 0, "space": "default"}
+    assert describe_protocol(base, 1) == (
+        "1 run, each a search of 1,000 trials (TPE, median stopping) in the narrower default space."
+    )
+    assert describe_protocol(base | {"population": 8, "seeds_per_trial": 3, "confirm": 4}, 2) == (
+        "2 runs, each a search of 1,000 trials with 3 seeds each (TPE, median stopping, 8 at a time) in the "
+        "narrower default space; the best 4 were trained again with five other seeds, and the settings and "
+        "number of rounds with the best mean validation accuracy taken."
+    )
+    assert describe_tuning(base) is None
+    assert describe_tuning(base | {"finalists": 1, "tune_trials": 1}) == (
+        "Fine-tuning (FT): from the model of the best trial, a search of 1 trial."
+    )
+
+
+def test_origin_names_each_thing_once():
+    gpu = STAMP | {"machine": {"cpu": "Abacus", "cores": 16, "gpu": "Loom"}, "date": "2026-01-05"}
+    runs = [
+        Record({"run": run}, seconds=1800, environment=stamp) for run, stamp in enumerate((STAMP, gpu, STAMP))
+    ]
+    assert origin(runs) == [
+        "Made on Abacus, 1 core and on Abacus, 16 cores, Loom, with gbgnn 1.0, torch 2.9; 2026-01-02 to "
+        "2026-01-05; 1.5 hours of runs.",
+        "Command: `gbgnn reproduce table1`",
+    ]
+    other = Record({"run": 9}, environment=STAMP | {"command": "gbgnn fit"})
+    assert origin([*runs, other])[1] == "Commands: `gbgnn reproduce table1`, `gbgnn fit`"
+
+
+def test_records_without_a_stamp_have_no_origin():
+    assert origin([Record({"run": 0})]) == []
+
+
+def test_a_time_has_the_unit_that_suits_it():
+    assert [duration(s) for s in (0, 60, 3599, 3600)] == [
+        "0.0 seconds",
+        "1.0 minutes",
+        "60.0 minutes",
+        "1.0 hours",
+    ]
+
+
+def test_threads_are_told_where_they_are_fewer_than_cores():
+    used = STAMP | {"machine": {"cpu": "Abacus", "cores": 2, "threads": 1, "gpu": None}}
+    assert origin([Record({"run": 0}, environment=used)])[0].startswith(
+        "Made on Abacus, 2 cores (1 thread used), with"
+    )

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gbgnn.errors import DataError, GBGNNWarning
+from gbgnn_lab.experiments.records import Record, RecordFile, key_of
+
+VALUES = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> RecordFile:
+    return RecordFile(tmp_path / "deep" / "records.jsonl")
+
+
+def test_records_come_back_as_they_were(file):
+    record = Record({"run": 0}, {"units": 8}, {"test_accuracy": 0.5}, None, 1.5, {"date": "2026-01-02"})
+    failed = Record({"run": 1}, failure="naïve", seconds=2.0)
+    file.append(record)
+    file.append(failed)
+    assert file.read() == [record, failed]
+
+
+def test_a_file_that_is_not_there_has_no_records(file):
+    assert file.read() == []
+
+
+def test_the_newest_record_of_an_identity_counts(file):
+    file.append(Record({"run": 0, "dataset": "cora"}, failure="out of memory"))
+    file.append(Record({"run": 1, "dataset": "cora"}))
+    file.append(Record({"dataset": "cora", "run": 0}, results={"test_accuracy": 0.8}))
+    assert [(record["run"], record.failure) for record in file.read()] == [(0, None), (1, None)]
+
+
+@given(st.dictionaries(st.text(max_size=4), VALUES), st.randoms())
+def test_keys_do_not_depend_on_order(identity, random):
+    items = list(identity.items())
+    random.shuffle(items)
+    assert key_of(dict(items)) == key_of(identity)
+
+
+def test_a_half_written_line_is_passed_over_and_then_replaced(file):
+    file.append(Record({"run": 0}))
+    whole = file.path.read_bytes()
+    file.path.write_bytes(whole + b'{"identity": {"run": 1}, "resul')
+    with pytest.warns(
+        GBGNNWarning, match="the last line is cut off; its run was killed and will be made again"
+    ):
+        assert [record["run"] for record in file.read()] == [0]
+    file.append(Record({"run": 2}))
+    assert [record["run"] for record in file.read()] == [0, 2]
+
+
+def test_a_file_that_is_half_a_line_is_emptied(file):
+    file.path.parent.mkdir()
+    file.path.write_bytes(b'{"iden')
+    file.append(Record({"run": 0}))
+    assert [record["run"] for record in file.read()] == [0]
+
+
+@pytest.mark.parametrize("line", ["not JSON", '{"other": 1}', "[]"])
+def test_a_broken_line_is_named(file, line):
+    file.append(Record({"run": 0}))
+    with file.path.open("a") as opened:
+        opened.write(line + "\n")
+    with pytest.raises(DataError, match="records.jsonl: line 2 is not a record .*; remove the line"):
+        file.read()
+
+
+def test_several_writers_do_not_mix_their_lines(file):
+    long = "x" * 20_000
+
+    def write(writer: int) -> None:
+        for run in range(20):
+            RecordFile(file.path).append(Record({"writer": writer, "run": run}, settings={"long": long}))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    records = file.read()
+    assert len(records) == 80
+    assert all(record.settings["long"] == long for record in records)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no SIGKILL")
+def test_a_killed_writer_loses_nothing_that_was_recorded(file):
+    code = f"""
+        from gbgnn_lab.experiments.records import Record, RecordFile
+        file, run = RecordFile({str(file.path)!r}), 0
+        while True:
+            file.append(Record({{"run": run}}, settings={{"long": "x" * 5000}}))
+            print(run, flush=True)
+            run += 1
+    """
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE) as process:
+        time.sleep(0.1)
+        said = [int(process.stdout.readline()) for _ in range(20)]
+        process.send_signal(signal.SIGKILL)
+        said += [int(line) for line in process.stdout.read().split()]
+    file.append(Record({"run": "after"}))
+    runs = [record["run"] for record in file.read()]
+    assert runs[: len(said)] == said
+    assert runs[-1] == "after"
+    assert len(runs) - 1 - len(said) in (0, 1)  # recorded, but killed before it could say so

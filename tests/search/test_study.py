@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from wsgiref.util import setup_testing_defaults
+
+import numpy as np
+import optuna
+import optuna_dashboard
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from optuna.trial import TrialState, create_trial
+
+import gbgnn
+from gbgnn.errors import DataError, ParameterError
+from gbgnn.search import Choice, Integer, Real, SearchSpace
+from gbgnn.search.proposals import ask
+from gbgnn.search.study import (
+    N_STARTUP_TRIALS,
+    N_WARMUP_ROUNDS,
+    desk_of,
+    finished,
+    medians,
+    open_study,
+    state_of,
+)
+
+SPACE = SearchSpace({}, {"n_rounds": Integer(1, 99), "learning_rate": Real(0, 1), "rule": Choice(["a", "b"])})
+RECORD = {"space": SPACE.to_document(), "data": {"graph": "1", "labels": "2"}}
+
+
+def _play(study: optuna.Study, n_trials: int) -> list[dict]:
+    first = len(study.trials)
+    for i in range(first, first + n_trials):
+        trial = ask(study, SPACE, (0, 0, i))
+        study.tell(trial, trial.params["learning_rate"])
+    return [trial.params for trial in study.trials]
+
+
+@pytest.mark.parametrize("storage", ["s.log", "deep/down/s.journal", "sqlite:///s.db"])
+def test_a_stored_study_is_found_again_by_us_and_by_optuna(
+    storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    params = _play(open_study(storage, "mine", RECORD), 3)
+    again = open_study(storage, "mine", RECORD)
+    assert [trial.params for trial in again.trials] == params
+    opened = optuna.load_study(study_name="mine", storage=again._storage)
+    assert opened.user_attrs["gbgnn"] == gbgnn.__version__
+    assert opened.user_attrs["space"] == RECORD["space"]
+    assert [trial.value for trial in opened.trials] == [p["learning_rate"] for p in params]
+
+
+def test_the_dashboard_opens_a_journal(tmp_path: Path) -> None:
+    path = tmp_path / "s.log"
+    _play(open_study(path, "mine", RECORD), 2)
+    app, environ = optuna_dashboard.wsgi(str(path)), {"PATH_INFO": "/api/studies/0"}
+    setup_testing_defaults(environ)
+    study = json.loads(b"".join(app(environ, lambda *_: None)))
+    assert (study["name"], len(study["trials"])) == ("mine", 2)
+
+
+def test_memory_keeps_nothing() -> None:
+    assert _play(open_study(None, "mine", RECORD), 1) == _play(open_study(None, "mine", RECORD), 1)
+
+
+@pytest.mark.parametrize(
+    ("storage", "message"),
+    [
+        (
+            "study.db",
+            r"ending in .log or .journal, or the URL .* got 'study.db'. A SQLite file is sqlite:///",
+        ),
+        ("study", "got 'study'.$"),
+    ],
+)
+def test_a_storage_we_do_not_know_is_refused(storage: str, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        open_study(storage, "mine", RECORD)
+
+
+def test_a_storage_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    (tmp_path / "s.log").write_text("these are\nother lines\n")
+    with pytest.raises(DataError, match="cannot open the study in .*s.log: "):
+        open_study(tmp_path / "s.log", "mine", RECORD)
+    with pytest.raises(DataError, match="cannot open the study in nosuch://host/db: "):
+        open_study("nosuch://host/db", "mine", RECORD)
+    (tmp_path / "folder.log").mkdir()
+    with pytest.raises(OSError, match="folder.log"):
+        open_study(tmp_path / "folder.log", "mine", RECORD)
+
+
+@pytest.mark.parametrize("key", ["space", "data"])
+def test_a_study_about_something_else_is_refused(key: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.log"
+    open_study(path, "mine", RECORD)
+    other = RECORD | {key: {**RECORD[key], "more": 1}}
+    with pytest.raises(ParameterError, match=f"the study 'mine' in .*s.log was made with another {key}; its"):
+        open_study(path, "mine", other)
+    assert open_study(path, "yours", other).trials == []
+
+
+def test_whole_numbers_are_another_space_than_real_ones(tmp_path: Path) -> None:
+    spaces = [SearchSpace({}, {"learning_rate": given}) for given in (Integer(0, 1), Real(0, 1))]
+    open_study(tmp_path / "s.log", "mine", {"space": spaces[0].to_document()})
+    with pytest.raises(ParameterError, match="made with another space"):
+        open_study(tmp_path / "s.log", "mine", {"space": spaces[1].to_document()})
+
+
+def test_optuna_keeps_its_voice() -> None:
+    optuna.logging.set_verbosity(logging.DEBUG)
+    open_study(None, "mine", RECORD)
+    assert optuna.logging.get_verbosity() == logging.DEBUG
+    optuna.logging.set_verbosity(logging.INFO)
+
+
+def test_a_desk_has_the_finished_trials(tmp_path: Path) -> None:
+    study = open_study(tmp_path / "s.log", "mine", RECORD)
+    params = _play(study, 2)
+    study.ask()
+    desk = desk_of(study.trials)
+    assert [trial.params for trial in desk.trials] == params
+    _play(desk, 1)
+    assert len(study.trials) == 3
+
+
+def test_states_in_words() -> None:
+    study = open_study(None, "mine", RECORD)
+    for state, attrs in [
+        (TrialState.COMPLETE, {}),
+        (TrialState.PRUNED, {}),
+        (TrialState.FAIL, {"error": "round 1: no"}),
+        (TrialState.FAIL, {}),
+        (TrialState.RUNNING, {}),
+    ]:
+        value = 0.5 if state is TrialState.COMPLETE else None
+        study.add_trial(create_trial(state=state, value=value, user_attrs=attrs))
+    states = ["complete", "pruned", "failed", "interrupted", "running"]
+    assert [state_of(trial) for trial in study.trials] == states
+    assert [state_of(trial) for trial in finished(study)] == states[:3]
+
+
+curves = st.lists(
+    st.lists(st.integers(0, 5).map(lambda n: n / 5), min_size=1, max_size=N_WARMUP_ROUNDS + 3),
+    min_size=N_STARTUP_TRIALS - 1,
+    max_size=N_STARTUP_TRIALS + 5,
+)
+
+
+@settings(max_examples=50)
+@given(curves, st.lists(st.integers(0, 5).map(lambda n: n / 5), min_size=1, max_size=N_WARMUP_ROUNDS + 4))
+def test_our_medians_prune_when_optuna_does(past: list[list[float]], mine: list[float]) -> None:
+    study = open_study(None, "mine", RECORD)
+    for curve in past:
+        values = dict(enumerate(curve, start=1))
+        study.add_trial(create_trial(value=curve[-1], intermediate_values=values))
+    study.add_trial(create_trial(state=TrialState.PRUNED, intermediate_values={N_WARMUP_ROUNDS: 9.0}))
+    limits = medians(study.trials)
+    trial = study.ask()
+    for t, value in enumerate(mine, start=1):
+        trial.report(value, t)
+        assert trial.should_prune() == (max(mine[:t]) < limits.get(t, -np.inf))
