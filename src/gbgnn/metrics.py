@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,36 @@ class Predicted:
         return self.task.decide(self.scores, self.link)
 
 
+@dataclass(frozen=True, eq=False)
+class PredictedMany:
+    """The same of several models: iterating gives what each of them predicts.
+
+    Parameters
+    ----------
+    task, targets
+        As of one.
+    scores
+        Shape (members, n, K).
+    link, total_eta
+        What scores that are a sum of steps ``total_eta`` say of targets, see
+        :meth:`Voting.link <gbgnn.boosting.voting.Voting.link>`.
+    """
+
+    task: Task
+    scores: torch.Tensor
+    targets: torch.Tensor
+    link: Callable[..., torch.Tensor]
+    total_eta: torch.Tensor
+
+    def decided(self) -> torch.Tensor:
+        """Return the targets that the scores speak for."""
+        return self.task.decide(self.scores, partial(self.link, total_eta=self.total_eta))
+
+    def __iter__(self) -> Iterator[Predicted]:
+        for own, total in zip(self.scores, self.total_eta, strict=True):
+            yield Predicted(self.task, own, self.targets, partial(self.link, total_eta=total))
+
+
 class Metric(ABC):
     """How good predictions are; larger is better.
 
@@ -60,6 +91,10 @@ class Metric(ABC):
     @abstractmethod
     def score(self, predicted: Predicted) -> float:
         """Return how good the predictions are."""
+
+    def scores(self, predicted: PredictedMany) -> list[float]:
+        """Return how good the predictions of every model are."""
+        return [self.score(each) for each in predicted]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -81,11 +116,18 @@ class Accuracy(Metric):
 
     def score(self, predicted: Predicted) -> float:
         """Return the share; of several labels per node, all must be right."""
+        return self._shares(predicted)
+
+    def scores(self, predicted: PredictedMany) -> list[float]:
+        """Return the share of every model."""
+        return self._shares(predicted)
+
+    def _shares(self, predicted: Predicted | PredictedMany) -> Any:
         misses = predicted.task.misses(predicted.decided(), predicted.targets)
         if misses is None:
             raise ParameterError(f"{type(predicted.task).__name__} has no accuracy; use another metric.")
-        # Counted and then divided, so that every device gives the same number.
-        return int(misses.logical_not().sum()) / len(misses)
+        # Counted there and divided here, so that every device gives the same number.
+        return (misses.logical_not().sum(dim=-1).cpu().double() / misses.shape[-1]).tolist()
 
 
 @dataclass(eq=False, repr=False)

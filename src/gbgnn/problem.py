@@ -41,9 +41,9 @@ class NodeInputs:
         """The precision of representations and scores."""
         return self.features.dtype
 
-    def zero_scores(self, n_outputs: int) -> torch.Tensor:
-        """Return the scores before round 1."""
-        return torch.zeros(self.n_nodes, n_outputs, dtype=self.dtype, device=self.device)
+    def zero_scores(self, n_outputs: int, *n_members: int) -> torch.Tensor:
+        """Return the scores before round 1: of one model, or of several with an axis of members in front."""
+        return torch.zeros(*n_members, self.n_nodes, n_outputs, dtype=self.dtype, device=self.device)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,16 @@
-"""RoundContext: the one object that the parts of a round are handed."""
+"""RoundContext: the one object that the parts of a round are handed.
+
+Several models may be boosted at once. What differs between these members then has an axis of members in
+front: scores are (members, N, K), sample weights (members, M). :meth:`RoundContext.member` is the round of
+one of them, without that axis: what an aggregation and a learner are handed that know nothing of members.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 
@@ -13,6 +19,8 @@ from gbgnn.problem import LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import Representation
 
 RowMap = Callable[[Representation, NodeInputs], Representation]
+Index = int | torch.Tensor
+"""Members: the number of one, whose axis goes, or the numbers of several."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +32,9 @@ class WeakTask:
     rows
         Ids of the labelled nodes, shape (M,).
     targets
-        Class indices, shape (M,), or numbers, shape (M, n_outputs): what ``loss`` takes.
+        Class indices, shape (M,), the same for all members; or numbers, shape (members, M, n_outputs).
     weights
-        Sample weights of the labelled nodes; they sum to one.
+        Sample weights of the labelled nodes, shape (members, M); they sum to one.
     n_outputs
         Columns the head must return: one logit per class, or one number per score column.
     loss
@@ -48,6 +56,16 @@ class WeakTask:
         """Whether the targets are numbers rather than classes."""
         return self.loss.takes == "numbers"
 
+    def members(self, index: Index) -> WeakTask:
+        """Return what some members, or one, are asked to fit."""
+        targets, val_targets = (
+            each if each is None or each.ndim < 3 else each[index]
+            for each in (self.targets, self.val_targets)
+        )
+        assert targets is not None
+        weights = self.weights if self.weights.ndim < 2 else self.weights[index]
+        return replace(self, targets=targets, weights=weights, val_targets=val_targets)
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingLoss:
@@ -60,7 +78,7 @@ class TrainingLoss:
     train
         The labelled nodes.
     scores
-        Those of the labelled nodes, shape (M, K).
+        Those of the labelled nodes, shape (M, K) or (members, M, K).
     """
 
     loss: Loss
@@ -70,20 +88,24 @@ class TrainingLoss:
     @classmethod
     def at(cls, scores: torch.Tensor, train: LabelledNodes, loss: Loss) -> TrainingLoss:
         """Return the training loss at the scores of all nodes."""
-        return cls(loss, train, scores[train.rows].double())
+        return cls(loss, train, scores[..., train.rows, :].double())
+
+    def members(self, index: Index) -> TrainingLoss:
+        """Return the training loss of some members, or of one."""
+        return TrainingLoss(self.loss, self.train, self.scores[index])
 
     @cached_property
     def residuals(self) -> torch.Tensor:
-        """Each labelled row's negative gradient in its scores, its weight left out, shape (M, K)."""
+        """Each labelled row's negative gradient in its scores, its weight left out, shape (..., M, K)."""
         return -self.loss.gradient(self.scores, self.train.targets)
 
     @cached_property
-    def value(self) -> float:
+    def value(self) -> torch.Tensor:
         """The weighted mean of the losses."""
         return self.loss.mean(self.scores, self.train.targets, self.train.weights)
 
     @cached_property
-    def gradient_norm(self) -> float:
+    def gradient_norm(self) -> torch.Tensor:
         r"""The norm of the paper's gradient.
 
         With uniform weights 1/M that is the gradient of the mean loss. With others every row is scaled by
@@ -91,7 +113,7 @@ class TrainingLoss:
         and every statement about uniform weights holds word for word.
         """
         scale = (self.train.weights / self.train.size).sqrt()
-        return float((self.residuals * scale[:, None]).norm())
+        return (self.residuals * scale[:, None]).norm(dim=(-2, -1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,25 +131,31 @@ class RoundContext:
     X
         The representation of all nodes.
     hops
-        The hops so far, from that of round 1.
+        The hops so far, from that of round 1; of several members a sequence for each.
     scores
         Scores of all nodes before the round.
     training
         The training loss at those scores, and its gradient.
     seed
-        All that the part may draw from.
+        All that the part may draw from; of several members a seed for each.
     task
         What the learner must fit; None before the rule has said so.
+    ids
+        The members' numbers among all that began; None for one model without the axis of members.
+    workspace
+        Where parts may keep memory, not results, from round to round.
     """
 
     t: int
     problem: Problem
     X: Representation
-    hops: Sequence[RowMap]
+    hops: Sequence[Any]
     scores: torch.Tensor
     training: TrainingLoss
-    seed: int
+    seed: Any
     task: WeakTask | None = None
+    ids: Sequence[int] | None = None
+    workspace: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def inputs(self) -> NodeInputs:
@@ -144,6 +172,56 @@ class RoundContext:
         """What the learner must fit."""
         assert self.task is not None, "the rule has not asked for anything yet"
         return self.task
+
+    @property
+    def n_members(self) -> int:
+        """How many models are boosted."""
+        return 1 if self.ids is None else len(self.ids)
+
+    def batched(self) -> RoundContext:
+        """Return the round of one model with an axis of members, of which it is the only one."""
+        if self.ids is not None:
+            return self
+        task = self.task
+        if task is not None:
+            numbers = [None if x is None or x.ndim < 2 else x[None] for x in (task.targets, task.val_targets)]
+            targets, val_targets = (
+                own if added is None else added
+                for own, added in zip((task.targets, task.val_targets), numbers, strict=True)
+            )
+            task = replace(task, targets=targets, val_targets=val_targets, weights=task.weights[None])
+        training = TrainingLoss(self.training.loss, self.training.train, self.training.scores[None])
+        scores, hops, seed = self.scores[None], [self.hops], [self.seed]
+        return replace(self, scores=scores, training=training, hops=hops, seed=seed, task=task, ids=[0])
+
+    def member(self, i: int) -> RoundContext:
+        """Return the round of one member, without the axis of members."""
+        if self.ids is None:
+            return self
+        return self._select(i, self.X.member(i), self.hops[i], self.seed[i], None)
+
+    def members(self, positions: Sequence[int]) -> RoundContext:
+        """Return the round of some members."""
+        assert self.ids is not None
+        if len(positions) == len(self.ids):
+            return self
+        hops, seeds, ids = ([each[i] for i in positions] for each in (self.hops, self.seed, self.ids))
+        index = torch.tensor(positions, device=self.scores.device, dtype=torch.int64)
+        return self._select(index, self.X.members(positions), hops, seeds, ids)
+
+    def _select(
+        self, index: Index, X: Representation, hops: Sequence[Any], seed: Any, ids: Sequence[int] | None
+    ) -> RoundContext:
+        return replace(
+            self,
+            X=X,
+            hops=hops,
+            scores=self.scores[index],
+            training=self.training.members(index),
+            seed=seed,
+            task=None if self.task is None else self.task.members(index),
+            ids=ids,
+        )
 
     def propagate(self, features: Representation) -> Representation:
         """Return what the hops so far make of other features, perturbed ones for example."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,16 +11,22 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from gbgnn._checks import check_choice, check_integer, check_number
-from gbgnn._optimizers import OPTIMIZERS, Stepper
+from gbgnn._optimizers import OPTIMIZERS, Coefficients, Moments
 from gbgnn._threads import threads_for
 from gbgnn.aggregation.base import Aggregation, Hop
-from gbgnn.aggregation.polynomial import PolynomialHop
-from gbgnn.propagation import Representation
+from gbgnn.aggregation.polynomial import PolynomialHop, mix_members
+from gbgnn.propagation import PolynomialRows, Representation
 from gbgnn.propagation.polynomial import powers
 from gbgnn.rounds import RoundContext
 
 KEPT_BYTES = 2**28
 """Powers of P times X are kept from learning to applying a hop where they take no more than this."""
+
+_BYTES_ON_CPU, _BYTES_ON_GPU = 2**27, 2**32
+"""Powers of so many members are formed at a time that they take about this much memory."""
+
+_FEW_MEMBERS = 16
+"""Up to so many members, weights are learned on the host."""
 
 
 class AlignmentProblem:
@@ -37,38 +44,74 @@ class AlignmentProblem:
 
     Parameters
     ----------
-    terms
-        The :math:`Z_k`, shape (n_terms, M, C).
-    codes
-        The labels of the M rows as vectors, shape (M, K), see :meth:`Task.codes <gbgnn.tasks.Task.codes>`;
-        :math:`K_Y` is their Gram matrix.
+    numerator, denominator
+        N, shape (..., n_terms, n_terms), and D, (..., n_terms^2, n_terms^2); an axis in front is of members.
+    overlaps
+        Inner products of the terms, of unit scale.
     """
 
-    def __init__(self, terms: torch.Tensor, codes: torch.Tensor) -> None:
+    def __init__(self, numerator: torch.Tensor, denominator: torch.Tensor, overlaps: torch.Tensor) -> None:
+        self.numerator, self.denominator, self.overlaps = numerator, denominator, overlaps
+
+    @classmethod
+    def build(cls, terms: torch.Tensor, codes: torch.Tensor) -> AlignmentProblem:
+        """Compute the tensors for one set of terms, or for one of each member.
+
+        Parameters
+        ----------
+        terms
+            The :math:`Z_k`, shape (..., n_terms, M, C).
+        codes
+            The labels of the M rows as vectors, shape (M, K), see :meth:`Task.codes
+            <gbgnn.tasks.Task.codes>`; :math:`K_Y` is their Gram matrix.
+        """
         # The alignment does not change with the scale of Z; unit scale keeps 4th powers in range. The large
         # products are formed in the precision of Z, the tiny tensors made of them in double precision.
-        Z = terms / terms.square().sum(dim=(1, 2)).max().sqrt().clamp_min(torch.finfo(terms.dtype).tiny)
+        sizes = terms.square().sum(dim=(-2, -1)).amax(dim=-1).sqrt().clamp_min(torch.finfo(terms.dtype).tiny)
+        Z = terms / sizes[..., None, None, None]
         label_norm = (codes.double().T @ codes.double()).norm()  # ||K_Y||_F, through the smaller Gram matrix
-        sums = (codes.to(Z.dtype).T @ Z).double()
-        self.numerator = (torch.einsum("kyc,lyc->kl", sums, sums) / label_norm).cpu().numpy()
-        self.denominator = _quartic(Z).cpu().numpy()
-        self.overlaps = torch.einsum("kic,lic->kl", Z, Z).double().cpu().numpy()
+        sums = (codes.to(Z.dtype).T @ Z).double().flatten(-2)
+        # Weights may all but cancel the rows, so that overlaps need all the digits there are.
+        flat = Z.flatten(-2).double()
+        # A step takes so little that asking a device for it would take longer, unless for many members.
+        device = Z.device if Z.ndim > 3 and len(Z) > _FEW_MEMBERS else torch.device("cpu")
+        return cls(
+            (sums @ sums.mT / label_norm).to(device), _quartic(Z).to(device), (flat @ flat.mT).to(device)
+        )
 
-    def value(self, w: NDArray[np.float64]) -> float:
-        """Return the alignment of the weights ``w``; 0 when they cancel every row."""
-        return self.value_and_gradient(w)[0]
+    @classmethod
+    def join(cls, parts: Sequence[AlignmentProblem]) -> AlignmentProblem:
+        """Put the members of several together."""
+        columns = zip(*((part.numerator, part.denominator, part.overlaps) for part in parts), strict=True)
+        return cls(*(torch.cat(column) for column in columns))
 
-    def value_and_gradient(self, w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Return the alignment and its gradient."""
-        n_terms = len(w)
-        half = self.numerator @ w
-        pair = self.denominator.reshape(n_terms**2, -1) @ np.outer(w, w).ravel()
-        third = pair.reshape(n_terms, n_terms) @ w
-        quadratic, quartic = float(w @ half), float(w @ third)
-        if quartic <= 0:
-            return 0.0, np.zeros_like(w)
-        root = quartic**0.5
-        return quadratic / root, 2 * half / root - 2 * quadratic * third / (root * quartic)
+    def __getitem__(self, i: int) -> AlignmentProblem:
+        """Return the problem of one member."""
+        return AlignmentProblem(self.numerator[i], self.denominator[i], self.overlaps[i])
+
+    def value(self, weights: torch.Tensor) -> torch.Tensor:
+        """Return the alignment of weights, shape (..., n_terms); 0 where they cancel every row."""
+        return self.value_and_gradient(weights)[0]
+
+    def value_and_gradient(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return alignments and their gradients in the weights."""
+        half = (self.numerator @ weights[..., None])[..., 0]
+        outer = (weights[..., :, None] * weights[..., None, :]).flatten(-2)
+        pair = (self.denominator @ outer[..., None]).view(*weights.shape, weights.shape[-1])
+        third = (pair @ weights[..., None])[..., 0]
+        quadratic, quartic = (weights * half).sum(dim=-1), (weights * third).sum(dim=-1)
+        is_some = quartic > 0  # else they cancel every row
+        safe = torch.where(is_some, quartic, 1.0)
+        root = safe.sqrt()
+        value = torch.where(is_some, quadratic / root, 0.0)
+        gradient = 2 * half / root[..., None] - (2 * quadratic / (root * safe))[..., None] * third
+        return value, torch.where(is_some[..., None], gradient, 0.0)
+
+    def rescale(self, weights: torch.Tensor) -> torch.Tensor:
+        """Return weights under which the labelled rows keep their norm."""
+        squares = (weights * (self.overlaps @ weights[..., None])[..., 0]).sum(dim=-1)
+        ratios = (self.overlaps[..., 0, 0] / torch.where(squares > 0, squares, 1.0)).sqrt()
+        return weights * torch.where(squares > 0, ratios, 1.0)[..., None]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -102,6 +145,10 @@ class KernelTargetAlignment(Aggregation):
     True
     """
 
+    is_polynomial = True
+    may_cancel = True
+    may_differ = ("optimizer", "learning_rate", "epochs")
+
     degree: int = 3
     solver: str = "gradient"
     optimizer: str = "adam"
@@ -118,90 +165,139 @@ class KernelTargetAlignment(Aggregation):
         check_number(owner, "learning_rate", self.learning_rate, 0, open_low=True)
         check_integer(owner, "epochs", self.epochs, 0)
 
-    def fit(self, context: RoundContext) -> PolynomialHop:
-        """Learn the weights from the labelled rows of the powers, which are streamed."""
-        rows = context.train.rows
-        streamed = powers(context.inputs.P, context.X.dense(), self._powers)
-        return self._learn(torch.stack([Z[rows] for Z in streamed]), context)
-
-    def step(self, context: RoundContext) -> tuple[Hop, Representation]:
-        """Learn the weights, and mix; small powers are kept for that, large ones are computed again."""
-        n_rows, n_columns = context.X.shape
-        # Powers are dense, be X sparse or not.
-        if (self.degree + 2) * n_rows * n_columns * context.X.dtype.itemsize > KEPT_BYTES:
-            return super().step(context)
-        X, rows = context.X.dense(), context.train.rows
-        terms = [Z if Z is X else Z.clone() for Z in powers(context.inputs.P, X, self._powers)]
-        hop = self._learn(torch.stack([Z[rows] for Z in terms]), context)
-        return hop, hop.combine(terms, context.inputs)
+    @property
+    def max_power(self) -> int:  # type: ignore[override]
+        """The highest power of P."""
+        return 2**self.degree
 
     @property
     def _powers(self) -> tuple[int, ...]:
         return (0, *(2**k for k in range(self.degree + 1)))
 
-    def _learn(self, terms: torch.Tensor, context: RoundContext) -> PolynomialHop:
-        """Return the hop that aligns the labelled rows of the powers best, shape (n_terms, M, C)."""
-        codes = context.problem.task.codes(context.train.targets, terms.dtype)
-        n_terms, n_rows, n_columns = terms.shape
-        with threads_for((n_terms * min(n_rows, n_columns)) ** 2 * max(n_rows, n_columns)):
-            alignment = AlignmentProblem(terms, codes)
-        solve = self._ascend if self.solver == "gradient" else _solve_exactly
-        weights = solve(alignment)
-        reached = alignment.value(weights)
-        if self.rescale:
-            mixed = torch.tensordot(torch.tensor(weights, device=terms.device), terms.double(), 1)
-            weights = weights * _ratio(float(terms[0].double().norm()), float(mixed.norm()))
+    def fit(self, context: RoundContext) -> PolynomialHop:
+        """Learn the weights from the labelled rows of the powers."""
+        return self._choose(self._align(context.X, context))
+
+    def step(self, context: RoundContext) -> tuple[Hop, Representation]:
+        """Learn the weights, and mix; small powers are kept for that, large ones are computed again."""
+        n_rows, n_columns = context.X.shape
+        # Powers are dense, be X sparse or not.
+        n_bytes = (self.degree + 2) * n_rows * n_columns * context.X.dtype.itemsize
+        if isinstance(context.X, PolynomialRows) or n_bytes > KEPT_BYTES:
+            return super().step(context)
+        X, rows = context.X.dense(), context.train.rows
+        terms = [Z if Z is X else Z.clone() for Z in powers(context.inputs.P, X, self._powers)]
+        hop = self._choose(_build(torch.stack([Z[rows] for Z in terms]), context))
+        return hop, hop.combine(terms, context.inputs)
+
+    @classmethod
+    def step_many(
+        cls, aggregations: Sequence[KernelTargetAlignment], context: RoundContext
+    ) -> tuple[Sequence[Hop], Representation]:
+        """Learn the weights of all members at once."""
+        first, X = aggregations[0], context.X
+        if len(aggregations) == 1 or not isinstance(X, PolynomialRows) or first.solver != "gradient":
+            return super().step_many(aggregations, context)
+        alignments = first._align_many(X, context)
+        weights = _ascend(alignments, aggregations)
+        weights = alignments.rescale(weights) if first.rescale else weights
+        reached = alignments.value(weights).tolist()
+        hops = [
+            PolynomialHop(first._powers, tuple(own), alignment=value, free="coefficients")
+            for own, value in zip(weights.tolist(), reached, strict=True)
+        ]
+        return hops, mix_members(X, hops)
+
+    def _align(self, X: Representation, context: RoundContext) -> AlignmentProblem:
+        rows = context.train.rows
+        if isinstance(X, PolynomialRows):
+            return _build(X.power_rows(self._powers, rows), context)
+        streamed = powers(context.inputs.P, X.dense(), self._powers)
+        return _build(torch.stack([Z[rows] for Z in streamed]), context)
+
+    def _align_many(self, X: PolynomialRows, context: RoundContext) -> AlignmentProblem:
+        """Form the labelled rows of the powers of a few members at a time."""
+        n_members, n_bytes = context.n_members, context.train.size * X.nbytes // X.shape[0]
+        # The terms, a copy of unit size, and one in double precision.
+        limit = _BYTES_ON_CPU if X.device.type == "cpu" else _BYTES_ON_GPU
+        at_once = max(1, limit // (4 * len(self._powers) * n_bytes))
+        if X.is_shared:
+            return _expand(self._align(X, context), n_members)
+        parts = [range(first, min(n_members, first + at_once)) for first in range(0, n_members, at_once)]
+        return AlignmentProblem.join([self._align(X.members(part), context) for part in parts])
+
+    def _choose(self, alignment: AlignmentProblem) -> PolynomialHop:
+        """Return the hop that aligns the labelled rows of the powers best."""
+        exact = self.solver == "exact"
+        weights = _solve_exactly(alignment) if exact else _ascend(alignment, [self])[0]
+        reached = float(alignment.value(weights))
+        weights = alignment.rescale(weights) if self.rescale else weights
         return PolynomialHop(self._powers, tuple(weights.tolist()), alignment=reached, free="coefficients")
 
-    def _ascend(self, alignment: AlignmentProblem) -> NDArray[np.float64]:
-        weights = torch.ones(self.degree + 2, dtype=torch.float64)
-        stepper = Stepper(self.optimizer, [weights], self.learning_rate)
-        for _ in range(self.epochs):
-            _, gradient = alignment.value_and_gradient(weights.numpy())
-            stepper.step([torch.from_numpy(-gradient)])  # uphill
-        return weights.numpy()
+
+def _build(terms: torch.Tensor, context: RoundContext) -> AlignmentProblem:
+    codes = context.problem.task.codes(context.train.targets, terms.dtype)
+    *_, n_terms, n_rows, n_columns = terms.shape
+    with threads_for((n_terms * min(n_rows, n_columns)) ** 2 * max(n_rows, n_columns)):
+        return AlignmentProblem.build(terms, codes)
+
+
+def _expand(alignment: AlignmentProblem, n_members: int) -> AlignmentProblem:
+    """Return the problem that all members share as one for each."""
+    forms = (alignment.numerator, alignment.denominator, alignment.overlaps)
+    return AlignmentProblem(*(form.expand(n_members, -1, -1) for form in forms))
+
+
+def _ascend(alignment: AlignmentProblem, members: Sequence[KernelTargetAlignment]) -> torch.Tensor:
+    """Return the weights that each member's steps from one lead to, shape (members, n_terms)."""
+    weights = alignment.numerator.new_ones(len(members), alignment.numerator.shape[-1])
+    names, rates = [each.optimizer for each in members], [each.learning_rate for each in members]
+    optimizer, moments = Coefficients.build(names, rates, device=weights.device), Moments.zeros_like(weights)
+    epochs = torch.tensor([each.epochs for each in members], device=weights.device)
+    schedule = optimizer.schedule(epochs, max(each.epochs for each in members))
+    for rate, root in zip(*(table.T[..., None] for table in schedule), strict=True):
+        _, gradient = alignment.value_and_gradient(weights)
+        moments.step(weights, -gradient, optimizer, rate, root)  # uphill
+    return weights
 
 
 def _quartic(Z: torch.Tensor) -> torch.Tensor:
-    """Return D_klmn = <Z_k Z_l^T, Z_m Z_n^T>, through M x M or C x C blocks, whichever is smaller."""
-    n_terms, n_rows, n_columns = Z.shape
+    """Return <Z_k Z_l^T, Z_m Z_n^T>, shape (..., n_terms^2, n_terms^2), through the smaller of two ways."""
+    *members, n_terms, n_rows, n_columns = Z.shape
     if n_rows <= n_columns:
-        stacked = Z.reshape(n_terms * n_rows, n_columns)
-        grams = (stacked @ stacked.T).reshape(n_terms, n_rows, n_terms, n_rows).transpose(1, 2)
+        stacked = Z.flatten(-3, -2)
+        grams = (stacked @ stacked.mT).view(*members, n_terms, n_rows, n_terms, n_rows).transpose(-3, -2)
         return _inner_products(grams)
     # <Z_k Z_l^T, Z_m Z_n^T> = tr(Z_l Z_k^T Z_m Z_n^T) = <Z_k^T Z_m, Z_l^T Z_n>
-    stacked = Z.transpose(0, 1).reshape(n_rows, n_terms * n_columns)
-    moments = (stacked.T @ stacked).reshape(n_terms, n_columns, n_terms, n_columns).transpose(1, 2)
-    return _inner_products(moments).permute(0, 2, 1, 3)
+    stacked = Z.transpose(-3, -2).flatten(-2)
+    moments = (stacked.mT @ stacked).view(*members, n_terms, n_columns, n_terms, n_columns).transpose(-3, -2)
+    inner = _inner_products(moments).view(*members, *[n_terms] * 4)
+    return inner.transpose(-3, -2).reshape(*members, n_terms**2, n_terms**2)
 
 
 def _inner_products(blocks: torch.Tensor) -> torch.Tensor:
-    """Return <B_kl, B_mn> for an array of blocks, shape (n, n, rows, columns)."""
-    n_terms = len(blocks)
-    flat = blocks.reshape(n_terms**2, -1).double()
-    return (flat @ flat.T).reshape(n_terms, n_terms, n_terms, n_terms)
+    """Return <B_kl, B_mn> for arrays of blocks, shape (..., n, n, rows, columns)."""
+    flat = blocks.flatten(-2).flatten(-3, -2).double()
+    return flat @ flat.mT
 
 
-def _solve_exactly(alignment: AlignmentProblem, n_samples: int = 2000) -> NDArray[np.float64]:
+def _solve_exactly(alignment: AlignmentProblem, n_samples: int = 2000) -> torch.Tensor:
     """Maximise the alignment: it has several hills, so climb from the best of many places.
 
     Powers of P are nearly parallel, which makes the hills narrow ridges in w; in coordinates u that
     make the terms orthonormal they are round.
     """
-    values, vectors = np.linalg.eigh(alignment.overlaps)
+    values, vectors = np.linalg.eigh(alignment.overlaps.numpy())
     kept = values > 1e-12 * max(values.max(), np.finfo(float).tiny)
     to_w = vectors[:, kept] / np.sqrt(values[kept])
 
     def descend(u: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, gradient = alignment.value_and_gradient(to_w @ u)
-        return -value, -(to_w.T @ gradient)
+        value, gradient = alignment.value_and_gradient(torch.from_numpy(to_w @ u))
+        return -float(value), -(to_w.T @ gradient.numpy())
 
     samples = np.random.default_rng(0).normal(size=(n_samples, kept.sum()))
-    ranked = sorted(samples, key=lambda u: descend(u)[0])
-    starts = [np.linalg.pinv(to_w) @ np.ones(len(to_w)), *ranked[:8]]
+    reached = alignment.value(torch.from_numpy(samples @ to_w.T)).numpy()
+    starts = [np.linalg.pinv(to_w) @ np.ones(len(to_w)), *samples[np.argsort(-reached, kind="stable")[:8]]]
     ends = [to_w @ minimize(descend, start, jac=True).x for start in starts]
-    return max([*ends, np.ones(len(to_w))], key=alignment.value)
-
-
-def _ratio(wanted: float, got: float) -> float:
-    return wanted / got if got > 0 else 1.0
+    found = [torch.from_numpy(end) for end in (*ends, np.ones(len(to_w)))]
+    return max(found, key=lambda weights: float(alignment.value(weights)))

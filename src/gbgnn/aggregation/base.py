@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from sklearn.base import BaseEstimator
 
 from gbgnn.problem import NodeInputs
-from gbgnn.propagation import Representation
+from gbgnn.propagation import Representation, join_members
 from gbgnn.rounds import RoundContext
 
 
@@ -79,6 +80,16 @@ class Aggregation(BaseEstimator, ABC):
                 return PolynomialHop(powers=(2,), coefficients=(1.0,))
     """
 
+    is_polynomial: ClassVar[bool] = False
+    """Whether every hop is a polynomial in P, a :class:`~gbgnn.aggregation.PolynomialHop`. A population then
+    computes products once for all members, and keeps the rows of a few nodes alone."""
+
+    max_power: int = 1
+    """The highest power of P in such a hop."""
+
+    may_cancel: ClassVar[bool] = False
+    """Whether such a hop may have negative coefficients."""
+
     @abstractmethod
     def check(self) -> None:
         """Raise when a setting is out of range."""
@@ -91,6 +102,17 @@ class Aggregation(BaseEstimator, ABC):
         """Choose g for this round, and apply it."""
         hop = self.fit(context)
         return hop, hop(context.X, context.inputs)
+
+    @classmethod
+    def step_many(
+        cls, aggregations: Sequence[Any], context: RoundContext
+    ) -> tuple[Sequence[Hop], Representation]:
+        """Choose and apply the hops of several members, whose aggregations are of this class.
+
+        One after another; overridden where several can be chosen at once. The context has an axis of members.
+        """
+        taken = [each.step(context.member(i)) for i, each in enumerate(aggregations)]
+        return [hop for hop, _ in taken], join_members([X for _, X in taken])
 
     def hypothesis_space(self) -> HopSpace | None:
         """Return what ``fit`` chooses from, or None where no norm bounds it."""

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gbgnn._checks import check_number
 from gbgnn.aggregation.base import Aggregation, Hop, HopSpace
-from gbgnn.aggregation.polynomial import PolynomialHop
+from gbgnn.aggregation.polynomial import PolynomialHop, mix_members
+from gbgnn.propagation import PolynomialRows, Representation
 from gbgnn.rounds import RoundContext
 
 
 class FixedAggregation(Aggregation):
     """An aggregation whose hop is the same every round and looks at no label."""
 
+    is_polynomial = True
+
     @abstractmethod
-    def hop(self) -> Hop:
+    def hop(self) -> PolynomialHop:
         """Return the hop."""
+
+    @classmethod
+    def step_many(
+        cls, aggregations: Sequence[FixedAggregation], context: RoundContext
+    ) -> tuple[Sequence[Hop], Representation]:
+        """Return the hops, and what they make of the members' representations."""
+        hops = [aggregation.hop() for aggregation in aggregations]
+        if isinstance(context.X, PolynomialRows):
+            return hops, mix_members(context.X, hops)
+        return super().step_many(aggregations, context)
 
     def fit(self, context: RoundContext) -> Hop:
         """Return the hop: there is nothing to learn."""
@@ -40,7 +54,7 @@ class Adjacency(FixedAggregation):
     def check(self) -> None:
         """Nothing to check."""
 
-    def hop(self) -> Hop:
+    def hop(self) -> PolynomialHop:
         """Return the product with P."""
         return PolynomialHop((1,), (1.0,))
 
@@ -66,7 +80,7 @@ class Lazy(FixedAggregation):
         """Raise when ``mixing`` is outside [0, 1]."""
         check_number("Lazy", "mixing", self.mixing, 0, 1)
 
-    def hop(self) -> Hop:
+    def hop(self) -> PolynomialHop:
         """Return the lazy product."""
         return PolynomialHop((0, 1), (1 - self.mixing, self.mixing), free="share")
 
@@ -95,7 +109,7 @@ class InputInjection(FixedAggregation):
         """Raise when ``mixing`` is outside [0, 1]."""
         check_number("InputInjection", "mixing", self.mixing, 0, 1)
 
-    def hop(self) -> Hop:
+    def hop(self) -> PolynomialHop:
         """Return the product with P plus the injected input."""
         return PolynomialHop((1,), (self.mixing,), injection=1 - self.mixing, free="share")
 
@@ -113,7 +127,7 @@ class Identity(FixedAggregation):
     def check(self) -> None:
         """Nothing to check."""
 
-    def hop(self) -> Hop:
+    def hop(self) -> PolynomialHop:
         """Return the identity."""
         return IDENTITY
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from gbgnn._checks import check_choice
 from gbgnn.aggregation.base import Hop
 from gbgnn.problem import NodeInputs
-from gbgnn.propagation import DenseRows, Representation
+from gbgnn.propagation import DenseRows, PolynomialRows, Representation
 from gbgnn.propagation.polynomial import powers
 
 
@@ -61,6 +61,8 @@ class PolynomialHop(Hop):
         """Return the next representation."""
         if self.powers == (0,) and self.coefficients == (1.0,) and not self.injection:
             return X
+        if isinstance(X, PolynomialRows):
+            return X.mixed(self.powers, torch.tensor(self.coefficients, dtype=torch.float64), self.injection)
         return self.combine(powers(inputs.P, X.dense(), self.powers), inputs)
 
     def combine(self, terms: Iterable[torch.Tensor], inputs: NodeInputs) -> Representation:
@@ -99,3 +101,14 @@ class PolynomialHop(Hop):
             record["alignment"],
             record.get("free"),
         )
+
+
+def mix_members(X: PolynomialRows, hops: Sequence[PolynomialHop]) -> PolynomialRows:
+    """Return what the hops of several members, of the same powers, make of their rows."""
+    first = hops[0]
+    if X.is_shared and all(hop == first for hop in hops):
+        hops = hops[:1]
+    weights = torch.tensor([hop.coefficients for hop in hops], dtype=torch.float64)
+    injection = torch.tensor([hop.injection for hop in hops], dtype=torch.float64)
+    mixed = X.mixed(first.powers, weights, injection)
+    return mixed.member(0) if len(hops) == 1 else mixed

@@ -2,7 +2,7 @@
 
 from gbgnn.boosting.ensemble import Ensemble, Round
 from gbgnn.boosting.history import History
-from gbgnn.boosting.loop import Boosted, boost
+from gbgnn.boosting.loop import Boosted, Member, boost, boost_many
 from gbgnn.boosting.prediction import apply, stage
 from gbgnn.boosting.rules import BoostingRule, FunctionalGradient, Samme, SammeR, Vote
 from gbgnn.boosting.selection import BestRound, RoundSelection
@@ -16,6 +16,7 @@ __all__ = [
     "Ensemble",
     "FunctionalGradient",
     "History",
+    "Member",
     "Round",
     "RoundSelection",
     "Samme",
@@ -25,5 +26,6 @@ __all__ = [
     "Voting",
     "apply",
     "boost",
+    "boost_many",
     "stage",
 ]

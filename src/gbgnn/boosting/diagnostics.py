@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from gbgnn.aggregation import Hop
-from gbgnn.boosting.rules import Vote
-from gbgnn.boosting.voting import Voting
-from gbgnn.learners import Head
-from gbgnn.metrics import Metric, Predicted
+from gbgnn.boosting.history import Row
+from gbgnn.boosting.rules import BoostingRule, Vote
+from gbgnn.learners import ChosenHeads
+from gbgnn.members import for_rows
+from gbgnn.metrics import Metric, PredictedMany
 from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.rounds import TrainingLoss
-from gbgnn.theory import WeakLearning
+from gbgnn.theory import WeakLearnings
+
+Columns = dict[str, Any]
+"""What was measured of all members, by name: a tensor or a list with an entry for each, or None for all."""
 
 
-def guaranteed_decrease(quality: WeakLearning, eta: float, training: TrainingLoss) -> float | None:
+def guaranteed_decrease(
+    quality: WeakLearnings, eta: torch.Tensor, training: TrainingLoss
+) -> torch.Tensor | None:
     r"""Return a lower bound of :math:`L(Y) - L(Y + \eta f)` that smoothness alone implies.
 
     It is :math:`M (\eta \langle Z, g\rangle - A \eta^2 \|Z\|^2 / 2)`, for any rule and any step. At
@@ -28,61 +35,61 @@ def guaranteed_decrease(quality: WeakLearning, eta: float, training: TrainingLos
     smoothness = training.loss.smoothness
     if smoothness is None:
         return None
-    curvature = smoothness * (eta * quality.direction_norm) ** 2 / 2
+    curvature = smoothness * (eta * quality.direction_norm).square() / 2
     return training.train.size * (eta * quality.inner - curvature)
 
 
-def rounding_error(vote: Vote, after: TrainingLoss) -> float:
+def rounding_error(vote: Vote, after: TrainingLoss) -> torch.Tensor:
     """Bound how far the precision of the scores can move the training loss of a round.
 
     Sums and products of the update are off by half a unit in the last place each, and the loss moves by as
     much times its slope: 1 at most for cross entropies, more for squares of large errors.
     """
-    train = after.train
-    step = (vote.eta * vote.direction[train.rows]).double().abs()
-    sizes = ((step + after.scores.abs()) * after.residuals.abs().clamp_min(1.0)).sum(dim=1)
-    return 4 * torch.finfo(vote.direction.dtype).eps * float((train.weights * sizes).sum())
+    train, direction = after.train, vote.direction
+    rows = direction[..., train.rows, :].double()
+    step = (for_rows(vote.eta, rows) * rows).abs()
+    sizes = ((step + after.scores.abs()) * after.residuals.abs().clamp_min(1.0)).sum(dim=-1)
+    return 4 * torch.finfo(direction.dtype).eps * (train.weights * sizes).sum(dim=-1)
 
 
 def measure(
     scores: torch.Tensor,
-    total_eta: float,
+    total_eta: torch.Tensor,
     problem: Problem,
     training: TrainingLoss,
-    voting: Voting,
+    rule: BoostingRule,
     metric: Metric,
-) -> dict[str, float | None]:
+) -> Columns:
     """Return loss and metric of the labelled and of the validation nodes; None without such nodes."""
+    task, voting, val = problem.task, rule.voting_for(problem.task), problem.validation
 
-    def judge(nodes: LabelledNodes) -> float:
-        rows = scores[nodes.rows]
-        return metric.score(
-            Predicted(problem.task, rows, nodes.targets, partial(voting.link, total_eta=total_eta))
-        )
+    def judge(nodes: LabelledNodes) -> list[float]:
+        rows = scores[:, nodes.rows]
+        return metric.scores(PredictedMany(task, rows, nodes.targets, voting.link, total_eta))
 
-    val = problem.validation
+    val_loss = None if val is None else training.loss.mean(scores[:, val.rows], val.targets, val.weights)
     return {
         "train_loss": training.value,
         f"train_{metric.name}": judge(problem.train),
-        "val_loss": None if val is None else training.loss.mean(scores[val.rows], val.targets, val.weights),
+        "val_loss": val_loss,
         f"val_{metric.name}": None if val is None else judge(val),
     }
 
 
-def describe_round(
-    hop: Hop,
-    head: Head,
+def describe_rounds(
+    hops: Sequence[Hop],
+    heads: ChosenHeads,
     vote: Vote,
-    own: WeakLearning | None,
+    own: WeakLearnings | None,
     before: TrainingLoss,
     after: TrainingLoss,
-    measured: dict[str, float | None],
-) -> dict[str, Any]:
-    """Return a round's row of the history.
+    measured: Columns,
+) -> list[Row]:
+    """Return every member's row of the history.
 
     Parameters
     ----------
-    hop, head, vote
+    hops, heads, vote
         The round.
     own
         The angle with the gradient of the rule's own loss, where it has one.
@@ -91,8 +98,8 @@ def describe_round(
     measured
         Losses and metrics after the round.
     """
-    learned, quality = hop.record(), vote.quality
-    return {
+    quality, learned = vote.quality, [hop.record() for hop in hops]
+    columns = {
         "eta": vote.eta,
         **measured,
         "gradient_norm": after.gradient_norm,
@@ -109,12 +116,42 @@ def describe_round(
         "decrease": before.value - after.value,
         "rounding": rounding_error(vote, after),
         "weighted_error": vote.weighted_error,
-        "coefficients": learned.get("coefficients"),
-        "alignment": learned.get("alignment"),
-        "learner": head.report(),
-        "attempts": vote.attempts,
-        "peak_memory": peak_memory(vote.direction.device),
+        "coefficients": [each.get("coefficients") for each in learned],
+        "alignment": [each.get("alignment") for each in learned],
+        "learner": heads.reports(),
+        "attempts": vote.attempts.tolist(),
+        "peak_memory": [peak_memory(vote.direction.device)] * len(hops),
     }
+    return as_rows(columns, len(hops))
+
+
+def as_rows(columns: Columns, n_members: int) -> list[Row]:
+    """Return what was measured, member by member: numbers of Python, None where there is none.
+
+    Examples
+    --------
+    >>> as_rows({"eta": torch.tensor([0.5, 1.0]), "gamma": torch.tensor([0.25, math.nan])}, 2)
+    [{'eta': 0.5, 'gamma': 0.25}, {'eta': 1.0, 'gamma': None}]
+    """
+    tensors = {name: column for name, column in columns.items() if isinstance(column, torch.Tensor)}
+    numbers = torch.stack(
+        [column.double() for column in tensors.values()]
+    ).tolist()  # one wait for the device
+    known = dict(zip(tensors, numbers, strict=True))
+    nothing = [None] * n_members
+    found = [known.get(name, nothing if column is None else column) for name, column in columns.items()]
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*found, strict=True)]
+    for row in rows:
+        row |= {name: None for name in _NULLABLE if name in row and _is_nan(row[name])}
+    return rows
+
+
+_NULLABLE = ("alpha", "beta", "gamma", "edge", "exp_alpha", "exp_beta", "exp_gamma")
+"""Columns in which NaN means that there is no such number."""
+
+
+def _is_nan(value: float | None) -> bool:
+    return value is not None and math.isnan(value)
 
 
 def peak_memory(device: torch.device) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,8 +16,8 @@ class History:
     The columns
     -----------
     round, eta, attempts, seconds, peak_memory
-        The round's number, step, learners tried, wall-clock seconds, and the peak memory in bytes so far,
-        of the process or of the GPU.
+        The round's number, step, learners tried, wall-clock seconds (a share of them where models are boosted
+        together), and the peak memory in bytes so far, of the process or of the GPU.
     train_loss, train_accuracy, val_loss, val_accuracy
         Loss and accuracy *after* the round; None without validation nodes. The name of another metric stands
         in place of ``accuracy``.
@@ -60,19 +59,16 @@ class History:
     def __init__(self, rows: list[Row] | None = None, metric: str = "accuracy") -> None:
         self.rows: list[Row] = list(rows or [])
         self.metric = metric
-        self._clock = time.perf_counter()
 
     def copy(self) -> History:
         """Return the history as it is now: rounds to come will not be in it."""
         return History(self.rows, self.metric)
 
     def append(self, t: int, measured: Mapping[str, Any]) -> None:
-        """Add the row of round ``t``, with the running sum of gamma and the seconds since the last row."""
-        before, now = self._clock, time.perf_counter()
+        """Add the row of round ``t``, with the running sum of gamma."""
         reached = self.rows[-1]["gamma_total"] if self.rows else 0.0
         total = reached + (measured["gamma"] or 0.0)
-        self.rows.append({"round": t, **measured, "gamma_total": total, "seconds": now - before})
-        self._clock = now
+        self.rows.append({"round": t, **measured, "gamma_total": total})
 
     def __getitem__(self, key: str | int) -> Any:
         if isinstance(key, int):

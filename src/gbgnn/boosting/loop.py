@@ -1,29 +1,29 @@
-"""boost: the algorithm."""
+"""boost: the algorithm, for one model or for many at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 
 from gbgnn._random import Seeds
 from gbgnn.aggregation import IDENTITY, Aggregation, Hop
-from gbgnn.boosting.diagnostics import describe_round, measure
+from gbgnn.boosting.diagnostics import describe_rounds, measure
 from gbgnn.boosting.ensemble import Ensemble, Round
-from gbgnn.boosting.history import History
+from gbgnn.boosting.history import History, Row
 from gbgnn.boosting.rules import BoostingRule, Vote
 from gbgnn.boosting.selection import BestRound, RoundSelection
 from gbgnn.boosting.stopping import StopReason
-from gbgnn.boosting.voting import Voting
-from gbgnn.learners import Head, Learner
+from gbgnn.learners import ChosenHeads, Heads, Learner, ListedHeads
+from gbgnn.members import for_rows, map_tensors, stack
 from gbgnn.metrics import Metric, as_metric
-from gbgnn.problem import Problem
+from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.propagation import Representation
 from gbgnn.rounds import RoundContext, TrainingLoss
-from gbgnn.theory import WeakLearning, weak_learning
-
-_NOTHING_KNOWN = Ensemble()
+from gbgnn.theory import WeakLearnings
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,28 +50,20 @@ class Boosted:
 
 
 Announce = Callable[[Boosted], StopReason | None]
+"""Is told of a model after every round; may return a reason to end boosting."""
+
+Listen = Callable[[int, Mapping[int, Boosted]], Mapping[int, StopReason]]
+"""Is told of all models that trained a round, by their numbers; returns reasons to end some of them."""
 
 
-def boost(
-    problem: Problem,
-    aggregation: Aggregation,
-    learner: Learner,
-    rule: BoostingRule,
-    *,
-    n_rounds: int,
-    seeds: Seeds,
-    select: str = "auto",
-    metric: Metric | None = None,
-    announce: Announce | None = None,
-    keep_learners: bool = True,
-    known: Ensemble = _NOTHING_KNOWN,
-) -> Boosted:
-    """Train a multi-scale model round by round (the paper's Algorithm 1, for any rule and any task).
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A model that is to be boosted, alone or beside others whose parts are of the same kinds.
 
     Parameters
     ----------
-    problem, aggregation, learner, rule
-        What is to be learned, and the parts of the method.
+    aggregation, learner, rule
+        The parts of the method.
     n_rounds
         The most rounds to train.
     seeds
@@ -79,83 +71,176 @@ def boost(
     select, metric
         Which round predicts, see :class:`RoundSelection`, and by what it is judged; None is the task's own.
     announce
-        Told of the model after every round; may return a reason to end boosting.
+        Told of the model after every round.
     keep_learners
         Whether the fitted heads stay in the ensemble; without, memory is flat in the rounds.
     known
         Rounds trained before: they are replayed, not trained, so that the result is the same to the
-        byte as one long run.
+        byte as one long run. For a model that is boosted alone.
     """
-    metric = as_metric(problem.task.default_metric) if metric is None else metric
-    selection, history = RoundSelection(select, metric.name), History(metric=metric.name)
-    loss, voting, state = rule.loss_for(problem.task), rule.voting_for(problem.task), rule.start(problem)
-    X, scores = problem.inputs.features, problem.inputs.zero_scores(voting.n_outputs)  # X^(1), Y^(0)
-    training, ensemble = TrainingLoss.at(scores, problem.train, loss), Ensemble()
-    best, stop = None, None
-    while stop is None:
-        t = len(ensemble) + 1
-        context = RoundContext(t, problem, X, ensemble.hops, scores, training, seeds.hop(t))
-        hop, X = take_hop(context, aggregation, known)  # g^(t), and X^(t) = g^(t)(X^(t-1)) of all nodes
-        context = replace(context, X=X, hops=(*context.hops, hop))
+
+    aggregation: Aggregation
+    learner: Learner
+    rule: BoostingRule
+    n_rounds: int
+    seeds: Seeds
+    select: str = "auto"
+    metric: Metric | None = None
+    announce: Announce | None = None
+    keep_learners: bool = True
+    known: Ensemble = field(default_factory=Ensemble)
+
+
+def boost(
+    problem: Problem, aggregation: Aggregation, learner: Learner, rule: BoostingRule, **settings: Any
+) -> Boosted:
+    """Train a multi-scale model round by round; ``settings`` are the others of :class:`Member`."""
+    return boost_many(problem, [Member(aggregation, learner, rule, **settings)])[0]
+
+
+def boost_many(problem: Problem, members: Sequence[Member], *, listen: Listen | None = None) -> list[Boosted]:
+    """Train multi-scale models round by round (the paper's Algorithm 1, for any rule and any task).
+
+    No member's rounds depend on other members, up to rounding.
+
+    Parameters
+    ----------
+    problem
+        What all of them are to learn.
+    members
+        The models; they agree in the metric and in all that
+        :func:`~gbgnn.members.shared_settings` says of their parts.
+    listen
+        Told of all models after every round.
+    """
+    metric = members[0].metric or as_metric(problem.task.default_metric)
+    rule, workspace = stack([member.rule for member in members], problem.inputs.device), {}
+    loss, state = rule.loss_for(problem.task), rule.start(problem, len(members))
+    n_outputs = rule.voting_for(problem.task).n_outputs
+    X, scores = problem.inputs.features, problem.inputs.zero_scores(n_outputs, len(members))  # X^(1), Y^(0)
+    training = TrainingLoss.at(scores, problem.train, loss)
+    models = [Boosted(Ensemble(), History(metric=metric.name), own, None) for own in scores]
+    ids, t = list(range(len(members))), 0
+    while ids:
+        t, started = t + 1, time.perf_counter()
+        going, known = [members[i] for i in ids], [models[i].ensemble.hops for i in ids]
+        seeds = [member.seeds.hop(t) for member in going]
+        context = RoundContext(t, problem, X, known, scores, training, seeds, None, ids, workspace)
+        hops, X = take_hops(context, going)  # g^(t), and X^(t) = g^(t)(X^(t-1)) of all nodes
+        context = replace(context, X=X, hops=[(*old, new) for old, new in zip(known, hops, strict=True)])
         context = replace(context, task=rule.ask(context, state))  # labelled rows, targets, weights, loss
-        heads = candidates(context, learner, rule, seeds, known)
-        head, vote = first_accepted(heads, context, rule, voting, state)  # b^(t), f^(t), eta^(t)
-        if vote.refusal is not None:
-            stop = vote.refusal
-            break
-        own = own_quality(vote, context, rule, state)
-        scores = torch.add(scores, vote.direction, alpha=vote.eta)  # Y^(t) = Y^(t-1) + eta^(t) f^(t)
-        training, before = TrainingLoss.at(scores, problem.train, loss), training
+        heads, vote = find_votes(context, going, state)  # b^(t), f^(t), eta^(t)
+        own = compare_own(vote, context, rule, state)
+        scores = scores + for_rows(vote.eta, scores) * vote.direction  # Y^(t) = Y^(t-1) + eta^(t) f^(t)
         state = rule.update(state, vote, context)
-        ensemble = ensemble.add(Round(t, hop, head if keep_learners else None, vote.eta))
-        measured = measure(scores, sum(ensemble.etas), problem, training, voting, metric)
-        history.append(t, describe_round(hop, head, vote, own, before, training, measured))
-        best = selection.better(best, history[-1], scores)
-        asked = announce(Boosted(ensemble, history, scores, best)) if announce is not None else None
-        stop = StopReason.ROUNDS_EXHAUSTED if asked is None and t >= n_rounds else asked
-    return Boosted(ensemble, history, scores, best, stop)
+        before, training = training, TrainingLoss.at(scores, problem.train, loss)
+        measured = measure(scores, sum_steps(vote, models, ids), problem, training, rule, metric)
+        rows = describe_rounds(hops, heads, vote, own, before, training, measured)
+        seconds = (time.perf_counter() - started) / len(ids)
+        for place, (i, refusal) in enumerate(zip(ids, vote.refusals(), strict=True)):
+            if refusal is None:
+                head = heads.head(place) if members[i].keep_learners else None
+                trained = Round(t, hops[place], head, rows[place]["eta"])
+                row = rows[place] | {"seconds": seconds}
+                models[i] = add_round(models[i], members[i], trained, row, scores[place])
+            else:
+                models[i] = replace(models[i], stop=refusal)
+        if listen is not None:
+            heard = {i: models[i] for i in ids if len(models[i].ensemble) == t}
+            for i, reason in listen(t, heard).items():
+                models[i] = replace(models[i], stop=reason)
+        stay = [place for place, i in enumerate(ids) if models[i].stop is StopReason.INTERRUPTED]
+        if len(stay) < len(ids):
+            ids, index = [ids[place] for place in stay], torch.tensor(stay, device=scores.device).long()
+            X, scores, training = X.members(stay), scores[index], training.members(index)
+            state = map_tensors(lambda each, index=index: each[index], state)
+            rule = stack([members[i].rule for i in ids] or [rule], scores.device)
+    return models
 
 
-def take_hop(context: RoundContext, aggregation: Aggregation, known: Ensemble) -> tuple[Hop, Representation]:
-    """Return g^(t) and X^(t): a known hop, in round 1 (which sees the raw features) none, or a new one."""
-    if context.t <= len(known):
-        hop = known[context.t - 1].hop
-        return hop, hop(context.X, context.inputs)
-    return (IDENTITY, context.X) if context.t == 1 else aggregation.step(context)
+def take_hops(context: RoundContext, members: Sequence[Member]) -> tuple[Sequence[Hop], Representation]:
+    """Return g^(t) and X^(t): known hops, in round 1 (which sees the raw features) none, or new ones."""
+    if context.t <= len(members[0].known):
+        hop = members[0].known[context.t - 1].hop
+        return [hop], hop(context.X, context.inputs)
+    if context.t == 1:
+        return [IDENTITY] * len(members), context.X
+    aggregations = [member.aggregation for member in members]
+    return aggregations[0].step_many(aggregations, context)
 
 
-def candidates(
-    context: RoundContext, learner: Learner, rule: BoostingRule, seeds: Seeds, known: Ensemble
-) -> Iterator[Head]:
-    """Yield the known b^(t), or as many newly trained ones as the rule would try."""
-    if context.t <= len(known):
-        yield known[context.t - 1].kept_head()
-        return
-    for attempt in range(rule.max_attempts):
-        yield learner.fit(replace(context, seed=seeds.head(context.t, attempt)))
+def find_votes(context: RoundContext, members: Sequence[Member], state: Any) -> tuple[ChosenHeads, Vote]:
+    """Train the learners of a round, again where a rule refuses one and would try another.
+
+    A learner that stays refused adds nothing: its step and its direction are zero.
+    """
+    heads, vote, trying = ChosenHeads([]), None, list(range(len(members)))
+    for attempt in range(members[0].rule.max_attempts):
+        index = torch.tensor(trying, device=context.scores.device)
+        asked, own = context.members(trying), [members[place] for place in trying]
+        fitted = fit_learners(asked, own, attempt)
+        remembered = map_tensors(lambda each, index=index: each[index], state)
+        new = replace(cast_vote(asked, own, fitted, remembered), attempts=torch.full_like(index, attempt + 1))
+        # index_copy returns copies, because those before may be shared.
+        vote = (
+            new
+            if vote is None
+            else map_tensors(lambda a, b, index=index: a.index_copy(0, index, b), vote, new)
+        )
+        heads = heads.replaced(trying, fitted)
+        trying = [place for place, refusal in enumerate(vote.refusals()) if refusal is not None]
+        if not trying or context.t <= len(members[0].known):
+            break
+    assert vote is not None
+    if not trying:
+        return heads, vote
+    vote = stack([member.rule for member in members], context.scores.device).on_exhausted(vote)
+    refused = vote.refusal > 0
+    direction = vote.direction.masked_fill(for_rows(refused, vote.direction).bool(), 0.0)
+    return heads, replace(vote, direction=direction, eta=vote.eta.masked_fill(refused, 0.0))
 
 
-def first_accepted(
-    heads: Iterator[Head], context: RoundContext, rule: BoostingRule, voting: Voting, state: object
-) -> tuple[Head, Vote]:
-    """Return the first head that the rule accepts with its vote, or the last with the rule's verdict."""
-    train = context.train
-    for attempt, head in enumerate(heads, start=1):
-        output = head.evaluate(context.X)
-        direction = voting.direction(output)
-        shares = train.weights / train.size
-        quality = weak_learning(direction[train.rows], context.training.residuals, shares)
-        vote = replace(rule.vote(direction, quality, context, state), attempts=attempt)
-        if not output.isfinite().all():
-            vote = replace(vote, refusal=StopReason.DIVERGED)
-        if vote.refusal is None:
-            return head, vote
-    return head, rule.on_exhausted(vote)
+def fit_learners(context: RoundContext, members: Sequence[Member], attempt: int) -> Heads:
+    """Return the known b^(t), or newly trained ones."""
+    if context.t <= len(members[0].known):
+        return ListedHeads([members[0].known[context.t - 1].kept_head()])
+    seeds, learners = [m.seeds.head(context.t, attempt) for m in members], [m.learner for m in members]
+    return learners[0].fit_many(learners, replace(context, seed=seeds))
 
 
-def own_quality(vote: Vote, context: RoundContext, rule: BoostingRule, state: object) -> WeakLearning | None:
-    """Return the angle of a direction with the gradient of the rule's own loss, where it has one."""
-    train, residuals = context.train, rule.own_residuals(state, context)
-    if residuals is None:
-        return None
-    return weak_learning(vote.direction[train.rows], residuals, train.weights / train.size)
+def cast_vote(context: RoundContext, members: Sequence[Member], heads: Heads, state: Any) -> Vote:
+    """Return what the rule makes of trained learners; a learner that returns no numbers is refused."""
+    train, rule = context.train, stack([member.rule for member in members], context.scores.device)
+    output = heads.evaluate(context.X)
+    direction = rule.voting_for(context.problem.task).direction(output)
+    quality = compare(direction, context.training.residuals, train)
+    vote = rule.vote(direction, quality, context, state).broadcast()
+    is_finite = output.isfinite().flatten(1).all(dim=1)
+    return replace(vote, refusal=torch.where(is_finite, vote.refusal, StopReason.DIVERGED.code))
+
+
+def compare(direction: torch.Tensor, residuals: torch.Tensor, train: LabelledNodes) -> WeakLearnings:
+    """Return the angles of directions with negative gradients, by the weights of the labelled nodes."""
+    return WeakLearnings.measure(direction[:, train.rows], residuals, train.weights / train.size)
+
+
+def compare_own(vote: Vote, context: RoundContext, rule: BoostingRule, state: Any) -> WeakLearnings | None:
+    """Return the angles with the gradient of the rule's own loss, where it has one."""
+    residuals = rule.own_residuals(state, context)
+    return None if residuals is None else compare(vote.direction, residuals, context.train)
+
+
+def sum_steps(vote: Vote, models: Sequence[Boosted], ids: Sequence[int]) -> torch.Tensor:
+    """Return the sum of each member's steps, this round's included."""
+    before = [sum(models[i].ensemble.etas) for i in ids]
+    return torch.tensor(before, dtype=torch.float64, device=vote.eta.device) + vote.eta
+
+
+def add_round(model: Boosted, member: Member, trained: Round, row: Row, scores: torch.Tensor) -> Boosted:
+    """Return a model with one more round, and whether it is the last one."""
+    model.history.append(trained.t, row)
+    best = RoundSelection(member.select, model.history.metric).better(model.best, model.history[-1], scores)
+    model = Boosted(model.ensemble.add(trained), model.history, scores, best)
+    asked = member.announce(model) if member.announce is not None else None
+    stop = StopReason.ROUNDS_EXHAUSTED if asked is None and trained.t >= member.n_rounds else asked
+    return model if stop is None else replace(model, stop=stop)

@@ -20,7 +20,8 @@ def stage(ensemble: Ensemble, inputs: NodeInputs, voting: Voting) -> Iterator[tu
     X, scores = inputs.features, inputs.zero_scores(voting.n_outputs)
     for trained in ensemble:
         X = trained.hop(X, inputs)
-        scores.add_(voting.direction(trained.kept_head().evaluate(X)), alpha=trained.eta)
+        # Not add_(..., alpha=): a fused product is rounded once, those of training are rounded twice.
+        scores.add_(voting.direction(trained.kept_head().evaluate(X)) * trained.eta)
         yield trained.t, scores
 
 

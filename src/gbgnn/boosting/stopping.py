@@ -28,6 +28,16 @@ class StopReason(StrEnum):
         """The reason in words."""
         return _MESSAGES[self]
 
+    @property
+    def code(self) -> int:
+        """A number for it, from 1, by which tensors hold reasons; 0 is none."""
+        return list(StopReason).index(self) + 1
+
+    @classmethod
+    def from_code(cls, code: int) -> StopReason | None:
+        """Return the reason with this number, or None for 0."""
+        return list(cls)[code - 1] if code else None
+
 
 _MESSAGES = {
     StopReason.ROUNDS_EXHAUSTED: "all rounds were trained",

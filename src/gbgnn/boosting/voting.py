@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Self
 import torch
 
 from gbgnn.losses import Loss
+from gbgnn.losses.cross_entropy import softmax
+from gbgnn.members import for_rows
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Voting(ABC):
 
     A fitted model holds one. It is made by a boosting rule once the task is known, and is all of a rule that
     prediction needs: what a head's output adds to the scores (``direction``), and what the sum says of the
-    targets (``link``).
+    targets (``link``). Outputs and scores have a row per node and may have an axis of members in front.
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ class Voting(ABC):
         """Return the paper's f^(t) for a head's output, row by row."""
 
     @abstractmethod
-    def link(self, scores: torch.Tensor, total_eta: float) -> torch.Tensor:
+    def link(self, scores: torch.Tensor, total_eta: float | torch.Tensor) -> torch.Tensor:
         """Return what scores that are a sum of steps ``total_eta`` say of the targets."""
 
     def softened(self) -> Voting:
@@ -82,7 +84,7 @@ class OutputVoting(Voting):
         """Return the output."""
         return output
 
-    def link(self, scores: torch.Tensor, total_eta: float) -> torch.Tensor:
+    def link(self, scores: torch.Tensor, total_eta: float | torch.Tensor) -> torch.Tensor:
         """Return what the loss makes of scores."""
         return self.loss.link(scores)
 
@@ -118,12 +120,12 @@ class ClassVoting(Voting):
     def direction(self, output: torch.Tensor) -> torch.Tensor:
         """Return the code of the likeliest class, or the average code under the softmax of the output."""
         if self.is_soft:
-            codes = (self.n_classes * output.softmax(dim=1) - 1) / (self.n_classes - 1)
+            codes = (self.n_classes * softmax(output) - 1) / (self.n_classes - 1)
         else:
-            codes = class_codes(output.argmax(dim=1), self.n_classes, like=output)
-        return codes[:, -self.n_outputs :]
+            codes = class_codes(output.argmax(dim=-1), self.n_classes, like=output)
+        return codes[..., -self.n_outputs :]
 
-    def link(self, scores: torch.Tensor, total_eta: float) -> torch.Tensor:
+    def link(self, scores: torch.Tensor, total_eta: float | torch.Tensor) -> torch.Tensor:
         """Return softmax of the average vote over K - 1, as scikit-learn's AdaBoost does."""
         return average_vote_proba(scores, total_eta)
 
@@ -133,7 +135,7 @@ class ClassVoting(Voting):
 
     def tuning_total(self) -> float | None:
         """Return SAMME's step of one learner that gets every twentieth node wrong; None once tuned."""
-        return None if self.is_soft else samme_step(0.05, self.n_classes)
+        return None if self.is_soft else float(samme_step(0.05, self.n_classes))
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class LabelVoting(ClassVoting):
 
     loss: Loss | None = None
 
-    def link(self, scores: torch.Tensor, total_eta: float) -> torch.Tensor:
+    def link(self, scores: torch.Tensor, total_eta: float | torch.Tensor) -> torch.Tensor:
         """Return what the loss makes of scores."""
         assert self.loss is not None
         return self.loss.link(scores)
@@ -166,14 +168,14 @@ class LogProbaVoting(Voting):
     [[0.0, 0.0]]
     """
 
-    proba_floor: float
+    proba_floor: Any  # a number, or one for each member
 
     def direction(self, output: torch.Tensor) -> torch.Tensor:
         """Return the centred log-probabilities."""
-        logs = output.softmax(dim=1).clamp_min(self.proba_floor).log()
-        return (self.n_outputs - 1) * (logs - logs.mean(dim=1, keepdim=True))
+        logs = softmax(output).clamp_min(for_rows(self.proba_floor, output)).log()
+        return (self.n_outputs - 1) * (logs - logs.mean(dim=-1, keepdim=True))
 
-    def link(self, scores: torch.Tensor, total_eta: float) -> torch.Tensor:
+    def link(self, scores: torch.Tensor, total_eta: float | torch.Tensor) -> torch.Tensor:
         """Return the normalised geometric mean of the learners' probabilities."""
         return average_vote_proba(scores, total_eta)
 
@@ -186,22 +188,24 @@ def class_codes(labels: torch.Tensor, n_classes: int, like: torch.Tensor) -> tor
     >>> class_codes(torch.tensor([1]), 3, like=torch.empty(0)).tolist()
     [[-0.5, 1.0, -0.5]]
     """
-    codes = like.new_full((len(labels), n_classes), -1 / (n_classes - 1))
-    return codes.scatter_(1, labels[:, None], 1.0)
+    codes = like.new_full((*labels.shape, n_classes), -1 / (n_classes - 1))
+    return codes.scatter_(-1, labels[..., None], 1.0)
 
 
-def average_vote_proba(scores: torch.Tensor, total_eta: float) -> torch.Tensor:
+def average_vote_proba(scores: torch.Tensor, total_eta: float | torch.Tensor) -> torch.Tensor:
     """Return probabilities of a sum of votes; dividing by the steps keeps them from saturating."""
-    average = scores / total_eta if total_eta > 0 else scores
-    return (average / (scores.shape[1] - 1)).softmax(dim=1)
+    total = for_rows(torch.as_tensor(total_eta, device=scores.device), scores)
+    average = scores / torch.where(total > 0, total, 1.0)
+    return softmax(average / (scores.shape[-1] - 1))
 
 
-def samme_step(error: float, n_classes: int) -> float:
-    """Return SAMME's step for a learner with this weighted error.
+def samme_step(error: torch.Tensor | float, n_classes: int) -> torch.Tensor:
+    """Return SAMME's step for learners with this weighted error.
 
     Examples
     --------
-    >>> samme_step(0.5, 2), round(samme_step(0.05, 3), 2)
-    (0.0, 3.64)
+    >>> samme_step(torch.tensor([0.5, 0.05]), 2).tolist()
+    [0.0, 2.9444389791664403]
     """
-    return math.log((1 - error) / error) + math.log(n_classes - 1)
+    error = torch.as_tensor(error, dtype=torch.float64)
+    return ((1 - error) / error).log() + math.log(n_classes - 1)

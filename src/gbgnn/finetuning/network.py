@@ -185,7 +185,7 @@ class MultiScaleNetwork:
         predicted = Predicted(self.problem.task, scores, targets, link)
         # Scikit-learn refuses to judge what diverged, and that must not be the end of it.
         judged = self.metric.score(predicted) if bool(scores.isfinite().all()) else math.nan
-        loss = self.loss.mean(scores, targets, self._weights[positions])
+        loss = float(self.loss.mean(scores, targets, self._weights[positions]))
         return {f"{name}_loss": loss, f"{name}_{self.metric.name}": judged}
 
     def _scores(self, X: torch.Tensor, voting: Voting) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """b: the small learners."""
 
-from gbgnn.learners.base import Head, HeadSpace, Learner
+from gbgnn.learners.base import ChosenHeads, Head, Heads, HeadSpace, Learner, ListedHeads
 from gbgnn.learners.constrained import ConstrainedMLP
 from gbgnn.learners.mlp import MLP
 from gbgnn.learners.network import MLPHead
@@ -10,10 +10,13 @@ from gbgnn.rounds import WeakTask
 
 __all__ = [
     "MLP",
+    "ChosenHeads",
     "ConstrainedMLP",
     "Head",
     "HeadSpace",
+    "Heads",
     "Learner",
+    "ListedHeads",
     "MLPHead",
     "SklearnHead",
     "SklearnLearner",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -74,6 +75,64 @@ class Head(nn.Module, ABC):
         return output
 
 
+class Heads(ABC):
+    """The heads of several members, trained in one round."""
+
+    @abstractmethod
+    def evaluate(self, X: Representation) -> torch.Tensor:
+        """Return the outputs of all nodes, shape (members, N, n_outputs)."""
+
+    @abstractmethod
+    def head(self, i: int) -> Head:
+        """Return the head of one member."""
+
+    def report(self, i: int) -> dict[str, Any] | None:
+        """Return what the learner of one member has to say of its training, or None."""
+        return self.head(i).report()
+
+
+@dataclass(frozen=True, eq=False)
+class ListedHeads(Heads):
+    """Heads that were trained one after another."""
+
+    heads: Sequence[Head]
+
+    def evaluate(self, X: Representation) -> torch.Tensor:
+        """Return the outputs, one head after another."""
+        return torch.stack([head.evaluate(X.member(i)) for i, head in enumerate(self.heads)])
+
+    def head(self, i: int) -> Head:
+        """Return one of them."""
+        return self.heads[i]
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenHeads:
+    """The heads that were settled on, each one of those that were trained in some attempt.
+
+    Parameters
+    ----------
+    places
+        For every member the heads of the attempt, and the member's place among them.
+    """
+
+    places: Sequence[tuple[Heads, int]]
+
+    def replaced(self, positions: Sequence[int], heads: Heads) -> ChosenHeads:
+        """Return the choice with the heads of some members changed for others."""
+        places = dict(enumerate(self.places)) | {each: (heads, i) for i, each in enumerate(positions)}
+        return ChosenHeads([places[i] for i in range(len(places))])
+
+    def head(self, i: int) -> Head:
+        """Return the head of one member."""
+        heads, place = self.places[i]
+        return heads.head(place)
+
+    def reports(self) -> list[dict[str, Any] | None]:
+        """Return what the learner of every member has to say of its training, or None."""
+        return [heads.report(place) for heads, place in self.places]
+
+
 @dataclass(frozen=True)
 class HeadSpace:
     """All networks that a learner could have trained, whatever the labels; what a bound must cover.
@@ -124,6 +183,14 @@ class Learner(BaseEstimator, ABC):
     @abstractmethod
     def fit(self, context: RoundContext) -> Head:
         """Train one head."""
+
+    @classmethod
+    def fit_many(cls, learners: Sequence[Any], context: RoundContext) -> Heads:
+        """Train the heads of several members, whose learners are of this class: one after another.
+
+        Overridden where several can be trained at once. The context has an axis of members.
+        """
+        return ListedHeads([learner.fit(context.member(i)) for i, learner in enumerate(learners)])
 
     @property
     def watches_validation(self) -> bool:

@@ -60,6 +60,10 @@ class RowBasis:
         transform = torch.linalg.solve_triangular(factor.mT, turn, upper=True)
         return cls(rows, transform.to(rows.dtype))
 
+    def member(self, i: int) -> RowBasis:
+        """Return the basis of one set of rows."""
+        return RowBasis(self.rows[i], self.transform[i])
+
     def coordinates(self, X: torch.Tensor) -> torch.Tensor:
         """Return the coordinates of rows, shape (..., rows, M)."""
         return (X @ self.rows.mT) @ self.transform

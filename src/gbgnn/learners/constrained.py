@@ -8,14 +8,15 @@ import torch
 from torch.nn import functional
 
 from gbgnn._checks import check_choice, check_integer, check_number
-from gbgnn._optimizers import OPTIMIZERS, Stepper
+from gbgnn._optimizers import OPTIMIZERS
 from gbgnn._projections import project_columns
 from gbgnn._random import Purpose, key_of, uniform
 from gbgnn._threads import threads_for
 from gbgnn.learners.base import Head, HeadSpace, Learner
-from gbgnn.learners.epochs import Orders
-from gbgnn.learners.network import Batch, Layer, MLPHead, Network
+from gbgnn.learners.batched import BatchedMLP, Layer, Shape
+from gbgnn.learners.network import MLPHead
 from gbgnn.learners.scaling import largest_eigenvalue, norm
+from gbgnn.learners.schedule import Schedule, TrainingSettings
 from gbgnn.rounds import RoundContext, WeakTask
 
 
@@ -101,27 +102,42 @@ class ConstrainedMLP(Learner):
 
     def fit(self, context: RoundContext) -> Head:
         """Train one network on the labelled rows."""
-        task, seed = context.weak_task, context.seed
-        rows = context.X.rows(task.rows)
-        whole = _scaled_batch(self._inputs(rows), task, seed)
-        widths = [whole.rows.shape[1], *[self.units] * self.hidden_layers, task.n_outputs]
-        network = Network.initialized(widths, seed, like=rows)
-        self._project(network.layers)
-        stepper = Stepper(self.optimizer, [network.weights], self.learning_rate, momentum=self.momentum)
-        orders = Orders(len(rows), seed, rows.device)
-        with threads_for(min(len(rows), self.batch_size or len(rows)) * network.weights.numel()):
-            for epoch in range(self.epochs):
-                for batch in whole.shuffled(self.batch_size, orders, epoch):
-                    stepper.step([network.backward(batch)])
-                    self._project(network.layers)
-        return MLPHead.from_layers(self._on_raw_inputs(network.layers))
+        rows = self._inputs(context.X.rows(context.weak_task.rows))
+        rows, task = _scale(rows, context.weak_task, context.seed)
+        settings = TrainingSettings(
+            units=self.units,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            optimizer=self.optimizer,
+            learning_rate=self.learning_rate,
+            momentum=self.momentum,
+        )
+        schedule, n_columns = Schedule.build([settings], len(rows)), rows.shape[1]
+        shape = Shape.build(
+            schedule,
+            n_columns=n_columns,
+            fan_in=n_columns,
+            n_hidden=self.hidden_layers,
+            n_outputs=task.n_outputs,
+            is_shared=True,
+        )
+        network = BatchedMLP(shape, task.loss, like=rows)
+        targets = task.targets[None] if task.is_regression else task.targets
+        seeds = torch.tensor([context.seed], device=rows.device)
+        network.load(schedule.to(rows.device), seeds, rows, targets, task.weights[None])
+        self._project(network.layers(1))
+        with threads_for(shape.n_places * network.weight.numel()):
+            for n_places in schedule.sizes(shape.n_steps)[0].tolist():
+                network.step(1, n_places)
+                self._project(network.layers(1))
+        return MLPHead.from_layers(self._on_raw_inputs([(w[0], b[0]) for w, b in network.layers(1)]))
 
     def _inputs(self, rows: torch.Tensor) -> torch.Tensor:
         return torch.cat([rows, rows.new_ones(len(rows), 1)], dim=1) if self.bias else rows
 
     def _project(self, layers: list[Layer]) -> None:
         for weight, bias in layers:
-            project_columns(weight, self.max_norm)
+            project_columns(weight[0].T, self.max_norm)
             bias.zero_()
 
     def _on_raw_inputs(self, layers: list[Layer]) -> list[Layer]:
@@ -129,11 +145,11 @@ class ConstrainedMLP(Learner):
         if not self.bias:
             return layers
         (weight, _), *rest = layers
-        return [(weight[:-1], weight[-1]), *rest]
+        return [(weight[:, :-1], weight[:, -1]), *rest]
 
 
-def _scaled_batch(rows: torch.Tensor, task: WeakTask, seed: int) -> Batch:
-    """Return the labelled rows in units in which the target is within reach and a step of 0.5 is safe.
+def _scale(rows: torch.Tensor, task: WeakTask, seed: int) -> tuple[torch.Tensor, WeakTask]:
+    """Return rows and their task in units in which the target is within reach and a step of 0.5 is safe.
 
     Without biases a network is positively homogeneous: rows divided by s give outputs divided by s.
     """
@@ -150,4 +166,4 @@ def _scaled_batch(rows: torch.Tensor, task: WeakTask, seed: int) -> Batch:
     roots = weights.sqrt().to(rows.dtype) * rows
     start = uniform(rows.shape[1], 1, key_of(seed, Purpose.START), rows.dtype, rows.device).sub_(0.5)
     curvature = largest_eigenvalue(lambda v: roots.t() @ (roots @ v), start, n_steps=30)
-    return Batch.of_task(rows, replace(task, weights=task.weights / (curvature or 1)))
+    return rows, replace(task, weights=task.weights / (curvature or 1))

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 from gbgnn._checks import check_choice, check_integer, check_number
-from gbgnn._optimizers import OPTIMIZERS, Stepper
-from gbgnn._threads import threads_for
-from gbgnn.errors import ParameterError
-from gbgnn.learners.base import Head, Learner
-from gbgnn.learners.basis import BASES, RowBasis, is_smaller
-from gbgnn.learners.epochs import Dropout, Orders
-from gbgnn.learners.network import Batch, Layer, MLPHead, Network
-from gbgnn.propagation import Representation
-from gbgnn.rounds import RoundContext, WeakTask
+from gbgnn._optimizers import OPTIMIZERS
+from gbgnn.learners.base import Head, Heads, Learner
+from gbgnn.learners.basis import BASES
+from gbgnn.learners.schedule import TrainingSettings
+from gbgnn.learners.trainer import Kind, Trainer
+from gbgnn.rounds import RoundContext
 
 FEW = 200
 """Up to so many labelled rows the penalty stays as it is."""
@@ -60,11 +55,25 @@ class MLP(Learner):
 
     Examples
     --------
+    >>> import torch
     >>> from gbgnn.testing import learner_round
     >>> X = torch.tensor([[-1.0], [1.0]])
     >>> MLP(epochs=30).fit(learner_round(X, torch.tensor([0, 1])))(X).argmax(dim=1)
     tensor([0, 1])
     """
+
+    may_differ = (
+        *(
+            "units",
+            "dropout",
+            "optimizer",
+            "learning_rate",
+            "momentum",
+            "weight_decay",
+            "epochs",
+            "batch_size",
+        ),
+    )
 
     hidden_layers: int = 1
     units: int = 64
@@ -103,98 +112,28 @@ class MLP(Learner):
         """Whether training stops early."""
         return self.patience is not None
 
+    def settings(self, n_rows: int) -> TrainingSettings:
+        """Return how a network is trained on so many labelled rows."""
+        return TrainingSettings(
+            units=self.units,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            dropout=self.dropout if self.hidden_layers else 0.0,
+            optimizer=self.optimizer,
+            learning_rate=self.learning_rate,
+            momentum=self.momentum,
+            weight_decay=self.penalty(n_rows),
+        )
+
     def fit(self, context: RoundContext) -> Head:
         """Train one network on the labelled rows."""
-        X, task, seed = context.X, context.weak_task, context.seed
-        scaling = Scaling.of(X.rows(task.rows)) if self.standardize else Scaling()
-        rows = scaling(X.rows(task.rows))
-        basis = RowBasis.of(rows) if is_smaller(self.basis, *rows.shape) else None
-        inputs = rows if basis is None else basis.coordinates(rows)
-        whole = Batch.of_task(inputs, task)
-        widths = [inputs.shape[1], *[self.units] * self.hidden_layers, task.n_outputs]
-        network = Network.initialized(widths, seed, like=rows, fan_in=X.shape[1])
-        orders, dropout = Orders(len(rows), seed, rows.device), None
-        if self.dropout and self.hidden_layers:
-            dropout = Dropout(self.dropout, (self.hidden_layers, len(rows), self.units), seed, like=rows)
-        stepper = Stepper(
-            self.optimizer,
-            [network.weights],
-            self.learning_rate,
-            weight_decay=self.penalty(len(rows)),
-            momentum=self.momentum,
-        )
-        best = None
-        if self.patience is not None:
-            best = _BestWeights(network, self.patience, _watched_rows(X, task, scaling, basis), task)
-        with threads_for(min(len(rows), self.batch_size or len(rows)) * network.weights.numel()):
-            for epoch in range(self.epochs):
-                for batch in whole.shuffled(self.batch_size, orders, epoch):
-                    masks = None if dropout is None else dropout.masks(epoch, batch.chosen)
-                    stepper.step([network.backward(batch, masks)])
-                if best is not None and best.is_time_to_stop():
-                    break
-        if best is not None:
-            best.restore()
-        (weight, bias), *rest = network.layers
-        weight = weight if basis is None else basis.unfold(weight)
-        return MLPHead.from_layers([scaling.fold(weight, bias), *rest])
-
-
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """Rows without what they have in common, and of size one: x -> (x - shift) / size."""
-
-    shift: torch.Tensor | None = None
-    size: torch.Tensor | None = None
+        return self.fit_many([self], context.batched()).head(0)
 
     @classmethod
-    def of(cls, rows: torch.Tensor) -> Scaling:
-        """Return the scaling that suits some rows."""
-        shift = rows.mean(dim=0)
-        size = (rows - shift).square().sum(dim=1).mean().sqrt()
-        return cls(shift, torch.where(size > 0, size, torch.ones_like(size)))
-
-    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return rows, scaled."""
-        return rows if self.shift is None or self.size is None else (rows - self.shift) / self.size
-
-    def fold(self, weight: torch.Tensor, bias: torch.Tensor) -> Layer:
-        """Return a first layer that does for raw rows what this one does for scaled ones."""
-        if self.shift is None or self.size is None:
-            return weight, bias
-        weight = weight / self.size
-        return weight, bias - self.shift @ weight
-
-
-def _watched_rows(
-    X: Representation, task: WeakTask, scaling: Scaling, basis: RowBasis | None
-) -> torch.Tensor:
-    if task.val_rows is None:
-        raise ParameterError(
-            "MLP.patience stops on validation nodes, but there are none; pass validation= or "
-            "validation_fraction, or set patience=None."
-        )
-    rows = scaling(X.rows(task.val_rows))
-    return rows if basis is None else basis.coordinates(rows)
-
-
-class _BestWeights:
-    """The weights at the lowest validation loss so far."""
-
-    def __init__(self, network: Network, patience: int, rows: torch.Tensor, task: WeakTask) -> None:
-        self.network, self.patience, self.rows, self.task = network, patience, rows, task
-        self.best, self.loss, self.n_since = network.weights.clone(), math.inf, 0
-
-    def is_time_to_stop(self) -> bool:
-        assert self.task.val_targets is not None
-        outputs = self.network.outputs(self.rows)
-        loss = float(self.task.loss.values(outputs, self.task.val_targets).mean())
-        if loss < self.loss:
-            self.loss, self.n_since = loss, 0
-            self.best.copy_(self.network.weights)
-        else:
-            self.n_since += 1
-        return self.n_since >= self.patience
-
-    def restore(self) -> None:
-        self.network.weights.copy_(self.best)
+    def fit_many(cls, learners: Sequence[MLP], context: RoundContext) -> Heads:
+        """Train the networks of several members at once, on a GPU as CUDA graphs."""
+        first, n_rows = learners[0], len(context.weak_task.rows)
+        kind = Kind(first.hidden_layers, first.standardize, first.basis, first.patience)
+        trainer = context.workspace.setdefault(kind, Trainer(kind))
+        heads: Heads = trainer.fit([learner.settings(n_rows) for learner in learners], context)
+        return heads

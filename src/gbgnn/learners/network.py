@@ -1,27 +1,22 @@
-"""Small ReLU networks: the fitted head, and what training one takes.
-
-All weights are views of one vector, and their gradients of another, so that an optimiser's step is one pass.
-"""
+"""The fitted networks: MLPHead, and MLPHeads of several members."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import nn
 
-from gbgnn._random import Purpose, key_of, uniform
-from gbgnn.learners.base import Head
-from gbgnn.learners.epochs import Orders
-from gbgnn.losses import Loss
-from gbgnn.rounds import WeakTask
+from gbgnn._threads import map_threads
+from gbgnn.learners.base import Head, Heads
+from gbgnn.learners.batched import Layer, apply_layers
+from gbgnn.learners.inputs import InputMap
+from gbgnn.propagation import Representation
 
-Layer = tuple[torch.Tensor, torch.Tensor]
-"""Weight, shape (in, out), and bias."""
+_UNITS_AT_ONCE = 2**26
+"""Rows are evaluated in blocks that give about this many hidden units."""
 
 
 class MLPHead(Head):
@@ -76,109 +71,86 @@ class MLPHead(Head):
 
     @classmethod
     def from_layers(cls, layers: list[Layer], report: dict[str, Any] | None = None) -> MLPHead:
-        """Build the network from copies of weights, shape (in, out), and biases."""
+        """Build the network from copies of weights, shape (out, in), and biases."""
         state = {
             f"layers.{i}.{name}": value.clone(memory_format=torch.contiguous_format)
             for i, (weight, bias) in enumerate(layers)
-            for name, value in (("weight", weight.t()), ("bias", bias))
+            for name, value in (("weight", weight), ("bias", bias))
         }
         return cls.from_state(state, report)
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
-    """Rows to train on. ``columns``, their transpose in memory order, makes a gradient twice as fast."""
+class Trained:
+    """Networks that were trained together.
 
-    rows: torch.Tensor
-    columns: torch.Tensor
-    targets: torch.Tensor
-    weights: torch.Tensor
-    loss: Loss
-    chosen: torch.Tensor | None = None  # places among the labelled rows; None is all of them
+    Parameters
+    ----------
+    positions
+        Whose they are.
+    layers
+        Weights, shape (members, out, in), and biases, for mapped rows.
+    inputs
+        How rows are mapped: one map for all, or one for each.
+    units
+        Hidden units of each member; those after them are padding.
+    """
 
-    @classmethod
-    def of_task(cls, rows: torch.Tensor, task: WeakTask) -> Batch:
-        """Return all labelled rows."""
-        targets = task.targets.to(rows.dtype) if task.targets.is_floating_point() else task.targets
-        columns, weights = rows.t().contiguous(), task.weights.to(rows.dtype)
-        return cls(rows, columns, targets, weights[:, None], task.loss)
+    positions: Sequence[int]
+    layers: list[Layer]
+    inputs: InputMap
+    units: Sequence[int]
 
-    def shuffled(self, batch_size: int | None, orders: Orders, epoch: int) -> Iterator[Batch]:
-        """Yield an epoch: all rows at once, or parts of ``batch_size`` rows drawn without replacement."""
-        if batch_size is None or batch_size >= len(self.rows):
-            yield self
-            return
-        for chosen in orders.order(epoch).split(batch_size):
-            yield self._part(chosen)
+    def head(self, place: int) -> MLPHead:
+        """Return the network of one member, on raw rows and without padding."""
+        own = [(weight[place], bias[place]) for weight, bias in self.layers]
+        kept, last = self.units[place], len(own) - 1
+        cut = [
+            (
+                weight[: kept if depth < last else None, : kept if depth else None],
+                bias[: kept if depth < last else None],
+            )
+            for depth, (weight, bias) in enumerate(own)
+        ]
+        inputs = self.inputs
+        if inputs.is_batched:
+            inputs = inputs.member(place)
+        return MLPHead.from_layers([inputs.fold(*cut[0]), *cut[1:]])
 
-    def _part(self, chosen: torch.Tensor) -> Batch:
-        """Return some of the rows, weighted so that the expectation is the loss of all."""
-        rows, weights = self.rows[chosen], self.weights[chosen] * (len(self.rows) / len(chosen))
-        columns = rows.t().contiguous()
-        return Batch(rows, columns, self.targets[chosen], weights, self.loss, chosen)
-
-    def error(self, output: torch.Tensor) -> torch.Tensor:
-        """Return the gradient of the weighted loss in the output."""
-        return self.loss.gradient(output, self.targets).mul_(self.weights)
+    def evaluate(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return the outputs for rows that are mapped already, block by block."""
+        first, *rest = self.layers
+        n_rows = max(1, _UNITS_AT_ONCE // first[0].shape[:2].numel())
+        return torch.cat([apply_layers(first, rest, block) for block in rows.split(n_rows, dim=-2)], dim=1)
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
-    """A network in training: ``layers`` are views of ``weights``, ``gradients`` of ``gradient``."""
+class MLPHeads(Heads):
+    """The networks of several members, by those that were trained together."""
 
-    weights: torch.Tensor
-    layers: list[Layer]
-    gradient: torch.Tensor
-    gradients: list[Layer]
+    parts: Sequence[Trained]
 
-    @classmethod
-    def initialized(
-        cls, widths: list[int], seed: int, like: torch.Tensor, fan_in: int | None = None
-    ) -> Network:
-        """Draw torch's default initialisation, in the first layer for ``fan_in`` inputs where given."""
-        network = cls(*_flat_layers(widths, like), *_flat_layers(widths, like))
-        for depth, (weight, bias) in enumerate(network.layers):
-            bound = 1 / math.sqrt(len(weight) if depth or fan_in is None else fan_in)
-            for values, purpose in ((weight, Purpose.WEIGHTS), (bias[None], Purpose.BIASES)):
-                n_rows, n_columns = values.shape
-                draws = uniform(n_rows, n_columns, key_of(seed, purpose, depth), like.dtype, like.device)
-                values.copy_(draws.sub_(0.5).mul_(2 * bound))
-        return network
+    def head(self, i: int) -> MLPHead:
+        """Return the network of one member."""
+        for part in self.parts:
+            if i in part.positions:
+                return part.head(part.positions.index(i))
+        raise IndexError(i)
 
-    def outputs(self, X: torch.Tensor) -> torch.Tensor:
-        """Return the outputs of the rows ``X``."""
-        *hidden_layers, (weight, bias) = self.layers
-        for hidden_weight, hidden_bias in hidden_layers:
-            X = torch.addmm(hidden_bias, X, hidden_weight).relu_()
-        return torch.addmm(bias, X, weight)
+    def report(self, i: int) -> None:
+        """Return None: there is nothing to say of the training."""
 
-    def backward(self, batch: Batch, masks: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the loss's gradient in all weights: forward with dropout, then the chain rule.
+    def evaluate(self, X: Representation) -> torch.Tensor:
+        """Return the outputs of all nodes; those of many members from rows that are mapped once for all."""
+        n_members = sum(len(part.positions) for part in self.parts)
+        if n_members == 1:
+            return self.head(0).evaluate(X.member(0))[None]
+        shared = self.parts[0].inputs(X.dense()) if X.is_shared else None
 
-        ``masks`` multiply the hidden units, see :class:`~gbgnn.learners.epochs.Dropout`. Written out because
-        autograd's bookkeeping costs as much as the arithmetic of so small a network
-        (benchmarks/results/speed.md); a test holds it to autograd.
-        """
-        inputs = [batch.rows]
-        for depth, (weight, bias) in enumerate(self.layers[:-1]):
-            hidden = torch.addmm(bias, inputs[-1], weight).relu_()
-            inputs.append(hidden if masks is None else hidden.mul_(masks[depth]))
-        last_weight, last_bias = self.layers[-1]
-        error = batch.error(torch.addmm(last_bias, inputs[-1], last_weight))
-        for depth in range(len(self.layers) - 1, -1, -1):
-            columns = inputs[depth].t() if depth else batch.columns
-            torch.mm(columns, error, out=self.gradients[depth][0])
-            torch.sum(error, dim=0, out=self.gradients[depth][1])
-            if depth:  # the derivative of a unit is its sign: 1 where it lives, 0 where it is off or dropped
-                error = (error @ self.layers[depth][0].t()).mul_(inputs[depth].sign())
-                if masks is not None:
-                    error.mul_(masks[depth - 1])
-        return self.gradient
+        def evaluate(part: Trained) -> torch.Tensor:
+            rows = part.inputs(X.members(part.positions).dense()) if shared is None else shared
+            return part.evaluate(rows)
 
-
-def _flat_layers(widths: list[int], like: torch.Tensor) -> tuple[torch.Tensor, list[Layer]]:
-    """Return one vector, and the weights and biases of layers as views of it."""
-    sizes = [size for n_in, n_out in pairwise(widths) for size in (n_in * n_out, n_out)]
-    flat = like.new_empty(sum(sizes))
-    parts = iter(flat.split(sizes))
-    return flat, [(next(parts).view(n_in, n_out), next(parts)) for n_in, n_out in pairwise(widths)]
+        found = map_threads(evaluate, self.parts, work=n_members * X.shape[0] * X.shape[1])
+        order = torch.tensor([i for part in self.parts for i in part.positions], device=X.device)
+        return torch.cat(found)[order.argsort()]

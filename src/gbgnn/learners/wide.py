@@ -114,7 +114,7 @@ class WideReLU(Learner):
                 generator(context.seed, rows.device),
             )
         theta *= unit / row_size
-        head = MLPHead.from_layers([(w, w.new_zeros(w.shape[1])) for w in (theta, signs)])
+        head = MLPHead.from_layers([(w.T, w.new_zeros(w.shape[1])) for w in (theta, signs)])
         ratio = norm(roots * (head(rows) - self.alpha * targets)) / (target_size or 1.0)
         if not ratio <= self.beta:
             warnings.warn(self._failure_message(ratio, epochs, separation), GBGNNWarning, stacklevel=2)

@@ -12,8 +12,10 @@ from sklearn.base import BaseEstimator
 class Loss(BaseEstimator, ABC):
     """A convex loss of score rows, shape (n, K), beside targets of one of three kinds.
 
-    Everything is computed in the precision of the scores, and without a difference of nearly equal numbers:
-    at a score of 40 there still is a gradient. A loss of one's own is a few lines::
+    Scores may have more dimensions in front, one table for each of many models; targets then are those of
+    every model, or the same for all. Everything is computed in the precision of the scores, without asking
+    the device for a number, and without a difference of nearly equal numbers: at a score of 40 there still is
+    a gradient. A loss of one's own is a few lines::
 
         @dataclass(kw_only=True, eq=False, repr=False)
         class Focal(Loss):
@@ -24,7 +26,7 @@ class Loss(BaseEstimator, ABC):
             def gradient(self, scores, targets): ...
             def curvature(self, scores, targets): ...
             def link(self, scores):
-                return scores.softmax(dim=1)
+                return scores.softmax(dim=-1)
     """
 
     takes: ClassVar[str]
@@ -51,7 +53,9 @@ class Loss(BaseEstimator, ABC):
     def link(self, scores: torch.Tensor) -> torch.Tensor:
         """Return what scores say of the targets: probabilities, or numbers."""
 
-    def mean(self, scores: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor | None = None) -> float:
+    def mean(
+        self, scores: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Return the average loss in double precision, by ``weights`` (which sum to one) where given."""
         values = self.values(scores.double(), targets)
-        return float(values.mean() if weights is None else (values * weights).sum())
+        return values.mean(dim=-1) if weights is None else (values * weights).sum(dim=-1)

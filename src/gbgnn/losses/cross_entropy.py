@@ -27,25 +27,26 @@ class SoftmaxCrossEntropy(Loss):
 
     def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the cross entropy of each row."""
-        return functional.cross_entropy(scores, targets, reduction="none")
+        own = targets.expand(scores.shape[:-1])[..., None]
+        return -scores.log_softmax(dim=-1).gather(-1, own)[..., 0]
 
     def gradient(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return softmax(s) - one-hot(y)."""
-        own = targets[:, None]
-        others = scores.softmax(dim=1).scatter_(1, own, 0.0)
+        own = targets.expand(scores.shape[:-1])[..., None]
+        others = softmax(scores).scatter_(-1, own, 0.0)
         # p - 1 of a node that is all but certain would round to 0; the sum of the others does not.
-        return others.scatter_(1, own, -others.sum(dim=1, keepdim=True))
+        return others.scatter_(-1, own, -others.sum(dim=-1, keepdim=True))
 
     def curvature(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return p (1 - p), p the softmax of the scores."""
-        p = scores.softmax(dim=1)
-        top = p.argmax(dim=1, keepdim=True)
+        p = softmax(scores)
+        top = p.argmax(dim=-1, keepdim=True)
         # As in the gradient: 1 - p of the likeliest class is the sum of the others.
-        return p * (1 - p).scatter_(1, top, p.scatter(1, top, 0.0).sum(dim=1, keepdim=True))
+        return p * (1 - p).scatter_(-1, top, p.scatter(-1, top, 0.0).sum(dim=-1, keepdim=True))
 
     def link(self, scores: torch.Tensor) -> torch.Tensor:
         """Return softmax(s)."""
-        return scores.softmax(dim=1)
+        return softmax(scores)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -68,7 +69,7 @@ class SigmoidCrossEntropy(Loss):
     def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the cross entropy of each row, summed over its columns."""
         signs = _signs(targets, scores)
-        return functional.softplus(-signs * scores, threshold=40).sum(dim=1)
+        return functional.softplus(-signs * scores, threshold=40).sum(dim=-1)
 
     def gradient(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return sigmoid(s) - y."""
@@ -85,5 +86,18 @@ class SigmoidCrossEntropy(Loss):
         return scores.sigmoid()
 
 
+def softmax(scores: torch.Tensor) -> torch.Tensor:
+    """Return the softmax of rows, column by column: beside few classes that is ten times as fast on a CPU.
+
+    Examples
+    --------
+    >>> softmax(torch.zeros(1, 2)).tolist()
+    [[0.5, 0.5]]
+    """
+    return scores.mT.softmax(dim=-2).mT
+
+
 def _signs(targets: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    return 2 * targets.view(len(targets), -1).to(like.dtype) - 1
+    """Return -1 and 1 for targets 0 and 1; of one score per row, targets may lack the column."""
+    columns = targets if targets.ndim > 1 else targets[:, None]
+    return 2 * columns.to(like.dtype) - 1

@@ -24,7 +24,7 @@ class SquaredError(Loss):
 
     def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the squared error of each row."""
-        return (scores - targets.to(scores.dtype)).square().sum(dim=1)
+        return (scores - targets.to(scores.dtype)).square().sum(dim=-1)
 
     def gradient(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return 2 (s - y)."""

@@ -4,6 +4,7 @@ from gbgnn.propagation.csr import Csr
 from gbgnn.propagation.interval import Interval, spectral_interval
 from gbgnn.propagation.operator import Operator
 from gbgnn.propagation.polynomial import chebyshev_terms, powers
+from gbgnn.propagation.polynomial_rows import PolynomialRows, join_members
 from gbgnn.propagation.propagator import Propagator
 from gbgnn.propagation.recipes import (
     AugmentedAdjacency,
@@ -13,7 +14,15 @@ from gbgnn.propagation.recipes import (
     Propagation,
     RandomWalk,
 )
-from gbgnn.propagation.rows import BLOCK_BYTES, NORMS, DenseRows, Representation, SparseRows, as_rows
+from gbgnn.propagation.rows import (
+    BLOCK_BYTES,
+    NORMS,
+    DenseRows,
+    MemberRows,
+    Representation,
+    SparseRows,
+    as_rows,
+)
 from gbgnn.propagation.spectrum import TopEigenspace, operator_norm, second_eigenvalue, top_eigenspace
 
 __all__ = [
@@ -24,9 +33,11 @@ __all__ = [
     "DenseRows",
     "GivenMatrix",
     "Interval",
+    "MemberRows",
     "NormalizedAdjacency",
     "NormalizedLaplacian",
     "Operator",
+    "PolynomialRows",
     "Propagation",
     "Propagator",
     "RandomWalk",
@@ -35,6 +46,7 @@ __all__ = [
     "TopEigenspace",
     "as_rows",
     "chebyshev_terms",
+    "join_members",
     "operator_norm",
     "powers",
     "second_eigenvalue",

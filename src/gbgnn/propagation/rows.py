@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -25,7 +25,22 @@ SPARSE_BELOW = 0.125
 
 
 class Representation(ABC):
-    """What a model knows of all nodes, N rows of C numbers on one device; it never changes."""
+    """What a model knows of all nodes, N rows of C numbers on one device; it never changes.
+
+    Several models that are boosted at once may have one in common, or each its own: then what ``rows``
+    returns has an axis of members in front.
+    """
+
+    is_shared: bool = True
+    """Whether there is one for all members."""
+
+    def member(self, i: int) -> Representation:
+        """Return the representation of one member."""
+        return self
+
+    def members(self, positions: Sequence[int]) -> Representation:
+        """Return the representation of some members."""
+        return self
 
     @property
     @abstractmethod
@@ -229,6 +244,71 @@ class SparseRows(Representation):
         starts = self.row_starts[first : last + 1]
         entries = slice(int(starts[0]), int(starts[-1]))
         return starts - starts[0], self.columns[entries], self.values[entries]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MemberRows(Representation):
+    """A representation for each of several members.
+
+    Examples
+    --------
+    >>> X = MemberRows([DenseRows(torch.tensor([[1.0], [2.0]])), DenseRows(torch.tensor([[3.0], [4.0]]))])
+    >>> X.rows(torch.tensor([1])).tolist()
+    [[[2.0]], [[4.0]]]
+    """
+
+    parts: Sequence[Representation]
+    is_shared = False
+
+    def member(self, i: int) -> Representation:
+        """Return the representation of one member."""
+        return self.parts[i]
+
+    def members(self, positions: Sequence[int]) -> Representation:
+        """Return the representations of some members."""
+        return MemberRows([self.parts[i] for i in positions])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns of each."""
+        return self.parts[0].shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the numbers."""
+        return self.parts[0].dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the numbers are."""
+        return self.parts[0].device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all of them."""
+        return sum(part.nbytes for part in self.parts)
+
+    def rows(self, ids: torch.Tensor) -> torch.Tensor:
+        """Return the rows of these nodes, shape (members, n, C)."""
+        return torch.stack([part.rows(ids) for part in self.parts])
+
+    def blocks(self, n_bytes: int = BLOCK_BYTES, *, sparse: bool = False) -> Iterator[torch.Tensor]:
+        """Yield consecutive rows, shape (members, n, C)."""
+        n_rows, n_columns = self.shape
+        step = _rows_within(n_bytes, n_columns * self.dtype.itemsize * len(self.parts))
+        for first in range(0, n_rows, step):
+            yield self.rows(torch.arange(first, min(n_rows, first + step), device=self.device))
+
+    def dense(self) -> torch.Tensor:
+        """Return all rows, shape (members, N, C)."""
+        return torch.stack([part.dense() for part in self.parts])
+
+    def add_to_(self, result: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
+        """Add ``alpha`` times the rows to a tensor of shape (members, N, C) in place."""
+        for part, own in zip(self.parts, result, strict=True):
+            part.add_to_(own, alpha)
+        return result
 
 
 def as_rows(

@@ -90,7 +90,7 @@ class Classification(Task):
 
     def decide(self, scores: torch.Tensor, link: Link) -> torch.Tensor:
         """Return the column of the largest score; of one score, whether it is positive."""
-        return (scores[:, 0] > 0).long() if scores.shape[1] == 1 else scores.argmax(dim=1)
+        return (scores[..., 0] > 0).long() if scores.shape[-1] == 1 else scores.argmax(dim=-1)
 
     def codes(self, targets: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """Return one-hot rows."""
@@ -117,13 +117,13 @@ class Classification(Task):
     def proba(self, scores: torch.Tensor, link: Link) -> torch.Tensor:
         """Return class probabilities, shape (n, K)."""
         # Of one score, each class by itself: 1 - p would round small probabilities away.
-        return link(torch.cat([-scores, scores], dim=1) if scores.shape[1] == 1 else scores)
+        return link(torch.cat([-scores, scores], dim=-1) if scores.shape[-1] == 1 else scores)
 
     def margins(self, scores: torch.Tensor) -> torch.Tensor:
         """Return the scores; for two classes one number, positive for the second."""
         if self.n_columns > 2:
             return scores
-        return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+        return scores[..., 0] if scores.shape[-1] == 1 else scores[..., 1] - scores[..., 0]
 
     def record(self) -> dict[str, Any]:
         """Return the classes and their type."""

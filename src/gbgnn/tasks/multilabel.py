@@ -87,7 +87,7 @@ class MultiLabel(Task):
 
     def misses(self, decided: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return which rows have a wrong entry."""
-        return (decided != targets).any(dim=1)
+        return (decided != targets).any(dim=-1)
 
     def proba(self, scores: torch.Tensor, link: Link) -> torch.Tensor:
         """Return the probability of every label, shape (n, n_labels)."""

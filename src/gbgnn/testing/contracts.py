@@ -15,12 +15,13 @@ from gbgnn.graph import Graph
 from gbgnn.learners import Learner
 from gbgnn.learners.base import ALL_ROWS, GRAPH, LABELLED, USES
 from gbgnn.losses import Loss, SoftmaxCrossEntropy
+from gbgnn.members import for_rows
 from gbgnn.problem import NodeInputs, Problem
 from gbgnn.propagation import DenseRows, NormalizedLaplacian, Operator, Propagation, Propagator
 from gbgnn.rounds import RoundContext, TrainingLoss, WeakTask
 from gbgnn.tasks import Task
 from gbgnn.testing.graphs import context_of, problem_of, two_blocks
-from gbgnn.theory import weak_learning
+from gbgnn.theory import WeakLearnings
 
 
 def check_aggregation(aggregation: Aggregation) -> None:
@@ -81,22 +82,13 @@ def check_rule(rule: BoostingRule, task: Task | None = None) -> None:
     _check_settings(rule)
     problem, _, _ = _problem_twice(task)
     rule.check(problem.task)
-    loss, voting, state = rule.loss_for(problem.task), rule.voting_for(problem.task), rule.start(problem)
-    scores = problem.inputs.zero_scores(voting.n_outputs)
+    loss, voting = rule.loss_for(problem.task), rule.voting_for(problem.task)
     random = torch.Generator().manual_seed(0)
-    for _ in range(3):
-        training = TrainingLoss.at(scores, problem.train, loss)
-        context = replace(context_of(problem), scores=scores, training=training)
-        asked = rule.ask(context, state)
-        assert abs(float(asked.weights.sum()) - 1) < 1e-12, "the task's weights do not sum to one"
-        output = torch.randn(len(scores), asked.n_outputs, generator=random, dtype=scores.dtype)
-        direction = voting.direction(output)
-        assert direction.shape == scores.shape, "a direction must have the shape of the scores"
-        shares = problem.train.weights / problem.train.size
-        quality = weak_learning(direction[problem.train.rows], training.residuals, shares)
-        vote = rule.vote(direction, quality, context, state)
-        state = rule.update(state, vote, context)
-        scores = scores + vote.eta * vote.direction
+    alone, together = (_vote_thrice(rule, problem, n_members) for n_members in (1, 3))
+    for scores in together:
+        assert torch.allclose(scores, alone[0]), "a member's votes depend on how many members there are"
+    scores = alone[0]
+    output = torch.randn(len(scores), _n_learned(rule, problem), generator=random, dtype=scores.dtype)
     output.requires_grad_()
     soft = voting.softened().direction(output)
     assert soft.shape == scores.shape, "a soft direction must have the shape of the scores"
@@ -109,6 +101,39 @@ def check_rule(rule: BoostingRule, task: Task | None = None) -> None:
     )
     linked = voting.link(scores, 1.0)
     assert linked.shape == scores.shape, "link must keep the shape of the scores"
+
+
+def _vote_thrice(rule: BoostingRule, problem: Problem, n_members: int) -> torch.Tensor:
+    """Return the scores of members after three rounds of the same random learners."""
+    loss, voting = rule.loss_for(problem.task), rule.voting_for(problem.task)
+    state = rule.start(problem, n_members)
+    scores = problem.inputs.zero_scores(voting.n_outputs, n_members)
+    random = torch.Generator().manual_seed(0)
+    train, ids = problem.train, list(range(n_members))
+    for _ in range(3):
+        training = TrainingLoss.at(scores, train, loss)
+        context = replace(context_of(problem), scores=scores, training=training, ids=ids)
+        asked = rule.ask(context, state)
+        assert asked.weights.shape == (n_members, train.size), "a task needs sample weights for each member"
+        assert float((asked.weights.sum(dim=-1) - 1).abs().max()) < 1e-12, "sample weights do not sum to one"
+        output = torch.randn(scores.shape[1], asked.n_outputs, generator=random, dtype=scores.dtype)
+        direction = voting.direction(output.expand(n_members, -1, -1))
+        assert direction.shape == scores.shape, "a direction must have the shape of the scores"
+        shares = train.weights / train.size
+        quality = WeakLearnings.measure(direction[:, train.rows], training.residuals, shares)
+        vote = rule.vote(direction, quality, context, state).broadcast()
+        state = rule.update(state, vote, context)
+        scores = scores + for_rows(vote.eta, scores) * vote.direction
+    return scores
+
+
+def _n_learned(rule: BoostingRule, problem: Problem) -> int:
+    """Return how many columns learners are asked for."""
+    loss, voting = rule.loss_for(problem.task), rule.voting_for(problem.task)
+    scores = problem.inputs.zero_scores(voting.n_outputs, 1)
+    training = TrainingLoss.at(scores, problem.train, loss)
+    context = replace(context_of(problem), scores=scores, training=training, ids=[0])
+    return rule.ask(context, rule.start(problem, 1)).n_outputs
 
 
 def check_loss(loss: Loss, scores: torch.Tensor, targets: torch.Tensor) -> None:

@@ -19,7 +19,7 @@ from gbgnn.theory.rademacher import (
 )
 from gbgnn.theory.smoothing import SmoothingProfile, effective_rank
 from gbgnn.theory.training_bound import margin_constant, training_bound
-from gbgnn.theory.weak_learning import Condition, WeakLearning, weak_learning
+from gbgnn.theory.weak_learning import Condition, WeakLearning, WeakLearnings, weak_learning
 
 __all__ = [
     "Certificate",
@@ -31,6 +31,7 @@ __all__ = [
     "SmoothingProfile",
     "TopEigenspace",
     "WeakLearning",
+    "WeakLearnings",
     "confidence_term",
     "effective_rank",
     "head_factor",

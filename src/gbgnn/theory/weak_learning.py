@@ -165,31 +165,94 @@ def weak_learning(
     >>> round(weak_learning(torch.tensor([1.0, -1.0, 1.0]), torch.tensor([0.5, -0.2, -0.3])).edge, 6)
     0.4
     """
-    Z, g = direction.double(), gradient.double()
-    if Z.shape != g.shape:
+    if direction.shape != gradient.shape:
         raise ParameterError(
-            f"direction has shape {tuple(Z.shape)}, but gradient has shape {tuple(g.shape)}; they must agree."
+            f"direction has shape {tuple(direction.shape)}, but gradient has shape {tuple(gradient.shape)}; "
+            "they must agree."
         )
-    w = (Z.new_ones(len(Z)) if weights is None else weights.double()).reshape(-1, *[1] * (Z.ndim - 1))
-    (Z_unit, Z_scale), (g_unit, g_scale) = _of_unit_size(w.sqrt() * Z), _of_unit_size(w.sqrt() * g)
-    Z_norm, g_norm = float(Z_unit.norm()), float(g_unit.norm())
-    inner = float((Z_unit * g_unit).sum())
-    cosine = max(-1.0, min(1.0, inner / (Z_norm * g_norm))) if Z_norm > 0 and g_norm > 0 else 0.0
-    return WeakLearning(cosine, Z_norm * Z_scale, g_norm * g_scale, _edge(Z, g, w))
+    return WeakLearnings.measure(direction[None], gradient[None], weights)[0]
 
 
-def _of_unit_size(vector: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """Return a vector divided by a power of two that brings it to size one, and the power.
+@dataclass(frozen=True, eq=False)
+class WeakLearnings:
+    """What :class:`WeakLearning` says of one direction, of many at once: tensors of shape (members,).
+
+    Parameters
+    ----------
+    cosine, direction_norm, gradient_norm
+        As there.
+    edge
+        As there; NaN where there is none.
+    """
+
+    cosine: torch.Tensor
+    direction_norm: torch.Tensor
+    gradient_norm: torch.Tensor
+    edge: torch.Tensor
+
+    @classmethod
+    def measure(
+        cls, direction: torch.Tensor, gradient: torch.Tensor, weights: torch.Tensor | None = None
+    ) -> WeakLearnings:
+        """Compare directions with negative gradients, shape (members, rows, ...)."""
+        Z, g = (
+            part.double().flatten(2) if part.ndim > 2 else part.double()[..., None]
+            for part in (direction, gradient)
+        )
+        w = (Z.new_ones(Z.shape[1]) if weights is None else weights.double())[:, None]
+        (Z_unit, Z_scale), (g_unit, g_scale) = (
+            _scale_to_unit((w.sqrt() * each).flatten(1)) for each in (Z, g)
+        )
+        Z_norm, g_norm = Z_unit.norm(dim=1), g_unit.norm(dim=1)
+        both = Z_norm * g_norm
+        cosine = ((Z_unit * g_unit).sum(dim=1) / torch.where(both > 0, both, 1.0)).clamp(-1.0, 1.0)
+        return cls(torch.where(both > 0, cosine, 0.0), Z_norm * Z_scale, g_norm * g_scale, _edges(Z, g, w))
+
+    def __getitem__(self, i: int) -> WeakLearning:
+        """Return what is known of one direction."""
+        edge = float(self.edge[i])
+        numbers = (float(part[i]) for part in (self.cosine, self.direction_norm, self.gradient_norm))
+        return WeakLearning(*numbers, edge=None if math.isnan(edge) else edge)
+
+    @property
+    def inner(self) -> torch.Tensor:
+        """Inner products of directions and negative gradients."""
+        return self.cosine * self.direction_norm * self.gradient_norm
+
+    @property
+    def alpha(self) -> torch.Tensor:
+        """The alpha of the tightest pair; NaN where the condition fails."""
+        return torch.where(self.cosine > 0, self.direction_norm / self.gradient_norm / self.cosine, math.nan)
+
+    @property
+    def beta(self) -> torch.Tensor:
+        """The beta of the tightest pair; NaN where the condition fails."""
+        return self.alpha * ((1 - self.cosine) * (1 + self.cosine)).sqrt()
+
+    @property
+    def gamma(self) -> torch.Tensor:
+        """The squared cosine; NaN where the condition fails."""
+        return torch.where(self.cosine > 0, self.cosine.square(), math.nan)
+
+
+def _scale_to_unit(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return vectors divided by the powers of two that bring them to size one, and the powers.
 
     Squares of tiny entries then do not vanish, and nothing is rounded: what is orthogonal stays so.
     """
-    largest = float(vector.abs().max()) if vector.numel() else 0.0
-    scale = 2.0 ** (math.frexp(largest)[1] - 1)
-    return vector / scale, scale
+    if not vectors.shape[1]:
+        return vectors, vectors.new_ones(len(vectors))
+    largest = vectors.abs().amax(dim=1)
+    scale = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
+    return vectors / scale[:, None], scale
 
 
-def _edge(Z: torch.Tensor, g: torch.Tensor, w: torch.Tensor) -> float | None:
+def _edges(Z: torch.Tensor, g: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """Return the weighted share of right signs less that of wrong ones, where Z has one absolute value."""
-    total = float((w * g.abs()).sum())
-    is_sign_valued = bool(Z.all()) and bool((Z.abs() == Z.abs().flatten()[0]).all())
-    return float((w * Z.sign() * g).sum()) / total if is_sign_valued and total > 0 else None
+    if not Z.shape[1]:
+        return Z.new_full((len(Z),), math.nan)
+    size = Z[:, :1, :1].abs()
+    is_sign_valued = ((Z.abs() == size) & (size > 0)).flatten(1).all(dim=1)
+    total = (w * g.abs()).sum(dim=(1, 2))
+    right = (w * Z.sign() * g).sum(dim=(1, 2))
+    return torch.where(is_sign_valued & (total > 0), right / torch.where(total > 0, total, 1.0), math.nan)

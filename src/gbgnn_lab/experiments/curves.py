@@ -87,7 +87,7 @@ class KeptScores(Callback):
     def losses(self, model: GBGNNClassifier, y: Any) -> list[float]:
         """Return the mean loss of the nodes after every round, by the loss that training measures."""
         targets = torch.as_tensor(model.task_.encode(y))
-        return [model.loss_.mean(scores, targets) for scores in self.kept]
+        return [float(model.loss_.mean(scores, targets)) for scores in self.kept]
 
 
 def stages(data: Mapping[str, Dataset], options: Options, shelf: Shelf) -> Iterator[Sequence[Job]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,36 +16,61 @@ from gbgnn.losses import Loss, SoftmaxCrossEntropy
 from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.rounds import RoundContext, WeakTask
 from gbgnn.tasks import Task
-from gbgnn.theory import WeakLearning
+from gbgnn.theory import WeakLearnings
+
+Numbers = Any
+"""A number for all members, or one for each, a tensor of shape (members,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Vote:
-    """What a rule makes of a learner: ``eta * direction`` is added to the scores of all nodes.
+    """What a rule makes of learners: ``eta * direction`` is added to the scores of all nodes.
 
     Parameters
     ----------
     eta
         The step.
     direction
-        The paper's f^(t), all nodes, shape (N, n_outputs).
+        The paper's f^(t), all nodes, shape (members, N, n_outputs).
     quality
         The angle of the direction with the negative gradient, on the labelled rows.
     weighted_error
         Share of the labelled nodes the learner gets wrong, by their sample weights this round; None where
         the task has no right and wrong.
     refusal
-        Why the learner cannot be used, or None.
+        Why a learner cannot be used, the :attr:`StopReason.code <gbgnn.boosting.StopReason.code>`; 0 where
+        it can.
     attempts
         How many learners the loop tried before it settled on this one.
     """
 
-    eta: float
+    eta: Numbers
     direction: torch.Tensor
-    quality: WeakLearning
-    weighted_error: float | None = None
-    refusal: StopReason | None = None
-    attempts: int = 1
+    quality: WeakLearnings
+    weighted_error: Numbers | None = None
+    refusal: Numbers = 0
+    attempts: Numbers = 1
+
+    def broadcast(self) -> Vote:
+        """Return the vote with a number for each member wherever one stands for all."""
+        n_members, device = len(self.direction), self.direction.device
+
+        def expand(number: Numbers, dtype: torch.dtype) -> torch.Tensor:
+            return torch.as_tensor(number, dtype=dtype, device=device).expand(n_members)
+
+        error = None if self.weighted_error is None else expand(self.weighted_error, torch.float64)
+        refusal, attempts = (expand(each, torch.int64) for each in (self.refusal, self.attempts))
+        return replace(
+            self,
+            eta=expand(self.eta, torch.float64),
+            weighted_error=error,
+            refusal=refusal,
+            attempts=attempts,
+        )
+
+    def refusals(self) -> list[StopReason | None]:
+        """Return why each learner cannot be used, or None."""
+        return [StopReason.from_code(code) for code in self.refusal.tolist()]
 
 
 class BoostingRule(BaseEstimator, ABC):
@@ -55,7 +80,12 @@ class BoostingRule(BaseEstimator, ABC):
     measured, and how outputs become scores. In every round the loop calls ``ask`` (what must be fitted
     now?), lets a learner fit it, and calls ``vote`` (how far along its direction?); it adds that to the
     scores, and calls ``update`` (what does the rule remember?). What a rule remembers is a value of its own
-    kind, ``state``: it is handed in and returned, never stored on the rule. A rule of one's own::
+    kind, ``state``: it is handed in and returned, never stored on the rule.
+
+    Several models may be boosted at once, by one rule that stands for theirs: scores, directions and what
+    the rule remembers have an axis of members in front, and so may its settings that are numbers with a
+    fraction; the steps and refusals it returns are a number for each member or one for all. A rule of
+    one's own::
 
         @dataclass(kw_only=True, eq=False, repr=False)
         class Bagging(BoostingRule):
@@ -92,12 +122,14 @@ class BoostingRule(BaseEstimator, ABC):
         """Return what the learner must fit this round."""
 
     @abstractmethod
-    def vote(self, direction: torch.Tensor, quality: WeakLearning, context: RoundContext, state: Any) -> Vote:
+    def vote(
+        self, direction: torch.Tensor, quality: WeakLearnings, context: RoundContext, state: Any
+    ) -> Vote:
         """Return the step along ``direction`` (all nodes), or a refusal."""
 
-    def start(self, problem: Problem) -> Any:
-        """Return what the rule remembers before round 1."""
-        return None
+    def start(self, problem: Problem, n_members: int) -> Any:
+        """Return what the rule remembers before round 1: tensors with a row for each member."""
+        return ()
 
     def update(self, state: Any, vote: Vote, context: RoundContext) -> Any:
         """Return what the rule remembers after a round."""
@@ -117,8 +149,24 @@ class BoostingRule(BaseEstimator, ABC):
         return 1
 
     def on_exhausted(self, vote: Vote) -> Vote:
-        """Decide what becomes of a refusal when no attempts are left; by default it stands."""
+        """Return the votes of the last attempt, and what becomes of refusals; by default they stand."""
         return vote
+
+
+class WeightedRule(BoostingRule):
+    """A rule that asks for the classes every round, and remembers how much each labelled node weighs."""
+
+    def loss_for(self, task: Task) -> Loss:
+        """Return the softmax cross entropy: progress is measured by it in the paper's figures."""
+        return SoftmaxCrossEntropy()
+
+    def start(self, problem: Problem, n_members: int) -> torch.Tensor:
+        """Return the sample weights of round 1: those of the training loss."""
+        return problem.train.weights.expand(n_members, -1)
+
+    def ask(self, context: RoundContext, state: torch.Tensor) -> WeakTask:
+        """Ask for the classes, by sample weight."""
+        return label_task(context, state)
 
 
 def check_classes(rule: BoostingRule, task: Task) -> None:
@@ -136,7 +184,7 @@ def label_task(context: RoundContext, sample_weight: torch.Tensor) -> WeakTask:
     return WeakTask(
         rows=train.rows,
         targets=train.targets,
-        weights=sample_weight,
+        weights=sample_weight.expand(*context.scores.shape[:-2], -1),
         n_outputs=context.problem.task.n_columns,
         loss=SoftmaxCrossEntropy(),
         val_rows=None if val is None else val.rows,
@@ -151,15 +199,33 @@ def code_residuals(sample_weight: torch.Tensor, train: LabelledNodes, K: int, sc
     """
     codes = class_codes(train.targets, K, like=sample_weight)
     shares = torch.where(train.weights > 0, sample_weight / train.weights, 0.0)
-    return scale * shares[:, None] * codes
+    return scale * shares[..., None] * codes
 
 
-def weighted_error(direction: torch.Tensor, train: LabelledNodes, sample_weight: torch.Tensor) -> float:
+def find_wrong(direction: torch.Tensor, train: LabelledNodes) -> torch.Tensor:
+    """Return which labelled nodes have their largest column at another class."""
+    return direction[..., train.rows, :].argmax(dim=-1) != train.targets
+
+
+def weighted_error(
+    direction: torch.Tensor, train: LabelledNodes, sample_weight: torch.Tensor
+) -> torch.Tensor:
     """Return the share of labelled nodes, by weight, whose largest column is not their class."""
-    wrong = direction[train.rows].argmax(dim=1) != train.targets
-    return float((sample_weight * wrong).sum())
+    return (sample_weight * find_wrong(direction, train)).sum(dim=-1)
 
 
 def normalized(sample_weight: torch.Tensor) -> torch.Tensor:
     """Return weights scaled to sum to one."""
-    return sample_weight / sample_weight.sum()
+    return sample_weight / sample_weight.sum(dim=-1, keepdim=True)
+
+
+def refuse_where(condition: torch.Tensor, reason: StopReason, otherwise: Numbers = 0) -> torch.Tensor:
+    """Return the codes of refusals: ``reason`` where the condition holds.
+
+    Examples
+    --------
+    >>> codes = refuse_where(torch.tensor([True, False]), StopReason.DIVERGED)
+    >>> [StopReason.from_code(code) for code in codes.tolist()]
+    [<StopReason.DIVERGED: 'diverged'>, None]
+    """
+    return torch.where(condition, reason.code, otherwise)

@@ -9,14 +9,21 @@ from typing import Any
 import torch
 
 from gbgnn._checks import check_choice, check_integer, check_number
-from gbgnn.boosting.rules.base import BoostingRule, Vote, check_classes, label_task, normalized
+from gbgnn.boosting.rules.base import (
+    BoostingRule,
+    Vote,
+    check_classes,
+    label_task,
+    normalized,
+    refuse_where,
+)
 from gbgnn.boosting.stopping import StopReason
 from gbgnn.boosting.voting import LabelVoting, OutputVoting, Voting
 from gbgnn.errors import GBGNNWarning, ParameterError
 from gbgnn.losses import LOSSES, Loss, SquaredError
 from gbgnn.rounds import RoundContext, WeakTask
 from gbgnn.tasks import Task
-from gbgnn.theory import WeakLearning
+from gbgnn.theory import WeakLearnings
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -100,32 +107,33 @@ class FunctionalGradient(BoostingRule):
         train, val, residuals = context.train, context.problem.validation, context.training.residuals
         if self.target == "labels":
             # A tiny floor keeps a fitted row from dividing zero by zero.
-            sizes = train.weights * residuals.abs().sum(dim=1).clamp_min(1e-300)
+            sizes = train.weights * residuals.abs().sum(dim=-1).clamp_min(1e-300)
             return label_task(context, normalized(sizes))
         loss, val_targets = context.training.loss, None
         if val is not None:
-            val_targets = -loss.gradient(context.scores[val.rows].double(), val.targets)
+            val_targets = -loss.gradient(context.scores[..., val.rows, :].double(), val.targets)
         return WeakTask(
             rows=train.rows,
             targets=residuals,
-            weights=train.weights,
-            n_outputs=residuals.shape[1],
+            weights=train.weights.expand(residuals.shape[:-1]),
+            n_outputs=residuals.shape[-1],
             loss=SquaredError(),
             val_rows=None if val is None else val.rows,
             val_targets=val_targets,
         )
 
-    def vote(self, direction: torch.Tensor, quality: WeakLearning, context: RoundContext, state: Any) -> Vote:
+    def vote(
+        self, direction: torch.Tensor, quality: WeakLearnings, context: RoundContext, state: Any
+    ) -> Vote:
         """Return the step 1/(A alpha), or refuse a learner that fails the condition."""
-        vote = Vote(0.0, direction, quality, _weighted_error(direction, context))
-        if quality.gradient_norm == 0:
-            return replace(vote, refusal=StopReason.GRADIENT_VANISHED)
-        if quality.alpha is None or quality.cosine < self.min_cosine:
-            return replace(vote, refusal=StopReason.WEAK_LEARNING_FAILED)
         smoothness = context.training.loss.smoothness
         assert smoothness is not None
-        eta = self.learning_rate / (smoothness * quality.alpha)
-        return replace(vote, eta=eta, refusal=None if eta > 0 else StopReason.GRADIENT_VANISHED)
+        is_met = (quality.cosine > 0) & (quality.cosine >= self.min_cosine)
+        eta = torch.where(is_met, self.learning_rate / (smoothness * quality.alpha), 0.0)
+        refusal = refuse_where(~is_met, StopReason.WEAK_LEARNING_FAILED)
+        vanished = (quality.gradient_norm == 0) | (is_met & ~(eta > 0))
+        refusal = refuse_where(vanished, StopReason.GRADIENT_VANISHED, refusal)
+        return Vote(eta, direction, quality, _weighted_error(direction, context), refusal)
 
     @property
     def max_attempts(self) -> int:
@@ -134,22 +142,26 @@ class FunctionalGradient(BoostingRule):
 
     def on_exhausted(self, vote: Vote) -> Vote:
         """Go on without this round's learner when asked to warn; otherwise the refusal stands."""
-        if vote.refusal is StopReason.WEAK_LEARNING_FAILED and self.on_failure == "warn":
-            warnings.warn(
-                f"no learner met the weak learning condition in {self.max_attempts} attempts; "
-                "this round adds nothing.",
-                GBGNNWarning,
-                stacklevel=2,
-            )
-            return replace(vote, eta=0.0, refusal=None)
-        return vote
+        failed = vote.refusal == StopReason.WEAK_LEARNING_FAILED.code
+        if self.on_failure == "stop" or not bool(failed.any()):
+            return vote
+        warnings.warn(
+            f"no learner met the weak learning condition in {self.max_attempts} attempts; "
+            "this round adds nothing.",
+            GBGNNWarning,
+            stacklevel=2,
+        )
+        return replace(
+            vote, eta=torch.where(failed, 0.0, vote.eta), refusal=torch.where(failed, 0, vote.refusal)
+        )
 
 
-def _weighted_error(direction: torch.Tensor, context: RoundContext) -> float | None:
+def _weighted_error(direction: torch.Tensor, context: RoundContext) -> torch.Tensor | None:
     """Return the share, by size of gradient, of the labelled nodes that the direction gets wrong."""
     train, task = context.train, context.problem.task
-    wrong = task.misses(task.decide(direction[train.rows], context.training.loss.link), train.targets)
+    wrong = task.misses(task.decide(direction[..., train.rows, :], context.training.loss.link), train.targets)
     if wrong is None:
         return None
-    sizes = context.training.residuals.abs().sum(dim=1) * train.weights
-    return float((sizes * wrong).sum() / sizes.sum()) if float(sizes.sum()) > 0 else 0.0
+    sizes = context.training.residuals.abs().sum(dim=-1) * train.weights
+    total = sizes.sum(dim=-1)
+    return torch.where(total > 0, (sizes * wrong).sum(dim=-1) / total, 0.0)

@@ -8,25 +8,24 @@ import torch
 
 from gbgnn._checks import check_number
 from gbgnn.boosting.rules.base import (
-    BoostingRule,
     Vote,
+    WeightedRule,
     check_classes,
     code_residuals,
-    label_task,
+    find_wrong,
     normalized,
+    refuse_where,
     weighted_error,
 )
 from gbgnn.boosting.stopping import StopReason
 from gbgnn.boosting.voting import ClassVoting, Voting, samme_step
-from gbgnn.losses import Loss, SoftmaxCrossEntropy
-from gbgnn.problem import Problem
-from gbgnn.rounds import RoundContext, WeakTask
+from gbgnn.rounds import RoundContext
 from gbgnn.tasks import Task
-from gbgnn.theory import WeakLearning
+from gbgnn.theory import WeakLearnings
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Samme(BoostingRule):
+class Samme(WeightedRule):
     r"""Stage-wise additive modelling with a multi-class exponential loss (Hastie et al., 2009).
 
     The learner votes for one class per node; with weighted error e its step is
@@ -56,38 +55,25 @@ class Samme(BoostingRule):
         check_number("Samme", "learning_rate", self.learning_rate, 0, open_low=True)
         check_classes(self, task)
 
-    def loss_for(self, task: Task) -> Loss:
-        """Return the softmax cross entropy: progress is measured by it in the paper's figures."""
-        return SoftmaxCrossEntropy()
-
     def voting_for(self, task: Task) -> Voting:
         """Return the vote for the likeliest class of every node."""
         return ClassVoting(n_outputs=task.n_columns, n_classes=task.n_columns)
 
-    def start(self, problem: Problem) -> torch.Tensor:
-        """Return the sample weights of round 1: those of the training loss."""
-        return problem.train.weights
-
-    def ask(self, context: RoundContext, state: torch.Tensor) -> WeakTask:
-        """Ask for the classes, by sample weight."""
-        return label_task(context, state)
-
     def vote(
-        self, direction: torch.Tensor, quality: WeakLearning, context: RoundContext, state: torch.Tensor
+        self, direction: torch.Tensor, quality: WeakLearnings, context: RoundContext, state: torch.Tensor
     ) -> Vote:
-        """Return the larger a step the fewer errors there are."""
+        """Return the larger a step the fewer errors there are; refuse learners no better than chance."""
         n_classes = context.problem.task.n_columns
         error = weighted_error(direction, context.train, state)
-        clipped = min(max(error, self.error_floor), 1 - self.error_floor)
-        eta = self.learning_rate * samme_step(clipped, n_classes)
-        refusal = StopReason.NO_BETTER_THAN_CHANCE if error >= 1 - 1 / n_classes else None
+        floor = torch.as_tensor(self.error_floor, dtype=error.dtype, device=error.device)
+        eta = self.learning_rate * samme_step(error.clamp(floor, 1 - floor), n_classes)
+        refusal = refuse_where(error >= 1 - 1 / n_classes, StopReason.NO_BETTER_THAN_CHANCE)
         return Vote(eta, direction, quality, error, refusal)
 
     def update(self, state: torch.Tensor, vote: Vote, context: RoundContext) -> torch.Tensor:
         """Raise the weight of the nodes that were got wrong."""
-        train = context.train
-        wrong = vote.direction[train.rows].argmax(dim=1) != train.targets
-        return normalized(state * torch.exp(vote.eta * wrong.double()))
+        wrong = find_wrong(vote.direction, context.train).double()
+        return normalized(state * torch.exp(vote.eta[..., None] * wrong))
 
     def own_residuals(self, state: torch.Tensor, context: RoundContext) -> torch.Tensor:
         r"""Return the gradient for :math:`\exp(-(1 - 1/K)^2 \langle y, Y\rangle)`: a miss costs exp(eta)."""

@@ -8,24 +8,21 @@ import torch
 
 from gbgnn._checks import check_number
 from gbgnn.boosting.rules.base import (
-    BoostingRule,
     Vote,
+    WeightedRule,
     check_classes,
     code_residuals,
-    label_task,
     normalized,
     weighted_error,
 )
 from gbgnn.boosting.voting import LogProbaVoting, Voting
-from gbgnn.losses import Loss, SoftmaxCrossEntropy
-from gbgnn.problem import Problem
-from gbgnn.rounds import RoundContext, WeakTask
+from gbgnn.rounds import RoundContext
 from gbgnn.tasks import Task
-from gbgnn.theory import WeakLearning
+from gbgnn.theory import WeakLearnings
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SammeR(BoostingRule):
+class SammeR(WeightedRule):
     r"""Vote with :math:`f_k = (K-1)(\log p_k - \frac1K \sum_j \log p_j)`, the same step every round.
 
     The sample weight of a node is multiplied by :math:`\exp(-\nu f_y / (K-1))`, y its class: what was
@@ -53,24 +50,12 @@ class SammeR(BoostingRule):
         check_number("SammeR", "learning_rate", self.learning_rate, 0, open_low=True)
         check_classes(self, task)
 
-    def loss_for(self, task: Task) -> Loss:
-        """Return the softmax cross entropy: progress is measured by it in the paper's figures."""
-        return SoftmaxCrossEntropy()
-
     def voting_for(self, task: Task) -> Voting:
         """Return the vote with centred log-probabilities."""
         return LogProbaVoting(n_outputs=task.n_columns, proba_floor=self.proba_floor)
 
-    def start(self, problem: Problem) -> torch.Tensor:
-        """Return the sample weights of round 1: those of the training loss."""
-        return problem.train.weights
-
-    def ask(self, context: RoundContext, state: torch.Tensor) -> WeakTask:
-        """Ask for the classes, by sample weight."""
-        return label_task(context, state)
-
     def vote(
-        self, direction: torch.Tensor, quality: WeakLearning, context: RoundContext, state: torch.Tensor
+        self, direction: torch.Tensor, quality: WeakLearnings, context: RoundContext, state: torch.Tensor
     ) -> Vote:
         """Return the same step every round."""
         error = weighted_error(direction, context.train, state)
@@ -79,8 +64,9 @@ class SammeR(BoostingRule):
     def update(self, state: torch.Tensor, vote: Vote, context: RoundContext) -> torch.Tensor:
         """Lower the weight of the nodes that were predicted well."""
         train, K = context.train, context.problem.task.n_columns
-        own = vote.direction[train.rows].double().gather(1, train.targets[:, None])[:, 0]
-        return normalized(state * torch.exp(-vote.eta * own / (K - 1)))
+        rows = vote.direction[..., train.rows, :].double()
+        own = rows.gather(-1, train.targets.expand(rows.shape[:-1])[..., None])[..., 0]
+        return normalized(state * torch.exp(-vote.eta[..., None] * own / (K - 1)))
 
     def own_residuals(self, state: torch.Tensor, context: RoundContext) -> torch.Tensor:
         r"""Return the gradient for :math:`\exp(-\langle y, Y\rangle / K)`."""

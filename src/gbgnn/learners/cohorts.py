@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn.population.schedule import Plan
+from gbgnn.learners.schedule import Schedule
 
 Numbers = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ class Costs:
     weight: float
     most: int
 
-    def of_first(self, sizes: Sizes) -> Numbers:
+    def accumulate(self, sizes: Sizes) -> Numbers:
         """Return the times of cohorts of the first member, the first two, the first three and so on.
 
         A cohort steps until its last member is done. Everyone costs as much as the widest member does, and
@@ -55,8 +55,9 @@ class Sizes:
 
     Examples
     --------
-    >>> from gbgnn.learners import MLP
-    >>> sizes = Sizes.of(Plan.of([MLP(batch_size=40, epochs=10)], n_rows=140))
+    >>> from gbgnn.learners.schedule import TrainingSettings
+    >>> settings = [TrainingSettings(64, epochs=10, batch_size=40)]
+    >>> sizes = Sizes.from_schedule(Schedule.build(settings, n_rows=140))
     >>> [column.tolist() for column in (sizes.batch, sizes.last, sizes.n_batches, sizes.n_steps)]
     [[40.0], [20.0], [4.0], [40.0]]
     """
@@ -68,43 +69,44 @@ class Sizes:
     units: Numbers
 
     @classmethod
-    def of(cls, plan: Plan) -> Sizes:
+    def from_schedule(cls, schedule: Schedule) -> Sizes:
         """Return the sizes of all members."""
-        last = plan.n_rows - (plan.batches - 1) * plan.batch
-        columns = (plan.batch, last, plan.batches, plan.n_steps, plan.units)
+        last = schedule.n_rows - (schedule.batches - 1) * schedule.batch
+        columns = (schedule.batch, last, schedule.batches, schedule.n_steps, schedule.units)
         return cls(*(column.double().numpy() for column in columns))
 
-    def of_members(self, at: Sequence[int] | slice) -> Sizes:
+    def members(self, at: Sequence[int] | slice) -> Sizes:
         """Return the sizes of some members."""
         return Sizes(*(column[at] for column in vars(self).values()))
 
 
-def split_cohorts(plan: Plan, costs: Costs) -> list[list[int]]:
+def split_cohorts(schedule: Schedule, costs: Costs, *, by_epoch: bool = False) -> list[list[int]]:
     """Return the numbers of the members of every cohort, those with more steps first.
 
     Members that take all rows at once, those that take half of them or more, a quarter or more and so on are
-    kept apart, and so are those with and without dropout. In the order of their width, each kind is cut
-    where that takes the least time in all.
+    kept apart, and so are those with and without dropout; ``by_epoch``, those whose epochs have other numbers
+    of steps. In the order of their width, each kind is cut where that takes the least time in all.
 
     Examples
     --------
-    >>> from gbgnn.learners import MLP
-    >>> learners = [MLP(units=u, epochs=e) for u, e in ((64, 10), (8, 10), (60, 20), (8, 30))]
-    >>> costs = Costs(call=100, product=0.05, weight=1, most=8)
-    >>> split_cohorts(Plan.of(learners, n_rows=140), costs)
+    >>> from gbgnn.learners.schedule import TrainingSettings
+    >>> settings = [TrainingSettings(u, epochs=e) for u, e in ((64, 10), (8, 10), (60, 20), (8, 30))]
+    >>> schedule = Schedule.build(settings, n_rows=140)
+    >>> split_cohorts(schedule, Costs(call=100, product=0.05, weight=1, most=8))
     [[2, 0], [3, 1]]
-    >>> split_cohorts(Plan.of(learners, n_rows=140), Costs(call=1e5, product=0.05, weight=1, most=8))
+    >>> split_cohorts(schedule, Costs(call=1e5, product=0.05, weight=1, most=8))
     [[3, 2, 0, 1]]
     """
-    sizes = Sizes.of(plan)
-    halvings = np.ceil(np.log2(plan.n_rows / sizes.batch))
-    kinds: dict[tuple[float, bool], list[int]] = {}
+    sizes = Sizes.from_schedule(schedule)
+    halvings = np.ceil(np.log2(schedule.n_rows / sizes.batch))
+    kinds: dict[tuple[float, bool, float], list[int]] = {}
     for i in np.lexsort((-sizes.batch, -sizes.units)).tolist():
-        kinds.setdefault((halvings[i], bool(plan.dropout[i] > 0)), []).append(i)
+        n_batches = sizes.n_batches[i] if by_epoch else 0.0
+        kinds.setdefault((halvings[i], bool(schedule.dropout[i] > 0), n_batches), []).append(i)
     cohorts = [
         members[start:end]
         for members in kinds.values()
-        for start, end in _cheapest_cuts(sizes.of_members(members), costs)
+        for start, end in _cheapest_cuts(sizes.members(members), costs)
     ]
     return [sorted(cohort, key=lambda i: -sizes.n_steps[i]) for cohort in cohorts]
 
@@ -116,7 +118,7 @@ def _cheapest_cuts(sizes: Sizes, costs: Costs) -> list[tuple[int, int]]:
     times[0] = 0
     for start in range(n):
         end = min(n, start + costs.most)
-        found = times[start] + costs.of_first(sizes.of_members(slice(start, end)))
+        found = times[start] + costs.accumulate(sizes.members(slice(start, end)))
         is_better = found < times[start + 1 : end + 1]
         times[start + 1 : end + 1][is_better] = found[is_better]
         starts[start + 1 : end + 1][is_better] = start

@@ -1,7 +1,7 @@
 """Two small Triton kernels: the optimisers' step and dropout, each in one pass over memory.
 
-For a GPU with Triton only. What they compute is what :class:`~gbgnn.population.optimizer.Moments` and
-:class:`~gbgnn.learners.epochs.Dropout` compute; tests hold them to that where there is a GPU.
+For a GPU with Triton only. What they compute is what :class:`~gbgnn._optimizers.Moments` and
+:class:`~gbgnn.learners.batched.BatchedMLP` compute; tests hold them to that where there is a GPU.
 """
 # No annotations from the future: Triton reads those of its kernels.
 
@@ -27,8 +27,18 @@ if find_spec("triton") is not None:  # else nobody calls what is below
         return number
 
     @triton.jit  # type: ignore[untyped-decorator]
-    def _move_kernel(  # type: ignore[no-untyped-def]
-        values, slopes, first, second, coefficients, rates, roots, now, n_values, n_steps, BLOCK: tl.constexpr
+    def _step_kernel(  # type: ignore[no-untyped-def]
+        values,
+        gradients,
+        first,
+        second,
+        coefficients,
+        rates,
+        roots,
+        now,
+        n_values,
+        n_steps,
+        BLOCK: tl.constexpr,
     ):
         member, step = tl.program_id(1), tl.load(now)
         rate = tl.load(rates + member * n_steps + step)
@@ -44,22 +54,22 @@ if find_spec("triton") is not None:  # else nobody calls what is below
             at = member.to(tl.int64) * n_values + column
             is_there = column < n_values
             value = tl.load(values + at, mask=is_there, other=0.0)
-            slope = tl.load(slopes + at, mask=is_there, other=0.0) + decay * value
+            gradient = tl.load(gradients + at, mask=is_there, other=0.0) + decay * value
             square = tl.load(second + at, mask=is_there, other=0.0)
-            square += learn * (slope * slope - square)
+            square += learn * (gradient * gradient - square)
             divisor = root * tl.sqrt(square) + floor
             average = keep * tl.load(first + at, mask=is_there, other=0.0)
-            average += take * tl.where(is_adam, slope, slope / divisor)
+            average += take * tl.where(is_adam, gradient, gradient / divisor)
             tl.store(values + at, value - rate * tl.where(is_adam, average / divisor, average), mask=is_there)
             tl.store(first + at, average, mask=is_there)
             tl.store(second + at, square, mask=is_there)
 
     @triton.jit  # type: ignore[untyped-decorator]
-    def _silence_kernel(  # type: ignore[no-untyped-def]
+    def _dropout_kernel(  # type: ignore[no-untyped-def]
         hidden,
         chosen,
         keys,
-        cut_offs,
+        thresholds,
         kept,
         now,
         n_all,
@@ -87,7 +97,7 @@ if find_spec("triton") is not None:  # else nobody calls what is below
             row = tl.load(chosen + step * n_chosen + place, mask=is_there, other=0)
         key = tl.load(keys + step * n_layers + depth, mask=is_there, other=0).to(tl.uint32, bitcast=True)
         number = _mix(_mix(_mix(row.to(tl.uint32)) + unit.to(tl.uint32)) + key)
-        is_kept = number.to(tl.int32, bitcast=True) >= tl.load(cut_offs + member, mask=is_there, other=0)
+        is_kept = number.to(tl.int32, bitcast=True) >= tl.load(thresholds + member, mask=is_there, other=0)
         value = tl.load(hidden + at, mask=is_there, other=0.0)
         share = tl.load(kept + member, mask=is_there, other=0.0)
         # Products, so that what is not a number stays so.
@@ -95,9 +105,9 @@ if find_spec("triton") is not None:  # else nobody calls what is below
         tl.store(hidden + at, value, mask=is_there)
 
 
-def move(
+def step(
     values: torch.Tensor,
-    slopes: torch.Tensor,
+    gradients: torch.Tensor,
     moments: tuple[torch.Tensor, torch.Tensor],
     coefficients: torch.Tensor,
     schedules: tuple[torch.Tensor, torch.Tensor],
@@ -108,7 +118,7 @@ def move(
 
     Parameters
     ----------
-    values, slopes, moments
+    values, gradients, moments
         Arrays of shape (members, n_values).
     coefficients
         For every member decay, keep, take, learn, floor, and 1 for Adam.
@@ -121,16 +131,24 @@ def move(
     """
     n_values = values.shape[1]
     grid = (triton.cdiv(n_values, _BLOCK), n_members)
-    _move_kernel[grid](
-        values, slopes, *moments, coefficients, *schedules, now, n_values, schedules[0].shape[1], BLOCK=_BLOCK
+    _step_kernel[grid](
+        values,
+        gradients,
+        *moments,
+        coefficients,
+        *schedules,
+        now,
+        n_values,
+        schedules[0].shape[1],
+        BLOCK=_BLOCK,
     )
 
 
-def silence(
+def dropout(
     hidden: torch.Tensor,
     chosen: torch.Tensor | None,
     keys: torch.Tensor,
-    cut_offs: torch.Tensor,
+    thresholds: torch.Tensor,
     kept: torch.Tensor,
     now: torch.Tensor,
     depth: int,
@@ -145,18 +163,18 @@ def silence(
         The rows of every step, shape (members, n_steps, places or more); None for all rows in order.
     keys
         Shape (members, n_steps, n_layers).
-    cut_offs, kept
+    thresholds, kept
         The draw from which on a unit is kept, and what it is then multiplied by.
     now, depth
         The number of the step, and of the hidden layer.
     """
     n_members, n_places, n_units = hidden.shape
     assert hidden.numel() < 2**31, "places are counted in 32 bits"
-    _silence_kernel[(triton.cdiv(hidden.numel(), _BLOCK),)](
+    _dropout_kernel[(triton.cdiv(hidden.numel(), _BLOCK),)](
         hidden,
         keys if chosen is None else chosen,
         keys,
-        cut_offs,
+        thresholds,
         kept,
         now,
         hidden.numel(),

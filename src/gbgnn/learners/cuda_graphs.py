@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from gbgnn.population.cohorts import graph_sizes, phases
+from gbgnn.learners.cohorts import graph_sizes, phases
 
 Step = Callable[[int, int], None]
 """Takes a step of so many members on so many rows, in memory that never moves, without asking the device."""

@@ -1,70 +1,97 @@
-"""What every step of training draws and takes, for members that step together."""
+"""What every step of training draws and takes, for networks that are trained together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
+from gbgnn._optimizers import Coefficients
 from gbgnn._random import Purpose, cut_off, draw, keys_of, places
-from gbgnn.learners import MLP
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How a network is trained; see :class:`~gbgnn.MLP`."""
+
+    units: int
+    epochs: int
+    batch_size: int | None = None
+    dropout: float = 0.0
+    optimizer: str = "adam"
+    learning_rate: float = 0.01
+    momentum: float = 0.0
+    weight_decay: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """How long and on which rows each of some members is trained, as columns of shape (members,).
+class Schedule:
+    """How long and on which rows each of some networks is trained, as columns of shape (members,).
 
     Parameters
     ----------
+    settings
+        Those of each.
     n_rows
         Number of labelled rows.
     epochs, batch
         Passes over them, and rows per step.
     units
         Width of hidden layers.
-    dropout, cut_off
-        Share of hidden units that are silenced, and the draw below which one is, an int32.
+    dropout, threshold
+        Dropout of hidden units, and the draw below which one is dropped, an int32.
+    coefficients
+        Those of the optimisers.
 
     Examples
     --------
-    >>> plan = Plan.of([MLP(epochs=3, batch_size=4), MLP(epochs=5)], n_rows=10)
-    >>> plan.batches.tolist(), plan.n_steps.tolist(), plan.is_batched
+    >>> settings = [TrainingSettings(8, epochs=3, batch_size=4), TrainingSettings(8, epochs=5)]
+    >>> schedule = Schedule.build(settings, n_rows=10)
+    >>> schedule.batches.tolist(), schedule.n_steps.tolist(), schedule.is_batched
     ([3, 1], [9, 5], True)
     """
 
+    settings: Sequence[TrainingSettings]
     n_rows: int
     epochs: torch.Tensor
     batch: torch.Tensor
     units: torch.Tensor
     dropout: torch.Tensor
-    cut_off: torch.Tensor
+    threshold: torch.Tensor
+    coefficients: Coefficients
 
     @classmethod
-    def of(cls, learners: Sequence[MLP], n_rows: int) -> Plan:
-        """Read the settings of learners."""
-        batch = [min(n_rows, learner.batch_size or n_rows) for learner in learners]
-        dropout = [learner.dropout for learner in learners]
+    def build(cls, settings: Sequence[TrainingSettings], n_rows: int) -> Schedule:
+        """Read the settings, on the host."""
         return cls(
+            settings,
             n_rows,
-            torch.tensor([learner.epochs for learner in learners]),
-            torch.tensor(batch),
-            torch.tensor([learner.units for learner in learners]),
-            torch.tensor(dropout, dtype=torch.float64),
-            torch.tensor([cut_off(share) for share in dropout], dtype=torch.int32),
+            torch.tensor([each.epochs for each in settings]),
+            torch.tensor([min(n_rows, each.batch_size or n_rows) for each in settings]),
+            torch.tensor([each.units for each in settings]),
+            torch.tensor([each.dropout for each in settings], dtype=torch.float64),
+            torch.tensor([cut_off(each.dropout) for each in settings], dtype=torch.int32),
+            Coefficients.build(
+                [each.optimizer for each in settings],
+                [each.learning_rate for each in settings],
+                decay=[each.weight_decay for each in settings],
+                momentum=[each.momentum for each in settings],
+            ),
         )
 
-    def of_members(self, ids: torch.Tensor) -> Plan:
-        """Return the rows of some members."""
-        return self._mapped(lambda column: column[ids])
+    def members(self, positions: Sequence[int], index: torch.Tensor) -> Schedule:
+        """Return the columns of some members; ``index`` holds their positions where the columns are."""
+        chosen = self._map(lambda column: column[index], self.coefficients.members(index))
+        return replace(chosen, settings=[self.settings[i] for i in positions])
 
-    def to(self, device: torch.device) -> Plan:
+    def to(self, device: torch.device) -> Schedule:
         """Return the columns on a device."""
-        return self._mapped(lambda column: column.to(device))
+        return self._map(lambda column: column.to(device), self.coefficients.to(device))
 
-    def _mapped(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Plan:
-        columns = (self.epochs, self.batch, self.units, self.dropout, self.cut_off)
-        return Plan(self.n_rows, *map(change, columns))
+    def _map(self, change: Callable[[torch.Tensor], torch.Tensor], coefficients: Coefficients) -> Schedule:
+        columns = (self.epochs, self.batch, self.units, self.dropout, self.threshold)
+        return Schedule(self.settings, self.n_rows, *map(change, columns), coefficients)
 
     @property
     def batches(self) -> torch.Tensor:
@@ -81,7 +108,7 @@ class Plan:
         """Whether some member does not take all rows at once."""
         return bool((self.batch < self.n_rows).any())
 
-    def epoch_of(self, n_steps: int) -> torch.Tensor:
+    def epochs_of_steps(self, n_steps: int) -> torch.Tensor:
         """Return the epoch of every step, shape (members, n_steps)."""
         return torch.arange(n_steps, device=self.batch.device) // self.batches[:, None]
 
@@ -93,8 +120,8 @@ class Plan:
         return torch.where(step < self.n_steps[:, None], size, 0)
 
     def dropout_keys(self, seeds: torch.Tensor, n_steps: int, n_layers: int) -> torch.Tensor:
-        """Return the keys by which units are silenced, int32, shape (members, n_steps, n_layers)."""
-        epochs = self.epoch_of(n_steps).to(torch.int32)[..., None]
+        """Return the keys by which units are dropped, int32, shape (members, n_steps, n_layers)."""
+        epochs = self.epochs_of_steps(n_steps).to(torch.int32)[..., None]
         layers = torch.arange(n_layers, dtype=torch.int32, device=seeds.device)
         return keys_of(seeds[:, None, None], Purpose.DROPOUT, layers, epochs)
 
@@ -115,7 +142,7 @@ class Plan:
         start = step % self.batches[:, None] * self.batch[:, None]  # where in the epoch's order
         size = self.sizes(n_steps)
         place = torch.arange(n_places, device=seeds.device)
-        index = (self.epoch_of(n_steps) * n + start)[..., None] + place
+        index = (self.epochs_of_steps(n_steps) * n + start)[..., None] + place
         taken = orders.flatten(1).gather(1, index.flatten(1).clamp_(max=n_epochs * n - 1))
         rows = torch.where(place < size[..., None], taken.view(index.shape), n)
         length = size.clamp_min(1).double()

@@ -1,0 +1,360 @@
+"""BatchedMLP: small ReLU networks of one or several members, trained step by step together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+
+from gbgnn._random import Purpose, as_uniform, draw, keys_of, mix_, places
+from gbgnn.learners.batched_optimizers import choose_optimizer, has_triton
+from gbgnn.learners.schedule import Schedule
+from gbgnn.losses import Loss
+
+Layer = tuple[torch.Tensor, torch.Tensor]
+"""Weights, shape (members, out, in), and biases, (members, out)."""
+
+_ALIGNMENT = 16
+"""Rows have a multiple of this many columns: products of matrices are up to 1.4 times as fast."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of networks that are trained together; a smaller member is padded with zeros.
+
+    Parameters
+    ----------
+    n_members
+        How many there is room for.
+    n_rows, n_places
+        Number of labelled rows, and of those that a step takes.
+    n_columns, fan_in
+        Columns that are trained on. Weights are drawn as for ``fan_in`` columns.
+    units, n_hidden, n_outputs
+        Width and number of hidden layers, and columns of the output.
+    n_steps
+        The most steps of a member.
+    is_batched
+        Whether a step takes some of the rows only.
+    is_shared
+        Whether all members have the same rows.
+    has_dropout
+        Whether some member has dropout.
+    kinds
+        The optimisers there are.
+    """
+
+    n_members: int
+    n_rows: int
+    n_places: int
+    n_columns: int
+    fan_in: int
+    units: int
+    n_hidden: int
+    n_outputs: int
+    n_steps: int
+    is_batched: bool
+    is_shared: bool
+    has_dropout: bool
+    kinds: frozenset[str]
+
+    @classmethod
+    def build(
+        cls,
+        schedule: Schedule,
+        *,
+        n_columns: int,
+        fan_in: int,
+        n_hidden: int,
+        n_outputs: int,
+        is_shared: bool,
+    ) -> Shape:
+        """Return the sizes of networks that are trained by a schedule, on the host."""
+        return cls(
+            n_members=len(schedule.settings),
+            n_rows=schedule.n_rows,
+            n_places=int(schedule.batch.max()),
+            n_columns=n_columns,
+            fan_in=fan_in,
+            units=int(schedule.units.max()),
+            n_hidden=n_hidden,
+            n_outputs=n_outputs,
+            n_steps=int(schedule.n_steps.max()),
+            is_batched=schedule.is_batched,
+            is_shared=is_shared,
+            has_dropout=n_hidden > 0 and bool((schedule.dropout > 0).any()),
+            kinds=frozenset(own.optimizer for own in schedule.settings),
+        )
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Columns of the rows (a constant one and padding included), of hidden layers, of the output."""
+        padded = -(-(self.n_columns + 1) // _ALIGNMENT) * _ALIGNMENT
+        return (padded, *[self.units] * self.n_hidden, self.n_outputs)
+
+    @property
+    def later_sizes(self) -> list[tuple[int, int]]:
+        """Outputs and inputs of every layer but the first."""
+        return [(n_out, n_in) for n_in, n_out in pairwise(self.widths[1:])]
+
+
+class BatchedMLP:
+    """Weights, gradients and all that a step reads or writes, in memory that never moves.
+
+    Rows have a constant column after their own, whose weights are the first layer's bias. Units that a
+    narrower member does not have start at zero, get no gradient, and stay there. The gradient is written out:
+    autograd's bookkeeping costs as much as the arithmetic of so small a network; a test holds it to autograd.
+
+    Parameters
+    ----------
+    shape
+        The sizes.
+    loss
+        What is made small.
+    like
+        Decides precision and device.
+    """
+
+    def __init__(self, shape: Shape, loss: Loss, like: torch.Tensor) -> None:
+        self.shape, self._loss, new, device = shape, loss, like.new_zeros, like.device
+        m, n, (width, first, *_) = shape.n_members, shape.n_rows, shape.widths
+        self.weight, self.gradient = new(m, first, width), new(m, first, width)
+        n_later = sum(n_out * n_in + n_out for n_out, n_in in shape.later_sizes)
+        self._later, self._later_gradient = new(m, n_later), new(m, n_later)
+        self.later_layers = self._split_layers(self._later)
+        self._gradients = self._split_layers(self._later_gradient)
+        moved = [(self.weight.flatten(1), self.gradient.flatten(1)), (self._later, self._later_gradient)]
+        self._optimizer = choose_optimizer(moved[: shape.n_hidden + 1], shape.kinds, shape.n_steps)
+        self._has_kernels = has_triton(device)
+        self._step_number = torch.zeros(1, dtype=torch.int64, device=device)
+        # One row more than there are, for places that no row takes.
+        self._rows = new(n + 1, width) if shape.is_shared else new(m, n + 1, width)
+        is_numeric = loss.takes == "numbers"
+        self._targets = new(m, n + 1, shape.n_outputs) if is_numeric else self._step_number.new_zeros(n + 1)
+        self._sample_weights, self._scales = new(m, n + 1), new(m, shape.n_steps)
+        self._row_starts = torch.arange(m, device=device)[:, None] * (n + 1)
+        n_chosen = (shape.n_steps, shape.n_places) if shape.is_batched else (0, 0)
+        self._chosen = torch.zeros(m, *n_chosen, dtype=torch.int64, device=device)
+        self._places = places(torch.arange(n + 1, device=device), first)
+        sizes = [(first, shape.n_columns), *shape.later_sizes]
+        self._weight_places = [
+            places(torch.arange(n_in, device=device), n_out).T.contiguous() for n_out, n_in in sizes
+        ]
+        self._keys = torch.zeros(m, shape.n_steps, max(1, shape.n_hidden), dtype=torch.int32, device=device)
+        self._thresholds = torch.zeros(m, 1, 1, dtype=torch.int32, device=device)
+        self._kept = new(m, 1, 1)
+        # Room for what a step computes: fresh memory would cost more than the computation.
+        n_units = m * shape.n_places * first if shape.n_hidden else 0
+        self._hidden, self._errors = ([new(n_units) for _ in range(shape.n_hidden)] for _ in range(2))
+        self._draws = [torch.zeros(n_units, dtype=torch.int32, device=device) for _ in range(2)]
+        self._taken_rows = new(m * shape.n_places if shape.is_batched else 0, width)
+
+    def _split_layers(self, flat: torch.Tensor) -> list[Layer]:
+        """Return the layers but the first as views of one array."""
+        sizes = [size for n_out, n_in in self.shape.later_sizes for size in (n_out * n_in, n_out)]
+        parts = iter(flat.split(sizes, dim=1) if sizes else ())
+        return [(next(parts).unflatten(1, size), next(parts)) for size in self.shape.later_sizes]
+
+    @property
+    def parameters(self) -> list[torch.Tensor]:
+        """All weights, as two arrays with a row for each member."""
+        return [self.weight, self._later]
+
+    def layers(self, m: int) -> list[Layer]:
+        """Return the weights and biases of the first ``m`` members, as views."""
+        n = self.shape.n_columns
+        first = (self.weight[:m, :, :n], self.weight[:m, :, n])
+        return [first, *((weight[:m], bias[:m]) for weight, bias in self.later_layers)]
+
+    def load(
+        self,
+        schedule: Schedule,
+        seeds: torch.Tensor,
+        rows: torch.Tensor,
+        targets: torch.Tensor,
+        sample_weights: torch.Tensor,
+    ) -> None:
+        """Begin anew with some members, of which those with more steps come first.
+
+        Parameters
+        ----------
+        schedule, seeds
+            How each is trained, and where it draws from.
+        rows
+            Labelled rows, shape (rows, columns), or (members, rows, columns).
+        targets
+            Classes, shape (rows,), or numbers, (members, rows, outputs).
+        sample_weights
+            Of every row for every member.
+        """
+        shape, m, n, n_columns = self.shape, len(seeds), self.shape.n_rows, self.shape.n_columns
+        self._draw_weights(schedule, seeds)
+        self._optimizer.load(schedule)
+        self._step_number.zero_()
+        room = self._rows if shape.is_shared else self._rows[:m]
+        room[..., :n, :n_columns] = rows
+        room[..., :n, n_columns] = 1
+        if targets.ndim == 1:
+            self._targets[:n] = targets
+        else:
+            self._targets[:m, :n] = targets
+        self._sample_weights[:m, :n] = sample_weights
+        self._kept[:m, 0, 0] = 1 / (1 - schedule.dropout)
+        if shape.has_dropout:
+            self._thresholds[:m, 0, 0] = schedule.threshold
+            self._keys[:m] = schedule.dropout_keys(seeds, shape.n_steps, shape.n_hidden)
+        if shape.is_batched:
+            n_epochs = max(1, *(own.epochs for own in schedule.settings))
+            found = schedule.chosen_rows(seeds, shape.n_steps, shape.n_places, n_epochs)
+            self._chosen[:m], self._scales[:m] = found
+
+    def _draw_weights(self, schedule: Schedule, seeds: torch.Tensor) -> None:
+        """Draw torch's default initialisation, and zeros for absent units."""
+        m, n_columns = len(seeds), self.shape.n_columns
+        self.weight.zero_()
+        n_inputs = torch.full_like(schedule.units, n_columns)
+        fan_in = torch.full_like(schedule.units, self.shape.fan_in)
+        for depth, (weight, bias) in enumerate(self.layers(m)):
+            n_out, n_in = weight.shape[1:]
+            row, unit = (torch.arange(size, device=seeds.device) for size in (n_in, n_out))
+            fan_out = schedule.units if depth < self.shape.n_hidden else torch.full_like(fan_in, n_out)
+            spread = (2 / fan_in.double().sqrt()).to(weight.dtype)[:, None, None]
+            is_there = unit[:, None] < fan_out[:, None, None]
+            table = self._weight_places[depth]
+            weights = (Purpose.WEIGHTS, weight, table, is_there & (row < n_inputs[:, None, None]))
+            biases = (Purpose.BIASES, bias[..., None], table[:, :1], is_there)
+            for purpose, values, grid, mask in (weights, biases):
+                draws = draw(grid, keys_of(seeds, purpose, depth)[:, None, None])
+                values.copy_(as_uniform(draws, weight.dtype).sub_(0.5).mul_(spread).mul_(mask))
+            fan_in = n_inputs = fan_out
+
+    def step(self, m: int, n_places: int) -> None:
+        """Take a step of the first ``m`` members, none of which has more than ``n_places`` rows."""
+        self.backward(m, n_places)
+        self._optimizer.step(m, self._step_number)
+        self._step_number.add_(1)
+
+    def backward(self, m: int, n_places: int) -> None:
+        """Leave the gradient of the next step: forward with dropout, then the chain rule."""
+        now, shape, chosen, targets = self._step_number, self.shape, None, self._targets
+        if shape.is_batched:
+            chosen = self._chosen[:m, :, :n_places].index_select(1, now)[:, 0]
+            rows = self._take(self._rows, chosen, out=self._taken_rows[: chosen.numel()])
+            targets = targets[chosen] if targets.ndim == 1 else self._take(targets, chosen)
+            weights = self._sample_weights[:m].gather(1, chosen) * self._scales[:m].index_select(1, now)
+        else:
+            n = shape.n_rows
+            rows = self._rows[:n] if shape.is_shared else self._rows[:m, :n]
+            targets = targets[:n] if targets.ndim == 1 else targets[:m, :n]
+            weights = self._sample_weights[:m, :n]
+        hidden = [self._room(flat, m, n_places, depth) for depth, flat in enumerate(self._hidden)]
+        output = self._first_layer(rows, m, *hidden[:1])
+        for depth in range(shape.n_hidden):
+            output = self._layer(
+                depth, self._relu_dropout_(hidden[depth], chosen, depth), *hidden[depth + 1 :]
+            )
+        error = self._loss.gradient(output, targets).mul_(weights[..., None])
+        self._backward(rows, hidden, error)
+
+    def outputs(self, rows: torch.Tensor, m: int) -> torch.Tensor:
+        """Return the outputs of the first ``m`` members for rows of their own or of all, without dropout."""
+        first, *rest = self.layers(m)
+        return apply_layers(first, rest, rows)
+
+    def _take(
+        self, values: torch.Tensor, chosen: torch.Tensor, out: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Return the chosen rows, shape (members, places, columns), of what members share or each has."""
+        index = chosen if values.ndim == 2 else chosen + self._row_starts[: len(chosen)]
+        flat = values.view(-1, values.shape[-1])
+        return torch.index_select(flat, 0, index.flatten(), out=out).view(*chosen.shape, -1)
+
+    def _room(self, flat: torch.Tensor, m: int, n_places: int, depth: int) -> torch.Tensor:
+        """Return room for the units of a hidden layer, shape (members, places, units).
+
+        In memory, places come first where the first layer is one product for all members.
+        """
+        shape, n_units = self.shape, self.shape.units
+        flat = flat[: m * n_places * n_units]
+        if depth == 0 and shape.is_shared and not shape.is_batched:
+            return flat.view(n_places, m, n_units).transpose(0, 1)
+        return flat.view(m, n_places, n_units)
+
+    def _first_layer(self, rows: torch.Tensor, m: int, out: torch.Tensor | None = None) -> torch.Tensor:
+        weight = self.weight[:m]
+        if rows.ndim == 3:
+            return _bmm(rows, weight.mT, out)
+        stacked = None if out is None else out.transpose(0, 1).flatten(1)
+        stacked = torch.mm(rows, weight.flatten(0, 1).T, out=stacked)
+        return stacked.view(len(rows), m, -1).transpose(0, 1)
+
+    def _layer(self, depth: int, hidden: torch.Tensor, *later: torch.Tensor) -> torch.Tensor:
+        """Return what a hidden layer's units are made into, shape (members, rows, out)."""
+        (weight, bias), m = self.later_layers[depth], len(hidden)
+        if depth < self.shape.n_hidden - 1:
+            if m == 1:
+                torch.addmm(bias[0], hidden[0], weight[0].T, out=later[0][0])
+                return later[0]
+            return torch.baddbmm(bias[:m, None], hidden, weight[:m].mT, out=later[0])
+        # In memory, rows come last: losses work column by column.
+        if m == 1:
+            return torch.addmm(bias[0, :, None], weight[0], hidden[0].T)[None].mT
+        return torch.baddbmm(bias[:m, :, None], weight[:m], hidden.mT).mT
+
+    def _relu_dropout_(self, output: torch.Tensor, chosen: torch.Tensor | None, depth: int) -> torch.Tensor:
+        """Apply ReLU and dropout, in place."""
+        m, n_places, _ = output.shape
+        if not self.shape.has_dropout:
+            return output.relu_()
+        if self._has_kernels:
+            from gbgnn.learners import kernels
+
+            tables = (None if chosen is None else self._chosen, self._keys, self._thresholds, self._kept)
+            kernels.dropout(output, *tables, self._step_number, depth)
+            return output
+        table = self._places[:-1] if chosen is None else self._take(self._places, chosen)
+        key = self._keys[:m, :, depth].index_select(1, self._step_number)[..., None]
+        draws, scratch = (self._room(flat, m, n_places, depth) for flat in self._draws)
+        mix_(torch.add(table, key, out=draws), scratch)
+        return output.relu_().mul_(draws.ge_(self._thresholds[:m])).mul_(self._kept[:m])
+
+    def _backward(self, rows: torch.Tensor, hidden: list[torch.Tensor], error: torch.Tensor) -> None:
+        """Leave the gradient, by the chain rule."""
+        m, n_places, _ = error.shape
+        for depth in reversed(range(len(hidden))):
+            units, (weight, _) = hidden[depth], self.later_layers[depth]
+            gradient, bias_gradient = self._gradients[depth]
+            _bmm(error.mT, units, gradient[:m])
+            torch.sum(error, dim=1, out=bias_gradient[:m])
+            error = _bmm(error, weight[:m], self._room(self._errors[depth], m, n_places, depth))
+            # 0 where a unit is off or dropped.
+            torch.ops.aten.threshold_backward.grad_input(error, units, 0, grad_input=error)
+            if self.shape.has_dropout:
+                error.mul_(self._kept[:m])
+        if rows.ndim == 2:
+            stacked = error.transpose(0, 1).reshape(len(rows), -1)
+            torch.mm(stacked.T, rows, out=self.gradient[:m].flatten(0, 1))
+        else:
+            _bmm(error.mT, rows, self.gradient[:m])
+
+
+def apply_layers(first: Layer, rest: list[Layer], rows: torch.Tensor) -> torch.Tensor:
+    """Return the outputs of networks, shape (members, rows, outputs), for rows of all or of each."""
+    weight, bias = first
+    if rows.ndim == 2:
+        stacked = torch.addmm(bias.flatten(), rows, weight.flatten(0, 1).T)
+        output = stacked.view(len(rows), len(weight), -1).transpose(0, 1)
+    else:
+        output = torch.baddbmm(bias[:, None], rows, weight.mT)
+    for weight, bias in rest:
+        output = torch.baddbmm(bias[:, None], output.relu_(), weight.mT)
+    return output
+
+
+def _bmm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+    """Return products of matrices; of one pair, the plain product takes less to call."""
+    if len(a) > 1 or out is None:
+        return torch.bmm(a, b, out=out)
+    torch.mm(a[0], b[0], out=out[0])
+    return out

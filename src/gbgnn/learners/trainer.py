@@ -1,0 +1,205 @@
+"""Trainer: trains this round's networks of one or many members, cohort by cohort."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import torch
+
+from gbgnn._threads import n_threads, threads_for
+from gbgnn.errors import ParameterError
+from gbgnn.learners.basis import is_smaller
+from gbgnn.learners.batched import BatchedMLP, Shape
+from gbgnn.learners.cohorts import Costs, split_cohorts
+from gbgnn.learners.cuda_graphs import GraphRunner, StepRunner
+from gbgnn.learners.inputs import InputMap
+from gbgnn.learners.network import MLPHeads, Trained
+from gbgnn.learners.schedule import Schedule, TrainingSettings
+from gbgnn.propagation import Representation
+from gbgnn.rounds import RoundContext, WeakTask
+
+_MOST_ON_CPU, _MOST_ON_GPU = 8, 512
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What all networks of a trainer have in common; see :class:`~gbgnn.MLP`."""
+
+    hidden_layers: int
+    standardize: bool
+    basis: str
+    patience: int | None
+
+
+class Cohort:
+    """Members that are trained in lockstep, and the memory for it.
+
+    Parameters
+    ----------
+    ids
+        The members, those with more steps first.
+    network
+        Their networks.
+    """
+
+    def __init__(self, ids: list[int], network: BatchedMLP) -> None:
+        self.ids, self.network, shape = ids, network, network.shape
+        self.work_of_step = len(ids) * shape.n_places * shape.widths[0] * shape.widths[1]
+        self.work = self.work_of_step * shape.n_steps
+        self.runner: GraphRunner | StepRunner = StepRunner(network.step)
+        if network.weight.device.type == "cuda":
+            self.runner = GraphRunner(network.step, shape.n_members, shape.n_places)
+
+
+class Trainer:
+    """Trains networks, and keeps the memory and the CUDA graphs for it from round to round.
+
+    Parameters
+    ----------
+    kind
+        What the networks have in common.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind, self._cohorts, self._round = kind, list[Cohort](), 0
+
+    def fit(self, settings: Sequence[TrainingSettings], context: RoundContext) -> MLPHeads:
+        """Return newly trained networks of the context's members, with settings of their own."""
+        assert context.ids is not None
+        X, task, device = context.X, context.weak_task, context.scores.device
+        schedule = Schedule.build(settings, len(task.rows))
+        shared = self._prepare(X, task) if X.is_shared else None
+        if context.t != self._round:  # a second try within a round is of some members only
+            self._assign(schedule, context)
+            self._round = context.t
+        place, on_device = {member: i for i, member in enumerate(context.ids)}, schedule.to(device)
+
+        # Everything is sent before training begins, because sending waits for the device; long jobs first.
+        jobs = []
+        for cohort in sorted(self._cohorts, key=lambda cohort: -cohort.work):
+            positions = [place[member] for member in cohort.ids if member in place]
+            if not positions:
+                continue
+            index = torch.tensor(positions, device=device)
+            jobs.append(
+                Job(
+                    cohort,
+                    positions,
+                    torch.tensor([context.seed[i] for i in positions], device=device),
+                    on_device.members(positions, index),
+                    schedule.members(positions, index.cpu()),
+                    task.members(index),
+                    X if X.is_shared else X.members(positions),
+                )
+            )
+
+        def train(job: Job) -> Trained:
+            inputs, rows = self._prepare(job.X, job.task) if shared is None else shared
+            network = job.cohort.network
+            network.load(job.schedule, job.seeds, rows, job.task.targets, job.task.weights)
+            if self._kind.patience is None:
+                n_steps = job.on_host.n_steps.tolist()
+                job.cohort.runner.run(n_steps, job.on_host.sizes(n_steps[0]).amax(dim=0).tolist())
+            else:
+                train_until(job, inputs, self._kind.patience)
+            layers = [(weight.clone(), bias.clone()) for weight, bias in network.layers(len(job.positions))]
+            return Trained(job.positions, layers, inputs, [own.units for own in job.on_host.settings])
+
+        with threads_for(jobs[0].cohort.work_of_step if len(jobs) == 1 else 0):
+            return MLPHeads(_map(train, jobs, device))
+
+    def _prepare(self, X: Representation, task: WeakTask) -> tuple[InputMap, torch.Tensor]:
+        """Return how rows are mapped, and the labelled rows after that."""
+        rows = X.rows(task.rows)
+        inputs = InputMap.fit(rows, standardize=self._kind.standardize, basis=self._kind.basis)
+        return inputs, inputs(rows)
+
+    def _assign(self, schedule: Schedule, context: RoundContext) -> None:
+        """Form cohorts of the members that go on: at first, and when half of them have left."""
+        ids, is_shared = list(context.ids or ()), context.X.is_shared
+        n_planned = sum(len(cohort.ids) for cohort in self._cohorts)
+        if 2 * len(ids) > n_planned and n_planned and self._cohorts[0].network.shape.is_shared == is_shared:
+            return
+        self._cohorts = []  # the old memory goes before the new is taken
+        like = torch.empty(0, dtype=context.scores.dtype, device=context.scores.device)
+        by_epoch = self._kind.patience is not None
+        n_columns = self._n_columns(context)
+        costs = _choose_costs(like.device, n_columns, len(ids))
+        for positions in split_cohorts(schedule, costs, by_epoch=by_epoch):
+            own = schedule.members(positions, torch.tensor(positions))
+            shape = Shape.build(
+                own,
+                n_columns=n_columns,
+                fan_in=context.X.shape[1],
+                n_hidden=self._kind.hidden_layers,
+                n_outputs=context.weak_task.n_outputs,
+                is_shared=is_shared,
+            )
+            network = BatchedMLP(shape, context.weak_task.loss, like)
+            self._cohorts.append(Cohort([ids[i] for i in positions], network))
+
+    def _n_columns(self, context: RoundContext) -> int:
+        n_rows, n_columns = len(context.weak_task.rows), context.X.shape[1]
+        return n_rows if is_smaller(self._kind.basis, n_rows, n_columns) else n_columns
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What a cohort has to do in a round: for which members, from which seeds, how long, on which rows."""
+
+    cohort: Cohort
+    positions: list[int]
+    seeds: torch.Tensor
+    schedule: Schedule
+    on_host: Schedule
+    task: WeakTask
+    X: Representation
+
+
+def train_until(job: Job, inputs: InputMap, patience: int) -> None:
+    """Train until no member's validation loss has fallen for ``patience`` epochs; go back to the best."""
+    task, network, m = job.task, job.cohort.network, len(job.positions)
+    if task.val_rows is None or task.val_targets is None:
+        raise ParameterError(
+            "MLP.patience stops on validation nodes, but there are none; pass validation= or "
+            "validation_fraction, or set patience=None."
+        )
+    rows = inputs(job.X.rows(task.val_rows))
+    best = [each[:m].clone() for each in network.parameters]
+    lowest = rows.new_full((m,), math.inf)
+    n_since = torch.zeros(m, dtype=torch.int64, device=rows.device)
+    has_stopped = torch.zeros(m, dtype=torch.bool, device=rows.device)
+    n_batches, batch = int(job.on_host.batches[0]), job.on_host.sizes(int(job.on_host.batches[0]))
+    for epoch in range(int(job.on_host.epochs.max())):
+        job.cohort.runner.run([n_batches] * m, batch.amax(dim=0).tolist())
+        loss = task.loss.values(network.outputs(rows, m), task.val_targets).mean(dim=-1)
+        is_better = (loss < lowest) & ~has_stopped
+        lowest, n_since = torch.where(is_better, loss, lowest), torch.where(is_better, 0, n_since + 1)
+        for kept, now in zip(best, network.parameters, strict=True):
+            kept.copy_(torch.where(is_better.view(m, *[1] * (now.ndim - 1)), now[:m], kept))
+        # Those that have stopped come along, and nothing of that is kept.
+        has_stopped |= (n_since >= patience) | (job.schedule.epochs <= epoch + 1)
+        if bool(has_stopped.all()):
+            break
+    for kept, now in zip(best, network.parameters, strict=True):
+        now[:m] = kept
+
+
+def _choose_costs(device: torch.device, width: int, n_members: int) -> Costs:
+    if device.type == "cpu":
+        # Few, so that weights stay in the cache, and no fewer cohorts than there are cores.
+        most = min(_MOST_ON_CPU, -(-n_members // n_threads()))
+        return Costs(call=200.0, product=4e-5 * width, weight=6e-4 * width, most=most)
+    return Costs(call=40.0, product=1e-7 * width, weight=7e-6 * width, most=_MOST_ON_GPU)
+
+
+def _map(train: Callable[[Job], Trained], jobs: Sequence[Job], device: torch.device) -> list[Trained]:
+    """Train cohorts: on a CPU one on each core, so that cores need not wait for each other at every step."""
+    n_workers = min(n_threads(), len(jobs)) if device.type == "cpu" else 1
+    if n_workers < 2:
+        return [train(job) for job in jobs]
+    with ThreadPoolExecutor(n_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        return list(pool.map(train, jobs))

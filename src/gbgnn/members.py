@@ -1,0 +1,82 @@
+"""Parts of several models, the members of a population: what they share, and how they become one part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
+from typing import Any, TypeVar
+
+import torch
+from sklearn.base import BaseEstimator, clone
+
+P = TypeVar("P", bound=BaseEstimator)
+
+
+def shared_settings(part: Any) -> dict[str, str]:
+    """Return the settings that parts must agree in to be trained together, as text.
+
+    A part says by a tuple ``may_differ`` which of its settings members may differ in; without one, those are
+    its numbers with a fraction, such as rates.
+
+    Examples
+    --------
+    >>> from gbgnn import Samme
+    >>> shared_settings(Samme(error_floor=0.1))
+    {'': 'Samme'}
+    """
+    settings = part.get_params(deep=False)
+    free = getattr(part, "may_differ", [name for name, value in settings.items() if isinstance(value, float)])
+    return {"": type(part).__name__} | {k: repr(v) for k, v in settings.items() if k not in free}
+
+
+def stack(parts: Sequence[P], device: torch.device | str = "cpu") -> P:
+    """Return one part that stands for all: numbers in which they differ become tensors, a number for each.
+
+    Examples
+    --------
+    >>> from gbgnn import Samme
+    >>> stack([Samme(learning_rate=1.0), Samme(learning_rate=0.5)]).learning_rate.tolist()
+    [1.0, 0.5]
+    """
+    if len(parts) == 1:
+        return parts[0]
+    result = clone(parts[0])
+    for name, value in parts[0].get_params(deep=False).items():
+        column = [getattr(part, name) for part in parts]
+        if isinstance(value, float) and any(other != value for other in column):
+            setattr(result, name, torch.tensor(column, dtype=torch.float64, device=device))
+    return result
+
+
+def for_rows(value: float | torch.Tensor, like: torch.Tensor) -> Any:
+    """Return a number, or one for each member, in a shape that multiplies tables (members, rows, columns).
+
+    Examples
+    --------
+    >>> for_rows(torch.tensor([1.0, 2.0]), torch.empty(2, 5, 3)).shape
+    torch.Size([2, 1, 1])
+    """
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.to(like.dtype).reshape(*value.shape, *[1] * (like.ndim - value.ndim))
+
+
+def map_tensors(function: Callable[..., torch.Tensor], value: Any, *others: Any) -> Any:
+    """Return a value with a function applied to every tensor in it, and in others of the same form.
+
+    Examples
+    --------
+    >>> map_tensors(lambda each: each[:1], (torch.tensor([1, 2]), None))
+    (tensor([1]), None)
+    """
+    if isinstance(value, torch.Tensor):
+        return function(value, *others)
+    if isinstance(value, tuple):
+        return tuple(map_tensors(function, *each) for each in zip(value, *others, strict=True))
+    if is_dataclass(value):
+        names = vars(value)
+        fields = {
+            k: map_tensors(function, getattr(value, k), *(getattr(o, k) for o in others)) for k in names
+        }
+        return type(value)(**fields)
+    return value

@@ -1,0 +1,352 @@
+"""train_population: many models boosted at once, on the rows of a few nodes alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from gbgnn._checks import check_integer
+from gbgnn._devices import as_device, as_dtype
+from gbgnn._random import Seeds, root_seed
+from gbgnn._threads import one_thread
+from gbgnn.aggregation import Aggregation
+from gbgnn.boosting import Boosted, Member, RoundSelection, StopReason, boost_many
+from gbgnn.errors import ParameterError
+from gbgnn.estimators import GBGNNClassifier
+from gbgnn.finetuning import as_tuner
+from gbgnn.fitting import Labels, build_problem, describe_part, resolve_metric, resolve_rule
+from gbgnn.graph import Graph, as_nodes, check_range
+from gbgnn.learners.base import LABELLED
+from gbgnn.members import shared_settings
+from gbgnn.problem import LabelledNodes, NodeInputs, Problem
+from gbgnn.propagation import PolynomialRows, chebyshev_terms, spectral_interval
+from gbgnn.propagation.interval import Interval
+from gbgnn.propagation.polynomial_rows import Basis, ChebyshevBasis, PowerBasis, TermRows
+from gbgnn.registry import as_part
+
+Listener = Callable[[int, Mapping[int, float | None]], Collection[int]]
+"""Is told of the validation scores after a round, by member, and says which members to drop."""
+
+_SHARED = ("task", "propagation", "feature_norm", "class_weight", "metric", "dtype", "device")
+_ALONE = {"validation_fraction": None, "n_iter_no_change": None, "warm_start": False, "fine_tune": None}
+
+
+@dataclass(frozen=True, eq=False)
+class MemberResult:
+    """What came of a member.
+
+    Parameters
+    ----------
+    boosted
+        The model, without its learners.
+    scores
+        Scores of the further nodes at ``best_round``, shape (n, outputs); None where none were asked for, or
+        no round was trained.
+    """
+
+    boosted: Boosted
+    scores: NDArray[Any] | None
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds that were trained."""
+        return len(self.boosted.ensemble)
+
+    @property
+    def best_round(self) -> int:
+        """The round that predicts; 0 where not even one round could be trained."""
+        return 0 if self.boosted.best is None else self.boosted.best.t
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Why boosting ended; ``REQUESTED`` for a member that was dropped."""
+        return self.boosted.stop
+
+    @property
+    def seconds(self) -> float:
+        """The member's share of the time that its rounds took."""
+        return sum(self.boosted.history["seconds"])
+
+    @property
+    def val_scores(self) -> list[float]:
+        """The metric on the validation nodes after every round; empty where there are none."""
+        history = self.boosted.history
+        found = history[f"val_{history.metric}"]
+        return [] if None in found else found
+
+    @property
+    def best_val_score(self) -> float | None:
+        """The metric on the validation nodes at ``best_round``; None without such nodes or rounds."""
+        return self.val_scores[self.best_round - 1] if self.val_scores else None
+
+
+class PopulationInputs:
+    """A problem, and the rows of its labelled, validation and further nodes in every representation so far.
+
+    Rows are computed once and kept, so that the populations of a study should share one such object.
+
+    Parameters
+    ----------
+    problem
+        What all members are trained on.
+    predict_nodes
+        Further nodes whose scores are wanted; None for none. Their labels are never asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gbgnn.testing import problem_of, two_blocks
+    >>> inputs = PopulationInputs(problem_of(*two_blocks(40), np.arange(8), np.arange(8, 20)))
+    >>> len(inputs.nodes)
+    20
+    """
+
+    def __init__(self, problem: Problem, predict_nodes: ArrayLike | None = None) -> None:
+        self.problem, device = problem, problem.inputs.device
+        further = as_nodes([] if predict_nodes is None else predict_nodes, unique=False)
+        check_range(further, problem.inputs.n_nodes)
+        self.further = torch.as_tensor(further, device=device)
+        known = [problem.train.rows] + ([] if problem.validation is None else [problem.validation.rows])
+        self.nodes = torch.cat([*known, self.further])
+
+    @classmethod
+    def from_model(
+        cls,
+        model: GBGNNClassifier,
+        nodes: ArrayLike,
+        y: ArrayLike,
+        *,
+        graph: Graph,
+        validation: Labels | None = None,
+        sample_weight: ArrayLike | None = None,
+        predict_nodes: ArrayLike | None = None,
+    ) -> PopulationInputs:
+        """Build what ``model.fit`` would be trained on, from the arguments of ``fit``.
+
+        Examples
+        --------
+        >>> from gbgnn import datasets
+        >>> data = datasets.load("karate")
+        >>> model = GBGNNClassifier(dtype="float64", device="cpu")
+        >>> inputs = PopulationInputs.from_model(model, data.train, data.y[data.train], graph=data.graph)
+        >>> inputs.problem.inputs.dtype
+        torch.float64
+        """
+        if model.validation_fraction is not None:
+            raise ParameterError(
+                "validation_fraction sets other nodes aside for every seed, but a population shares its "
+                "nodes; pass validation=(nodes, y)."
+            )
+        task, given = as_part("task", model.task), (validation, sample_weight)
+        problem = build_problem(
+            model, task, nodes, y, graph, validation=given[0], sample_weight=given[1], seed=0
+        )
+        return cls(problem, predict_nodes)
+
+    def restrict(self, aggregation: Aggregation, n_rounds: int) -> Problem | None:
+        """Return the problem on the kept nodes alone; None where hops of an aggregation need all nodes."""
+        if not aggregation.is_polynomial:
+            return None
+        basis: Basis = self._powers
+        if aggregation.may_cancel:
+            if self._interval is None:
+                return None
+            degree = aggregation.max_power * max(1, n_rounds - 1)
+            basis = ChebyshevBasis(self._chebyshev, self._interval, degree)
+        train, validation = self.problem.train, self.problem.validation
+        inputs = NodeInputs(PolynomialRows(basis, basis.one), self.problem.inputs.P)
+        return replace(
+            self.problem,
+            inputs=inputs,
+            train=_renumber(train, 0),
+            validation=None if validation is None else _renumber(validation, train.size),
+        )
+
+    @cached_property
+    def _powers(self) -> PowerBasis:
+        inputs = self.problem.inputs
+        return PowerBasis.build(inputs.P, inputs.features, self.nodes)
+
+    @cached_property
+    def _interval(self) -> Interval | None:
+        """Where the eigenvalues of P are; None where they are not all real."""
+        return spectral_interval(self.problem.inputs.P)
+
+    @cached_property
+    def _chebyshev(self) -> TermRows:
+        inputs, interval = self.problem.inputs, self._interval
+        assert interval is not None
+        return TermRows(chebyshev_terms(inputs.P, inputs.features.dense(), sys.maxsize, interval), self.nodes)
+
+
+def _renumber(nodes: LabelledNodes, first: int) -> LabelledNodes:
+    return replace(nodes, rows=torch.arange(first, first + nodes.size, device=nodes.rows.device))
+
+
+@one_thread()
+def train_population(
+    inputs: PopulationInputs, models: Sequence[GBGNNClassifier], *, on_round: Listener | None = None
+) -> list[MemberResult]:
+    """Train many models at once, on the rows of labelled, validation and further nodes alone.
+
+    Every member equals the same model trained alone by ``fit``, up to rounding; :func:`reason_apart` says
+    what they must share. Where a part needs more than those rows, they are trained one after another.
+
+    Parameters
+    ----------
+    inputs
+        What they are trained on; hold on to it between the populations of a study.
+    models
+        The members, unfitted; they stay as they are.
+    on_round
+        Called after every round with its number and the validation score of every member that took it
+        (None without validation nodes); members it returns are dropped.
+
+    Examples
+    --------
+    >>> from gbgnn import MLP, datasets
+    >>> data = datasets.load("karate")
+    >>> models = [
+    ...     GBGNNClassifier(rule="samme", learner=MLP(units=u, epochs=20), n_rounds=3, random_state=u)
+    ...     for u in (8, 16)
+    ... ]
+    >>> inputs = PopulationInputs.from_model(models[0], data.train, data.y[data.train], graph=data.graph)
+    >>> [result.n_rounds for result in train_population(inputs, models)]
+    [3, 3]
+    """
+    reason = reason_apart(models, inputs)
+    if reason is not None:
+        raise ParameterError(reason)
+    members, first = [_as_member(model, inputs.problem) for model in models], 0
+    problem = None
+    if members[0].learner.uses == LABELLED:
+        problem = inputs.restrict(members[0].aggregation, max(member.n_rounds for member in members))
+    if problem is not None:
+        trained = boost_many(problem, members, listen=_listen(on_round))
+        first = len(inputs.nodes) - len(inputs.further)
+        further = torch.arange(first, len(inputs.nodes), device=inputs.nodes.device)
+    else:
+        further, trained = inputs.further, []
+        for i, member in enumerate(members):
+            trained += boost_many(inputs.problem, [member], listen=_listen(on_round, i))
+    return [MemberResult(each, _scores(each, further)) for each in trained]
+
+
+def _scores(boosted: Boosted, nodes: torch.Tensor) -> NDArray[Any] | None:
+    if boosted.best is None or not len(nodes):
+        return None
+    found: NDArray[Any] = boosted.best.scores[nodes].cpu().numpy()
+    return found
+
+
+def _listen(on_round: Listener | None, first: int = 0) -> Any:
+    """Return what boosting tells of its rounds; members are numbered from ``first``."""
+    if on_round is None:
+        return None
+
+    def listen(t: int, models: Mapping[int, Boosted]) -> dict[int, StopReason]:
+        last = {first + i: model.history[-1] for i, model in models.items()}
+        scores = {i: row[f"val_{models[i - first].history.metric}"] for i, row in last.items()}
+        dropped = on_round(t, scores) if scores else ()
+        strangers = sorted(set(dropped) - set(scores))
+        if strangers:
+            raise ParameterError(
+                f"on_round asked to drop member {strangers[0]}, who did not take part in round {t}; members "
+                f"in training: {', '.join(map(str, scores))}."
+            )
+        return {i - first: StopReason.REQUESTED for i in dropped}
+
+    return listen
+
+
+def _as_member(model: GBGNNClassifier, problem: Problem) -> Member:
+    """Return a model's parts, checked."""
+    check_integer("GBGNNClassifier", "n_rounds", model.n_rounds, 1)
+    aggregation, learner = as_part("aggregation", model.aggregation), as_part("learner", model.learner)
+    rule = resolve_rule(model)
+    aggregation.check()
+    learner.check()
+    rule.check(problem.task)
+    RoundSelection(model.select).check(problem.validation is not None)
+    return Member(
+        aggregation=aggregation,
+        learner=learner,
+        rule=rule,
+        n_rounds=model.n_rounds,
+        seeds=Seeds(root_seed(model.random_state)),
+        select=model.select,
+        metric=resolve_metric(model.metric, problem.task),
+        keep_learners=False,
+    )
+
+
+def reason_apart(models: Sequence[Any], inputs: PopulationInputs | None = None) -> str | None:
+    """Return why unfitted models cannot be trained as one population, or None if they can.
+
+    Nothing is raised, and values that no model may have are no reason: training says so.
+
+    Parameters
+    ----------
+    models
+        The models.
+    inputs
+        What they would be trained on; None answers for data that every kind of model can be trained on.
+
+    Examples
+    --------
+    >>> one, other = GBGNNClassifier(rule="samme"), GBGNNClassifier(rule="samme", n_rounds=3)
+    >>> reason_apart([one, other]) is None
+    True
+    >>> print(reason_apart([one, GBGNNClassifier(rule="samme_r")]))
+    members of a population share the rule; member 0 has Samme, member 1 SammeR. Train them apart.
+    """
+    if not models:
+        return "a population needs at least one model; got none."
+    for i, model in enumerate(models):
+        if not isinstance(model, GBGNNClassifier):
+            return f"member {i} must be a GBGNNClassifier; got {type(model).__name__}."
+    try:
+        return next(_reasons(models, inputs), None)
+    except ParameterError as error:  # of a name that stands for nothing, by which training would end as well
+        return str(error)
+
+
+def _reasons(models: Sequence[GBGNNClassifier], inputs: PopulationInputs | None) -> Iterator[str]:
+    for i, model in enumerate(models):
+        for name, only in _ALONE.items():
+            got = as_tuner(model.fine_tune) if name == "fine_tune" else getattr(model, name)
+            if got != only:
+                yield f"member {i} has {name}={got!r}; train that model alone, by fit()."
+        if model.callbacks:
+            yield f"member {i} has callbacks; a population calls on_round instead."
+        place = as_dtype(model.dtype), as_device(model.device).type
+        given = None if inputs is None else (inputs.problem.inputs.dtype, inputs.problem.inputs.device.type)
+        if given is not None and place != given:
+            yield (
+                f"member {i} asks for {place[0]} on {place[1]}, but the inputs are {given[0]} on {given[1]}; "
+                "build them by PopulationInputs.from_model(model, ...)."
+            )
+    described = [_describe(model) for model in models]
+    for name in described[0]:
+        for i, other in enumerate(described):
+            if other.get(name) != described[0][name]:
+                yield (
+                    f"members of a population share the {name}; member 0 has {described[0][name]}, "
+                    f"member {i} {other.get(name)}. Train them apart."
+                )
+
+
+def _describe(model: GBGNNClassifier) -> dict[str, str]:
+    """Return what a model must have in common with other members, as text."""
+    parts = {family: as_part(family, getattr(model, family)) for family in ("aggregation", "learner")}
+    parts["rule"] = resolve_rule(model)
+    shared = {name: describe_part(getattr(model, name)) for name in _SHARED}
+    for family, part in parts.items():
+        shared |= {f"{family}.{k}" if k else family: v for k, v in shared_settings(part).items()}
+    return shared
