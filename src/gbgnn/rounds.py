@@ -97,7 +97,7 @@ class TrainingLoss:
     @cached_property
     def residuals(self) -> torch.Tensor:
         """Each labelled row's negative gradient in its scores, its weight left out, shape (..., M, K)."""
-        return -self.loss.gradient(self.scores, self.train.targets)
+        return -self.loss.evaluate("gradient", self.scores, self.train.targets)
 
     @cached_property
     def value(self) -> torch.Tensor:

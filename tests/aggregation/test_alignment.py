@@ -43,7 +43,7 @@ def random_problem(
 def closed_form(P: torch.Tensor, X: torch.Tensor, train: torch.Tensor, y: torch.Tensor) -> AlignmentProblem:
     powers = [X, *(torch.linalg.matrix_power(P, 2**k) @ X for k in range(4))]
     codes = torch.nn.functional.one_hot(y[train], 3).double()
-    return AlignmentProblem(torch.stack([Z[train] for Z in powers]), codes)
+    return AlignmentProblem.build(torch.stack([Z[train] for Z in powers]), codes)
 
 
 def learn(problem: Problem, X: torch.Tensor | None = None, **settings_: object) -> PolynomialHop:
@@ -63,9 +63,30 @@ def test_closed_form_equals_autograd_on_dense_matrices(
     w = torch.tensor(weights, dtype=torch.float64, requires_grad=True)
     expected = dense_alignment(P, X, w, train, y)
     expected.backward()
-    value, gradient = closed_form(P, X, train, y).value_and_gradient(w.detach().numpy())
-    assert value == pytest.approx(expected.item(), abs=1e-9)
+    value, gradient = closed_form(P, X, train, y).value_and_gradient(w.detach())
+    assert float(value) == pytest.approx(expected.item(), abs=1e-9)
     np.testing.assert_allclose(gradient, w.grad.numpy(), atol=1e-7)
+
+
+@pytest.mark.parametrize("n_features", [3, 30])
+def test_problems_of_several_members_are_those_of_each(n_features: int) -> None:
+    each = [closed_form(*random_problem(seed, n_features)[:4]) for seed in range(3)]
+    terms, codes = torch.randn(3, 5, 9, n_features, dtype=torch.float64), torch.eye(3).repeat(3, 1).double()
+    together, weights = AlignmentProblem.build(terms, codes), torch.rand(3, 5, dtype=torch.float64)
+    for i in range(3):
+        alone = AlignmentProblem.build(terms[i], codes)
+        for name in ("numerator", "denominator", "overlaps"):
+            torch.testing.assert_close(getattr(together[i], name), getattr(alone, name))
+        for mine, other in zip(
+            together.value_and_gradient(weights), alone.value_and_gradient(weights[i]), strict=True
+        ):
+            torch.testing.assert_close(mine[i], other)
+        torch.testing.assert_close(together.rescale(weights)[i], alone.rescale(weights[i]))
+    joined = AlignmentProblem.join(
+        [AlignmentProblem.build(terms[:1], codes), AlignmentProblem.build(terms[1:], codes)]
+    )
+    torch.testing.assert_close(joined.denominator, together.denominator)
+    assert len({float(problem.value(weights[0])) for problem in each}) == 3
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop"])
@@ -89,11 +110,13 @@ def test_exact_solver_beats_every_gradient_run_and_random_search(seed: int) -> N
     hop = learn(problem, solver="exact")
     reached = closed_form(P, X, train, y)
     tries = np.random.default_rng(seed).normal(size=(200, 5))
-    best = max(reached.value(w) for w in [*tries, np.ones(5)])
+    best = float(reached.value(torch.from_numpy(np.vstack([tries, np.ones(5)]))).max())
     assert hop.alignment >= best - 1e-7
     ascended = learn(problem, epochs=50)
     assert hop.alignment >= ascended.alignment - 1e-7
-    assert reached.value(np.array(hop.coefficients)) == pytest.approx(hop.alignment, abs=1e-9)
+    assert float(reached.value(torch.tensor(hop.coefficients, dtype=torch.float64))) == pytest.approx(
+        hop.alignment, abs=1e-9
+    )
 
 
 def test_gradient_steps_raise_the_alignment() -> None:

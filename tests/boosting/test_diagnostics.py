@@ -7,17 +7,17 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 
-from gbgnn.boosting import BoostingRule, Samme, SammeR, Vote
-from gbgnn.boosting.diagnostics import guaranteed_decrease, measure, peak_memory, rounding_error
-from gbgnn.boosting.loop import own_quality
-from gbgnn.boosting.voting import OutputVoting, class_codes
+from gbgnn.boosting import BoostingRule, FunctionalGradient, Samme, SammeR, Vote
+from gbgnn.boosting.diagnostics import as_rows, guaranteed_decrease, measure, peak_memory, rounding_error
+from gbgnn.boosting.loop import compare_own
+from gbgnn.boosting.voting import class_codes
 from gbgnn.losses import Loss, SoftmaxCrossEntropy, SquaredError
 from gbgnn.metrics import as_metric
 from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.rounds import TrainingLoss
 from gbgnn.tasks import Regression
 from gbgnn.testing import context_of, problem_of, two_blocks
-from gbgnn.theory import WeakLearning, weak_learning
+from gbgnn.theory import WeakLearning, WeakLearnings, weak_learning
 
 
 def weighted_problem(n_classes: int, weights: np.ndarray | None = None) -> Problem:
@@ -37,9 +37,10 @@ def quality_of(direction: torch.Tensor, training: TrainingLoss) -> WeakLearning:
 
 
 def measured(scores: torch.Tensor, problem: Problem, metric: str = "accuracy") -> dict[str, float | None]:
-    training = training_at(scores, problem)
-    voting = OutputVoting(3, SoftmaxCrossEntropy())
-    return measure(scores, 1.0, problem, training, voting, as_metric(metric))
+    """As one member of one."""
+    training, total = training_at(scores[None], problem), torch.ones(1, dtype=torch.float64)
+    rule = FunctionalGradient(loss="softmax")
+    return as_rows(measure(scores[None], total, problem, training, rule, as_metric(metric)), 1)[0]
 
 
 @pytest.mark.parametrize("loss", [SoftmaxCrossEntropy(), SquaredError()])
@@ -52,7 +53,8 @@ def test_weighted_inner_products_are_those_of_the_weighted_loss(loss: Loss) -> N
     random = torch.Generator().manual_seed(0)
     scores, f = torch.randn(2, 12, 3, generator=random, dtype=torch.float64)
     ends = [
-        loss.mean((scores + sign * step * f)[train.rows], train.targets, train.weights) for sign in (1, -1)
+        float(loss.mean((scores + sign * step * f)[train.rows], train.targets, train.weights))
+        for sign in (1, -1)
     ]
     quality = quality_of(f, TrainingLoss.at(scores, train, loss))
     assert -(ends[0] - ends[1]) / (2 * step) == pytest.approx(train.size * quality.inner, rel=1e-5)
@@ -104,11 +106,9 @@ def test_the_metric_judges_both_sets_of_nodes_and_none_where_there_are_none() ->
 def test_probabilities_are_those_of_all_steps_so_far() -> None:
     problem = weighted_problem(3)
     scores = torch.randn(12, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    voting, metric = Samme().voting_for(problem.task), as_metric("neg_log_loss")
-    short, long = (
-        measure(n * scores, float(n), problem, training_at(n * scores, problem), voting, metric)
-        for n in (1, 9)
-    )
+    many, totals = torch.stack([scores, 9 * scores]), torch.tensor([1.0, 9.0], dtype=torch.float64)
+    training, metric = training_at(many, problem), as_metric("neg_log_loss")
+    short, long = as_rows(measure(many, totals, problem, training, Samme(), metric), 2)
     assert long["val_neg_log_loss"] == pytest.approx(short["val_neg_log_loss"])
     assert long["val_loss"] != pytest.approx(short["val_loss"])
 
@@ -127,26 +127,28 @@ def test_exponential_condition_is_that_of_the_rules_own_loss(rule: BoostingRule,
     """The oracle is autograd through log sum s exp(-c <y, Y>), at the scores that rounds have reached."""
     problem = weighted_problem(3, np.arange(1.0, 9.0))
     train, voting = problem.train, rule.voting_for(problem.task)
-    scores, state = torch.zeros(12, 3, dtype=torch.float64), rule.start(problem)
+    scores, state = torch.zeros(12, 3, dtype=torch.float64), rule.start(problem, 1)
     for t in range(4):
         output = torch.randn(12, 3, generator=torch.Generator().manual_seed(t), dtype=torch.float64)
         output[torch.arange(12), torch.arange(12) % 3] += 2  # better than chance
         training = training_at(scores, problem)
-        context = replace(context_of(problem), scores=scores, training=training)
-        direction = voting.direction(output)
-        vote = rule.vote(direction, quality_of(direction, training), context, state)
+        context = replace(context_of(problem), scores=scores, training=training).batched()
+        direction = voting.direction(output)[None]
+        shares = train.weights / train.size
+        quality = WeakLearnings.measure(direction[:, train.rows], training.residuals[None], shares)
+        vote = rule.vote(direction, quality, context, state).broadcast()
         Y = scores.clone().requires_grad_()
         codes = class_codes(train.targets, 3, like=scores)
         exponents = -scale * (codes * Y[train.rows]).sum(dim=1) + train.weights.log()
         exponents.logsumexp(0).backward()
         expected = -Y.grad[train.rows] / train.weights[:, None]
-        torch.testing.assert_close(rule.own_residuals(state, context), expected)
-        own = own_quality(vote, context, rule, state)
-        oracle = weak_learning(vote.direction[train.rows], expected, train.weights / train.size)
+        torch.testing.assert_close(rule.own_residuals(state, context)[0], expected)
+        own = compare_own(vote, context, rule, state)[0]
+        oracle = weak_learning(vote.direction[0, train.rows], expected, shares)
         assert own.cosine == pytest.approx(oracle.cosine)
         assert own.alpha == pytest.approx(oracle.alpha)
         assert own.is_met  # better than chance is the condition, for this loss
-        scores = scores + vote.eta * vote.direction
+        scores = scores + vote.eta * vote.direction[0]
         state = rule.update(state, vote, context)
 
 
@@ -159,7 +161,7 @@ def test_rounding_error_bounds_what_float32_does_to_the_loss() -> None:
         direction = torch.randn(12, 3, generator=random)
         vote = Vote(0.37 * 3.0 ** (seed % 5), direction, quality_of(direction, training_at(scores, problem)))
         exact = scores.double() + vote.eta * direction.double()
-        rounded = torch.add(scores, direction, alpha=vote.eta)  # as the loop does
+        rounded = scores + vote.eta * direction  # as the loop does
         moved = loss.mean(exact[train.rows], train.targets) - loss.mean(rounded[train.rows], train.targets)
         assert abs(moved) <= rounding_error(vote, training_at(rounded, problem))
 
@@ -178,6 +180,6 @@ def test_rounding_error_bounds_the_squared_error_too() -> None:
         quality = quality_of(direction, training_at(scores, problem, loss))
         vote = Vote(0.37 * 3.0 ** (seed % 5), direction, quality)
         exact = scores.double() + vote.eta * direction.double()
-        rounded = torch.add(scores, direction, alpha=vote.eta)
+        rounded = scores + vote.eta * direction
         moved = loss.mean(exact[train.rows], train.targets) - loss.mean(rounded[train.rows], train.targets)
         assert abs(moved) <= rounding_error(vote, training_at(rounded, problem, loss))

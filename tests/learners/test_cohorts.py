@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gbgnn.learners import MLP
-from gbgnn.population.cohorts import Costs, Sizes, graph_sizes, phases, split_cohorts
-from gbgnn.population.schedule import Plan
+from gbgnn.learners.cohorts import Costs, Sizes, graph_sizes, phases, split_cohorts
+from gbgnn.learners.schedule import Schedule, TrainingSettings
 
-LEARNER = st.builds(
-    MLP,
+SETTINGS = st.builds(
+    TrainingSettings,
     units=st.integers(1, 100),
     epochs=st.integers(0, 9),
     batch_size=st.sampled_from([None, 1, 3, 10, 19, 20]),
@@ -21,42 +20,44 @@ LEARNER = st.builds(
 
 
 def time_of(members: list[int], sizes: Sizes, costs: Costs) -> float:
-    return float(costs.of_first(sizes.of_members(members))[-1])
+    return float(costs.accumulate(sizes.members(members))[-1])
 
 
 @given(
-    learners=st.lists(LEARNER, min_size=1, max_size=30),
+    members=st.lists(SETTINGS, min_size=1, max_size=30),
     most=st.integers(1, 9),
     call=st.sampled_from([0.1, 100.0, 1e9]),
+    by_epoch=st.booleans(),
 )
 def test_cohorts_take_everyone_once_and_none_would_be_better_off_alone(
-    learners: list[MLP], most: int, call: float
+    members: list[TrainingSettings], most: int, call: float, by_epoch: bool
 ) -> None:
-    costs, plan = Costs(call=call, product=0.05, weight=1.0, most=most), Plan.of(learners, n_rows=20)
-    sizes, cohorts = Sizes.of(plan), split_cohorts(plan, costs)
-    assert sorted(i for cohort in cohorts for i in cohort) == list(range(len(learners)))
+    costs, schedule = Costs(call=call, product=0.05, weight=1.0, most=most), Schedule.build(members, 20)
+    sizes, cohorts = Sizes.from_schedule(schedule), split_cohorts(schedule, costs, by_epoch=by_epoch)
+    assert sorted(i for cohort in cohorts for i in cohort) == list(range(len(members)))
     for cohort in cohorts:
         assert 1 <= len(cohort) <= most
         steps, batches = sizes.n_steps[cohort], sizes.batch[cohort]
         assert (np.diff(steps) <= 0).all()
         assert batches.max() <= 2 * batches.min()
         assert (20 in batches) == (batches == 20).all()
-        assert len({learners[i].dropout for i in cohort}) == 1
+        assert len({members[i].dropout for i in cohort}) == 1
+        assert not by_epoch or len(set(sizes.n_batches[cohort])) == 1
         alone = sum(time_of([i], sizes, costs) for i in cohort)
         assert time_of(cohort, sizes, costs) <= alone * (1 + 1e-9) + 1e-9
 
 
 @given(
-    learners=st.lists(
-        st.builds(MLP, units=st.integers(1, 99), epochs=st.integers(1, 9)), max_size=6, min_size=1
+    members=st.lists(
+        st.builds(TrainingSettings, st.integers(1, 99), epochs=st.integers(1, 9)), max_size=6, min_size=1
     ),
     most=st.integers(1, 6),
     call=st.sampled_from([1.0, 30.0, 300.0]),
 )
-def test_no_other_cuts_take_less_time(learners: list[MLP], most: int, call: float) -> None:
-    costs, plan = Costs(call=call, product=0.05, weight=1.0, most=most), Plan.of(learners, n_rows=20)
-    sizes, n = Sizes.of(plan), len(learners)
-    order = sorted(range(n), key=lambda i: -learners[i].units)
+def test_no_other_cuts_take_less_time(members: list[TrainingSettings], most: int, call: float) -> None:
+    costs, schedule = Costs(call=call, product=0.05, weight=1.0, most=most), Schedule.build(members, 20)
+    sizes, n = Sizes.from_schedule(schedule), len(members)
+    order = sorted(range(n), key=lambda i: -members[i].units)
 
     def time_of_all(cohorts: list[list[int]]) -> float:
         return sum(time_of(cohort, sizes, costs) for cohort in cohorts)
@@ -69,7 +70,7 @@ def test_no_other_cuts_take_less_time(learners: list[MLP], most: int, call: floa
 
     ways = [cut(marks) for marks in product([True, False], repeat=n - 1)]
     best = min(time_of_all(way) for way in ways if max(map(len, way)) <= most)
-    assert time_of_all(split_cohorts(plan, costs)) == pytest.approx(best)
+    assert time_of_all(split_cohorts(schedule, costs)) == pytest.approx(best)
 
 
 def test_cost_is_that_of_the_widest_and_largest_while_anyone_goes_on() -> None:
@@ -82,7 +83,8 @@ def test_cost_is_that_of_the_widest_and_largest_while_anyone_goes_on() -> None:
 
 def test_last_batches_that_meet_cost_no_more_than_the_largest_of_them() -> None:
     costs = Costs(call=0.0, product=1.0, weight=0.0, most=9)
-    sizes = Sizes.of(Plan.of([MLP(batch_size=b, epochs=1, units=1) for b in (100, 90)], n_rows=140))
+    members = [TrainingSettings(1, epochs=1, batch_size=b) for b in (100, 90)]
+    sizes = Sizes.from_schedule(Schedule.build(members, n_rows=140))
     assert [time_of([i], sizes, costs) for i in (0, 1)] == [140, 140]
     assert time_of([0, 1], sizes, costs) == 2 * (100 + 50)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gbgnn.population.graphs import GraphRunner, StepRunner
+from gbgnn.learners.cuda_graphs import GraphRunner, StepRunner
 
 
 def test_calling_takes_every_members_steps() -> None:

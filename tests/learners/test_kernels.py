@@ -5,43 +5,42 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gbgnn._random import Purpose, keys_of
-from gbgnn.learners.epochs import Dropout
-from gbgnn.population import kernels
-from gbgnn.population.optimizer import Coefficients, Moments
+from gbgnn._optimizers import Coefficients, Moments
+from gbgnn._random import Purpose, cut_off, keys_of
+from gbgnn.learners import kernels
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
 
 
 def test_module_is_imported_without_triton() -> None:
-    assert callable(kernels.move)
-    assert callable(kernels.silence)
+    assert callable(kernels.step)
+    assert callable(kernels.dropout)
 
 
 @pytest.mark.gpu
 @needs_gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_moved_values_are_those_of_the_formula(dtype: torch.dtype) -> None:
+def test_steps_are_those_of_the_formula(dtype: torch.dtype) -> None:
     random = torch.Generator(device="cuda").manual_seed(0)
     new = {"generator": random, "dtype": dtype, "device": "cuda"}
     names = ["adam", "rmsprop", "sgd", "adam"]
-    c = Coefficients.of(
+    c = Coefficients.build(
         names,
-        torch.tensor([0.1, 0.02, 0.3, 0.1]),
-        decay=torch.tensor([0.1, 0.0, 0.01, 0.0]),
-        momentum=torch.tensor([0.0, 0.5, 0.1, 0.0]),
+        [0.1, 0.02, 0.3, 0.1],
+        decay=[0.1, 0.0, 0.01, 0.0],
+        momentum=[0.0, 0.5, 0.1, 0.0],
         device="cuda",
     )
     n_steps = torch.tensor([5, 5, 5, 2], device="cuda")
     schedules = tuple(table.to(dtype) for table in c.schedule(n_steps, 5))
     start = torch.randn(4, 3000, **new)
     mine, other = start.clone(), start.clone()
-    averages, moments = (torch.zeros_like(start), torch.zeros_like(start)), Moments.like(start)
+    averages, moments = (torch.zeros_like(start), torch.zeros_like(start)), Moments.zeros_like(start)
     for step in range(5):
-        slopes, now = torch.randn(4, 3000, **new), torch.tensor([step], device="cuda")
-        kernels.move(mine, slopes, averages, c.to(dtype).packed(), schedules, now, 4)
+        gradients, now = torch.randn(4, 3000, **new), torch.tensor([step], device="cuda")
+        kernels.step(mine, gradients, averages, c.to(dtype).pack(), schedules, now, 4)
         rate, root = (table[:, step, None] for table in schedules)
-        moments.step(other, slopes.clone(), c.to(dtype), rate, root)
+        moments.step(other, gradients.clone(), c.to(dtype), rate, root)
     tolerance = 1e-5 if dtype == torch.float32 else 1e-12
     torch.testing.assert_close(mine, other, rtol=tolerance, atol=tolerance)
 
@@ -50,15 +49,13 @@ def test_moved_values_are_those_of_the_formula(dtype: torch.dtype) -> None:
 @needs_gpu
 @pytest.mark.parametrize("rows_first", [True, False])
 @pytest.mark.parametrize("is_batched", [True, False])
-def test_silenced_units_are_those_of_the_learners_own_masks(rows_first: bool, is_batched: bool) -> None:
+def test_dropped_units_are_those_of_a_network_alone(plainly, rows_first: bool, is_batched: bool) -> None:
     seeds, epochs = [5, 2**62 + 1, 9], 4
     n_rows, n_units, shares = 20, 30, (0.5, 0.3, 0.0)
     n_places = 6 if is_batched else n_rows
     random = torch.Generator(device="cuda").manual_seed(0)
     values = torch.randn(3, n_places, n_units, generator=random, device="cuda")
     hidden = values.transpose(0, 1).contiguous().transpose(0, 1) if rows_first else values.clone()
-    from gbgnn._random import cut_off
-
     steps = torch.arange(epochs, dtype=torch.int32)[:, None]
     keys = keys_of(torch.tensor(seeds)[:, None, None], Purpose.DROPOUT, torch.arange(2).int(), steps).cuda()
     cuts = torch.tensor([cut_off(share) for share in shares], dtype=torch.int32, device="cuda")
@@ -66,11 +63,8 @@ def test_silenced_units_are_those_of_the_learners_own_masks(rows_first: bool, is
     chosen = torch.stack([torch.randperm(n_rows)[:n_places] for _ in range(3 * epochs)])
     chosen = chosen.view(3, epochs, n_places)
     now = torch.tensor([2], device="cuda")
-    kernels.silence(hidden, chosen.cuda() if is_batched else None, keys, cuts, kept, now, depth=1)
+    kernels.dropout(hidden, chosen.cuda() if is_batched else None, keys, cuts, kept, now, depth=1)
     for i, share in enumerate(shares):
         rows = chosen[i, 2] if is_batched else torch.arange(n_rows)
-        expected = values[i].relu()
-        if share:
-            masks = Dropout(share, (2, n_rows, n_units), seeds[i], like=torch.empty(0)).masks(2)
-            expected = expected * masks[1, rows].cuda()
-        torch.testing.assert_close(hidden[i], expected)
+        mask = plainly.draw_mask(share, (n_rows, n_units), seeds[i], layer=1, epoch=2)
+        torch.testing.assert_close(hidden[i], values[i].relu() * mask[rows].to(values))

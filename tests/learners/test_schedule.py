@@ -1,43 +1,61 @@
 from __future__ import annotations
 
+import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gbgnn._random import Purpose, cut_off, key_of
-from gbgnn.learners import MLP
-from gbgnn.learners.epochs import Orders
-from gbgnn.population.schedule import Plan
+from gbgnn.learners.schedule import Schedule, TrainingSettings
 
 SEEDS = [3, 2**62 + 5, 3]
 
 
-def make(n_rows: int = 10) -> Plan:
-    learners = [
-        MLP(epochs=3, batch_size=4, units=5, dropout=0.5),
-        MLP(epochs=2, units=7, dropout=0.0),
-        MLP(epochs=1, batch_size=1, units=9, dropout=0.25),
+def make(n_rows: int = 10) -> Schedule:
+    members = [
+        TrainingSettings(5, epochs=3, batch_size=4, dropout=0.5, optimizer="sgd", momentum=0.3),
+        TrainingSettings(7, epochs=2, learning_rate=0.5, weight_decay=0.1),
+        TrainingSettings(9, epochs=1, batch_size=1, dropout=0.25),
     ]
-    return Plan.of(learners, n_rows)
+    return Schedule.build(members, n_rows)
+
+
+def chosen_by(members: list[tuple[int, int]], seeds: list[int], n_rows: int) -> torch.Tensor:
+    """The rows of every step of members with so many epochs and rows per step."""
+    schedule = Schedule.build([TrainingSettings(1, e, batch_size=b) for e, b in members], n_rows)
+    n_epochs = max(1, *(epochs for epochs, _ in members))
+    sizes = int(schedule.n_steps.max()), int(schedule.batch.max()), n_epochs
+    return schedule.chosen_rows(torch.tensor(seeds), *sizes)[0]
 
 
 def test_settings_become_columns() -> None:
-    plan = make()
-    assert plan.batch.tolist() == [4, 10, 1]
-    assert plan.batches.tolist() == [3, 1, 10]
-    assert plan.n_steps.tolist() == [9, 2, 10]
-    assert plan.cut_off.tolist() == [cut_off(0.5), cut_off(0.0), cut_off(0.25)]
-    assert plan.is_batched
-    some = plan.of_members(torch.tensor([1]))
-    assert (some.units.tolist(), some.is_batched) == ([7], False)
+    schedule = make()
+    assert schedule.batch.tolist() == [4, 10, 1]
+    assert schedule.batches.tolist() == [3, 1, 10]
+    assert schedule.n_steps.tolist() == [9, 2, 10]
+    assert schedule.units.tolist() == [5, 7, 9]
+    assert schedule.threshold.tolist() == [cut_off(0.5), cut_off(0.0), cut_off(0.25)]
+    assert schedule.coefficients.rate[:, 0].tolist() == [0.01, 0.5, 0.01]
+    assert schedule.coefficients.decay[:, 0].tolist() == [0, 0.1, 0]
+    assert schedule.coefficients.keep[:, 0].tolist() == [0.3, 0.9, 0.9]
+    assert schedule.is_batched
+
+
+def test_some_members_have_their_columns_and_their_settings() -> None:
+    schedule = make()
+    some = schedule.members([2, 1], torch.tensor([2, 1]))
+    assert (some.units.tolist(), some.settings) == ([9, 7], [schedule.settings[2], schedule.settings[1]])
+    assert some.coefficients.rate[:, 0].tolist() == [0.01, 0.5]
+    assert not schedule.members([1], torch.tensor([1])).is_batched
+    assert some.to(torch.device("meta")).units.device.type == "meta"
 
 
 def test_epochs_count_a_members_own_batches() -> None:
-    assert make().epoch_of(9).tolist() == [
-        [0, 0, 0, 1, 1, 1, 2, 2, 2],
-        list(range(9)),
-        [0] * 9,
-    ]
+    assert make().epochs_of_steps(9).tolist() == [[0, 0, 0, 1, 1, 1, 2, 2, 2], list(range(9)), [0] * 9]
+
+
+def test_the_last_batch_of_an_epoch_is_what_is_left_and_after_the_last_step_there_is_nothing() -> None:
+    assert make().sizes(10).tolist() == [[4, 4, 2] * 3 + [0], [10] * 2 + [0] * 8, [1] * 10]
 
 
 def test_dropout_keys_are_those_of_the_epoch_and_the_layer() -> None:
@@ -48,29 +66,46 @@ def test_dropout_keys_are_those_of_the_epoch_and_the_layer() -> None:
         assert keys[member, step].tolist() == expected
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     n_rows=st.integers(1, 12),
     members=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 13), st.integers(0, 2**62)), min_size=1),
 )
-def test_chosen_rows_are_those_of_the_learners_own_batches(
-    n_rows: int, members: list[tuple[int, int, int]]
+def test_chosen_rows_are_consecutive_parts_of_every_epochs_order(
+    plainly, n_rows: int, members: list[tuple[int, int, int]]
 ) -> None:
-    plan = Plan.of([MLP(epochs=epochs, batch_size=batch) for epochs, batch, _ in members], n_rows)
-    n_steps, n_places = int(plan.n_steps.max()), int(plan.batch.max())
+    schedule = Schedule.build([TrainingSettings(1, e, batch_size=b) for e, b, _ in members], n_rows)
+    n_steps, n_places = int(schedule.n_steps.max()), int(schedule.batch.max())
     n_epochs = max(1, *(epochs for epochs, *_ in members))
     seeds = torch.tensor([seed for *_, seed in members])
-    rows, scales = plan.chosen_rows(seeds, n_steps, n_places, n_epochs)
+    rows, scales = schedule.chosen_rows(seeds, n_steps, n_places, n_epochs)
     for i, (epochs, batch, seed) in enumerate(members):
-        orders = Orders(n_rows, seed)
-        parts = [part for e in range(epochs) for part in orders.order(e).split(batch)]
-        assert len(parts) == int(plan.n_steps[i])
+        orders = [plainly.draw_order(n_rows, seed, epoch) for epoch in range(epochs)]
+        parts = [part.tolist() for order in orders for part in order.split(batch)]
+        assert len(parts) == int(schedule.n_steps[i])
         for step in range(n_steps):
-            part = parts[step].tolist() if step < len(parts) else []
-            if len(part) == n_rows:  # the learner takes all rows in order
-                assert sorted(rows[i, step, :n_rows].tolist()) == sorted(part)
-            else:
-                assert rows[i, step, : len(part)].tolist() == part
-            assert (rows[i, step, len(part) :] == n_rows).all()
+            part = parts[step] if step < len(parts) else []
+            assert rows[i, step].tolist() == part + [n_rows] * (n_places - len(part))
             if part:
                 assert float(scales[i, step]) == n_rows / len(part)
+
+
+def test_every_epoch_takes_every_row_once_and_in_a_new_order() -> None:
+    orders = chosen_by([(40, 5)], [3], n_rows=12)[0].view(40, -1)
+    taken = [[row for row in order if row < 12] for order in orders.tolist()]
+    assert all(sorted(order) == list(range(12)) for order in taken)
+    assert len({tuple(order) for order in taken}) == 40
+
+
+def test_orders_are_uniform() -> None:
+    orders = chosen_by([(6000, 4)], [0], n_rows=4)[0]
+    counts = torch.stack([(orders[:, place] == row).sum() for place in range(4) for row in range(4)])
+    assert (counts - 1500).abs().max() < 5 * (6000 * 3 / 16) ** 0.5
+
+
+@pytest.mark.parametrize("seed", [0, 2**62])
+def test_rows_do_not_depend_on_the_company(seed: int) -> None:
+    alone = chosen_by([(2, 3)], [seed], n_rows=7)[0]
+    together = chosen_by([(5, 2), (2, 3)], [9, seed], n_rows=7)[1]
+    assert torch.equal(together[: len(alone)], alone)
+    assert (together[len(alone) :] == 7).all()

@@ -107,4 +107,40 @@ def test_everything_is_in_the_precision_of_the_scores_but_the_mean(loss: Loss) -
         assert {result.dtype for result in [*results, loss.link(scores)]} == {dtype}
     many = torch.tensor([[0.1, 0.3]]).expand(10**5, 2)
     repeated = targets[:1].expand(10**5, *targets.shape[1:])
-    assert loss.mean(many, repeated) == pytest.approx(loss.mean(many[:1], repeated[:1]), rel=1e-12)
+    assert float(loss.mean(many, repeated)) == pytest.approx(
+        float(loss.mean(many[:1], repeated[:1])), rel=1e-12
+    )
+
+
+class SquaresByRow(SquaredError):  # noqa: N818
+    """The same formula, by a table with one axis of rows."""
+
+    def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return (scores - targets).square().sum(dim=1)
+
+    def gradient(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        assert scores.ndim == 2
+        return 2 * (scores - targets)
+
+
+@pytest.mark.parametrize(
+    "loss", [SoftmaxCrossEntropy(), SigmoidCrossEntropy(), SquaredError(), SquaresByRow()], ids=repr
+)
+@pytest.mark.parametrize("each", [False, True], ids=["targets of all", "targets of each"])
+def test_many_models_are_evaluated_at_once(loss: Loss, each: bool) -> None:
+    random = torch.Generator().manual_seed(0)
+    scores = torch.randn(3, 5, 2, generator=random, dtype=torch.float64)
+    shape = (3, 5) if each else (5,)
+    targets = torch.randint(0, 2, shape if loss.takes == "classes" else (*shape, 2), generator=random)
+    targets = targets if loss.takes == "classes" else targets.double()
+    for method in ("values", "gradient", "curvature"):
+        together = loss.evaluate(method, scores, targets)
+        for i in range(3):
+            alone = getattr(loss, method)(scores[i], targets[i] if each else targets)
+            torch.testing.assert_close(together[i], alone)
+    torch.testing.assert_close(loss.evaluate("link", scores)[1], loss.link(scores[1]))
+
+
+def test_a_subclass_with_a_formula_of_its_own_is_not_taken_to_know_of_members() -> None:
+    assert SquaredError.takes_members
+    assert not SquaresByRow.takes_members

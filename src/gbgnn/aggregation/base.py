@@ -80,6 +80,12 @@ class Aggregation(BaseEstimator, ABC):
                 return PolynomialHop(powers=(2,), coefficients=(1.0,))
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let a class that chooses its own hops be asked to, also where its parent chooses many at once."""
+        super().__init_subclass__(**options)
+        if {"fit", "step"} & set(vars(cls)) and "step_many" not in vars(cls):
+            cls.step_many = classmethod(Aggregation.step_many.__func__)  # type: ignore[assignment,attr-defined]
+
     is_polynomial: ClassVar[bool] = False
     """Whether every hop is a polynomial in P, a :class:`~gbgnn.aggregation.PolynomialHop`. A population then
     computes products once for all members, and keeps the rows of a few nodes alone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ def guaranteed_decrease(
     smoothness = training.loss.smoothness
     if smoothness is None:
         return None
-    curvature = smoothness * (eta * quality.direction_norm).square() / 2
+    curvature = smoothness * (eta * quality.direction_norm) ** 2 / 2
     return training.train.size * (eta * quality.inner - curvature)
 
 
@@ -84,6 +85,7 @@ def describe_rounds(
     before: TrainingLoss,
     after: TrainingLoss,
     measured: Columns,
+    started: float,
 ) -> list[Row]:
     """Return every member's row of the history.
 
@@ -97,6 +99,8 @@ def describe_rounds(
         The training loss before and after the round.
     measured
         Losses and metrics after the round.
+    started
+        When the round began, by ``time.perf_counter``.
     """
     quality, learned = vote.quality, [hop.record() for hop in hops]
     columns = {
@@ -122,7 +126,9 @@ def describe_rounds(
         "attempts": vote.attempts.tolist(),
         "peak_memory": [peak_memory(vote.direction.device)] * len(hops),
     }
-    return as_rows(columns, len(hops))
+    rows = as_rows(columns, len(hops))
+    seconds = (time.perf_counter() - started) / len(hops)
+    return [row | {"seconds": seconds} for row in rows]
 
 
 def as_rows(columns: Columns, n_members: int) -> list[Row]:

@@ -48,6 +48,11 @@ class Boosted:
     best: BestRound | None
     stop: StopReason = StopReason.INTERRUPTED
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether boosting has not ended."""
+        return self.stop is StopReason.INTERRUPTED
+
 
 Announce = Callable[[Boosted], StopReason | None]
 """Is told of a model after every round; may return a reason to end boosting."""
@@ -130,32 +135,34 @@ def boost_many(problem: Problem, members: Sequence[Member], *, listen: Listen | 
         context = replace(context, X=X, hops=[(*old, new) for old, new in zip(known, hops, strict=True)])
         context = replace(context, task=rule.ask(context, state))  # labelled rows, targets, weights, loss
         heads, vote = find_votes(context, going, state)  # b^(t), f^(t), eta^(t)
+        models = end_some(models, dict(zip(ids, vote.refusals(), strict=True)))
+        if not any(models[i].goes_on for i in ids):
+            break
         own = compare_own(vote, context, rule, state)
         scores = scores + for_rows(vote.eta, scores) * vote.direction  # Y^(t) = Y^(t-1) + eta^(t) f^(t)
         state = rule.update(state, vote, context)
         before, training = training, TrainingLoss.at(scores, problem.train, loss)
         measured = measure(scores, sum_steps(vote, models, ids), problem, training, rule, metric)
-        rows = describe_rounds(hops, heads, vote, own, before, training, measured)
-        seconds = (time.perf_counter() - started) / len(ids)
-        for place, (i, refusal) in enumerate(zip(ids, vote.refusals(), strict=True)):
-            if refusal is None:
+        rows = describe_rounds(hops, heads, vote, own, before, training, measured, started)
+        for place, i in enumerate(ids):
+            if models[i].goes_on:
                 head = heads.head(place) if members[i].keep_learners else None
                 trained = Round(t, hops[place], head, rows[place]["eta"])
-                row = rows[place] | {"seconds": seconds}
-                models[i] = add_round(models[i], members[i], trained, row, scores[place])
-            else:
-                models[i] = replace(models[i], stop=refusal)
+                models[i] = add_round(models[i], members[i], trained, rows[place], scores[place])
         if listen is not None:
-            heard = {i: models[i] for i in ids if len(models[i].ensemble) == t}
-            for i, reason in listen(t, heard).items():
-                models[i] = replace(models[i], stop=reason)
-        stay = [place for place, i in enumerate(ids) if models[i].stop is StopReason.INTERRUPTED]
+            models = end_some(models, listen(t, {i: models[i] for i in ids if len(models[i].ensemble) == t}))
+        stay = [place for place, i in enumerate(ids) if models[i].goes_on]
         if len(stay) < len(ids):
             ids, index = [ids[place] for place in stay], torch.tensor(stay, device=scores.device).long()
             X, scores, training = X.members(stay), scores[index], training.members(index)
             state = map_tensors(lambda each, index=index: each[index], state)
             rule = stack([members[i].rule for i in ids] or [rule], scores.device)
     return models
+
+
+def end_some(models: Sequence[Boosted], reasons: Mapping[int, StopReason | None]) -> list[Boosted]:
+    """Return the models, of which those with a reason have ended."""
+    return [replace(model, stop=reasons.get(i) or model.stop) for i, model in enumerate(models)]
 
 
 def take_hops(context: RoundContext, members: Sequence[Member]) -> tuple[Sequence[Hop], Representation]:

@@ -86,7 +86,7 @@ class OutputVoting(Voting):
 
     def link(self, scores: torch.Tensor, total_eta: float | torch.Tensor) -> torch.Tensor:
         """Return what the loss makes of scores."""
-        return self.loss.link(scores)
+        return self.loss.evaluate("link", scores)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class LabelVoting(ClassVoting):
     def link(self, scores: torch.Tensor, total_eta: float | torch.Tensor) -> torch.Tensor:
         """Return what the loss makes of scores."""
         assert self.loss is not None
-        return self.loss.link(scores)
+        return self.loss.evaluate("link", scores)
 
     def tuning_total(self) -> None:
         """Leave the steps as they are: scores have their scale from the loss."""

@@ -176,6 +176,12 @@ class Learner(BaseEstimator, ABC):
 
     uses: ClassVar[str] = LABELLED
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let a class that trains in its own way be asked to, also where its parent trains many at once."""
+        super().__init_subclass__(**options)
+        if "fit" in vars(cls) and "fit_many" not in vars(cls):
+            cls.fit_many = classmethod(Learner.fit_many.__func__)  # type: ignore[assignment,attr-defined]
+
     @abstractmethod
     def check(self) -> None:
         """Raise when a setting is out of range."""

@@ -254,7 +254,7 @@ class BatchedMLP:
             output = self._layer(
                 depth, self._relu_dropout_(hidden[depth], chosen, depth), *hidden[depth + 1 :]
             )
-        error = self._loss.gradient(output, targets).mul_(weights[..., None])
+        error = self._loss.evaluate("gradient", output, targets).mul_(weights[..., None])
         self._backward(rows, hidden, error)
 
     def outputs(self, rows: torch.Tensor, m: int) -> torch.Tensor:

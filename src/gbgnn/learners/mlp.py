@@ -127,7 +127,7 @@ class MLP(Learner):
 
     def fit(self, context: RoundContext) -> Head:
         """Train one network on the labelled rows."""
-        return self.fit_many([self], context.batched()).head(0)
+        return MLP.fit_many([self], context.batched()).head(0)
 
     @classmethod
     def fit_many(cls, learners: Sequence[MLP], context: RoundContext) -> Heads:

@@ -175,7 +175,7 @@ def train_until(job: Job, inputs: InputMap, patience: int) -> None:
     n_batches, batch = int(job.on_host.batches[0]), job.on_host.sizes(int(job.on_host.batches[0]))
     for epoch in range(int(job.on_host.epochs.max())):
         job.cohort.runner.run([n_batches] * m, batch.amax(dim=0).tolist())
-        loss = task.loss.values(network.outputs(rows, m), task.val_targets).mean(dim=-1)
+        loss = task.loss.evaluate("values", network.outputs(rows, m), task.val_targets).mean(dim=-1)
         is_better = (loss < lowest) & ~has_stopped
         lowest, n_since = torch.where(is_better, loss, lowest), torch.where(is_better, 0, n_since + 1)
         for kept, now in zip(best, network.parameters, strict=True):

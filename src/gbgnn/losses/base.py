@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import torch
 from sklearn.base import BaseEstimator
@@ -12,10 +13,9 @@ from sklearn.base import BaseEstimator
 class Loss(BaseEstimator, ABC):
     """A convex loss of score rows, shape (n, K), beside targets of one of three kinds.
 
-    Scores may have more dimensions in front, one table for each of many models; targets then are those of
-    every model, or the same for all. Everything is computed in the precision of the scores, without asking
-    the device for a number, and without a difference of nearly equal numbers: at a score of 40 there still is
-    a gradient. A loss of one's own is a few lines::
+    Everything is computed in the precision of the scores, without asking the device for a number, and without
+    a difference of nearly equal numbers: at a score of 40 there still is a gradient. A loss of one's own is a
+    few lines::
 
         @dataclass(kw_only=True, eq=False, repr=False)
         class Focal(Loss):
@@ -26,7 +26,7 @@ class Loss(BaseEstimator, ABC):
             def gradient(self, scores, targets): ...
             def curvature(self, scores, targets): ...
             def link(self, scores):
-                return scores.softmax(dim=-1)
+                return scores.softmax(dim=1)
     """
 
     takes: ClassVar[str]
@@ -36,6 +36,16 @@ class Loss(BaseEstimator, ABC):
     smoothness: ClassVar[float | None]
     """The paper's A: the largest eigenvalue the Hessian of a row can have, or None where there is no bound.
     Steps and certificates are made of it."""
+
+    takes_members: ClassVar[bool] = False
+    """Whether the methods take scores with an axis of members in front, too; else :meth:`evaluate` puts the
+    rows of all members in one table."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Do not take for granted that another formula keeps to the axes that its parent's does."""
+        super().__init_subclass__(**options)
+        if {"values", "gradient", "curvature", "link"} & set(vars(cls)) and "takes_members" not in vars(cls):
+            cls.takes_members = False
 
     @abstractmethod
     def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -53,9 +63,26 @@ class Loss(BaseEstimator, ABC):
     def link(self, scores: torch.Tensor) -> torch.Tensor:
         """Return what scores say of the targets: probabilities, or numbers."""
 
+    def evaluate(self, method: str, scores: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
+        """Return what a method says of the scores of one model, or of several, shape (members, n, K).
+
+        Targets then are those of every model, or the same for all.
+        """
+        function: Callable[..., torch.Tensor] = getattr(self, method)
+        if scores.ndim == 2 or self.takes_members:
+            return function(scores, *targets)
+        rows, whole = scores.shape[:-1], scores.shape
+        flat = [
+            each.expand(rows).flatten()
+            if self.takes == "classes" or each.ndim == 1
+            else each.expand(whole).flatten(0, -2)
+            for each in targets
+        ]
+        return function(scores.flatten(0, -2), *flat).view(rows if method == "values" else whole)
+
     def mean(
         self, scores: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Return the average loss in double precision, by ``weights`` (which sum to one) where given."""
-        values = self.values(scores.double(), targets)
+        values = self.evaluate("values", scores.double(), targets)
         return values.mean(dim=-1) if weights is None else (values * weights).sum(dim=-1)

@@ -22,6 +22,7 @@ class SoftmaxCrossEntropy(Loss):
     """
 
     takes = "classes"
+    takes_members = True
     # The Hessian diag(p) - p p^T has no eigenvalue above 1/2.
     smoothness = 0.5
 
@@ -64,6 +65,7 @@ class SigmoidCrossEntropy(Loss):
     """
 
     takes = "binary"
+    takes_members = True
     smoothness = 0.25
 
     def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -20,6 +20,7 @@ class SquaredError(Loss):
     """
 
     takes = "numbers"
+    takes_members = True
     smoothness = 2.0
 
     def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -83,8 +83,8 @@ def test_a_rule_of_ones_own_boosts() -> None:
 def test_a_rule_remembers_nothing_and_is_refused_for_good_unless_it_says_so() -> None:
     rule, context = Bagging(), context_of(PROBLEM)
     direction = torch.ones(30, 3, dtype=torch.float64)
-    vote = Vote(1.0, direction, WeakLearning(0.0, 0.0, 0.0), refusal=StopReason.NO_BETTER_THAN_CHANCE)
-    assert rule.start(PROBLEM) is None
+    vote = Vote(1.0, direction, WeakLearning(0.0, 0.0, 0.0), refusal=StopReason.NO_BETTER_THAN_CHANCE.code)
+    assert rule.start(PROBLEM, 2) == ()
     assert rule.update("state", vote, context) == "state"
     assert rule.own_residuals(None, context) is None
     assert rule.max_attempts == 1
@@ -109,7 +109,7 @@ def test_labels_are_asked_for_with_their_weights_and_validation_nodes() -> None:
     task = label_task(context_of(PROBLEM), weights)
     assert task.rows is PROBLEM.train.rows
     assert task.targets is PROBLEM.train.targets
-    assert task.weights is weights
+    assert torch.equal(task.weights, weights)
     assert (task.n_outputs, task.is_regression, type(task.loss)) == (3, False, SoftmaxCrossEntropy)
     assert torch.equal(task.val_rows, torch.arange(12, 20))
     assert torch.equal(task.val_targets, torch.tensor(Y[12:20]))

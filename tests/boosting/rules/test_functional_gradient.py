@@ -20,7 +20,7 @@ from gbgnn.problem import Problem
 from gbgnn.rounds import RoundContext, TrainingLoss
 from gbgnn.tasks import Classification, MultiLabel, Regression, Task
 from gbgnn.testing import context_of, problem_of, two_blocks
-from gbgnn.theory import WeakLearning, weak_learning
+from gbgnn.theory import WeakLearning, WeakLearnings
 
 
 def fit(n_classes: int, seed: int = 0, n_rounds: int = 8, **rule: object) -> GBGNNClassifier:
@@ -52,10 +52,11 @@ def judged(
     direction: torch.Tensor, context: RoundContext, rule: FunctionalGradient
 ) -> tuple[Vote, WeakLearning]:
     """The vote for a direction and its quality, as the loop finds them."""
-    train = context.train
+    train, context = context.train, context.batched()
     shares = train.weights / train.size
-    quality = weak_learning(direction[train.rows], context.training.residuals, shares)
-    return rule.vote(direction, quality, context, rule.start(context.problem)), quality
+    quality = WeakLearnings.measure(direction[None, train.rows], context.training.residuals, shares)
+    vote = rule.vote(direction[None], quality, context, rule.start(context.problem, 1))
+    return vote, quality[0]
 
 
 def rule_learner(target: object) -> object:
@@ -125,15 +126,15 @@ def test_certificate_holds_for_any_scores_and_directions(
     scores, direction = (torch.tensor(size * random.normal(size=shape)) for size in (scale, 1.0))
     context = round_at(scores, problem, rule)
     vote, quality = judged(direction, context, rule)
-    if vote.refusal is not None:
+    if vote.refusal:
         assert quality.cosine <= 0
         return
-    promised = guaranteed_decrease(quality, vote.eta, context.training)
+    promised = guaranteed_decrease(quality, float(vote.eta), context.training)
     expected = 10 / (2 * objective.smoothness) * quality.cosine**2 * quality.gradient_norm**2
     assert promised == pytest.approx(expected, rel=1e-9)
     train = problem.train
     before, after = (
-        objective.mean(s[train.rows], train.targets) for s in (scores, scores + vote.eta * direction)
+        float(objective.mean(s[train.rows], train.targets)) for s in (scores, scores + vote.eta * direction)
     )
     assert before - after >= promised - 1e-9 * max(1.0, before)
 
@@ -150,14 +151,14 @@ def test_for_the_squared_error_the_step_is_the_best_there_is() -> None:
     scores, direction = torch.randn(2, 12, 1, generator=random, dtype=torch.float64)
     context, train = round_at(scores, problem, rule), problem.train
     vote, quality = judged(direction, context, rule)
-    if vote.refusal is not None:
+    if vote.refusal:
         direction = -direction
         vote, quality = judged(direction, context, rule)
     f, r = direction[train.rows], train.targets - scores[train.rows]
-    assert vote.eta == pytest.approx(float((f * r).sum() / f.square().sum()))
+    assert float(vote.eta) == pytest.approx(float((f * r).sum() / f.square().sum()))
     after = TrainingLoss.at(scores + vote.eta * direction, train, context.training.loss)
-    promised = guaranteed_decrease(quality, vote.eta, context.training)
-    assert context.training.value - after.value == pytest.approx(promised)
+    promised = guaranteed_decrease(quality, float(vote.eta), context.training)
+    assert float(context.training.value - after.value) == pytest.approx(promised)
 
 
 def test_step_minimises_the_quadratic_bound() -> None:
@@ -165,8 +166,8 @@ def test_step_minimises_the_quadratic_bound() -> None:
     direction = torch.randn(12, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     context = round_at(problem.inputs.zero_scores(3), problem, rule)
     vote, quality = judged(direction, context, rule)
-    best = guaranteed_decrease(quality, vote.eta, context.training)
-    for eta in np.linspace(0, 3 * vote.eta, 31):
+    best = guaranteed_decrease(quality, float(vote.eta), context.training)
+    for eta in np.linspace(0, 3 * float(vote.eta), 31):
         assert guaranteed_decrease(quality, eta, context.training) <= best + 1e-12
 
 
@@ -295,7 +296,7 @@ def test_vanished_gradient_ends_boosting() -> None:
     scores[problem.train.rows[problem.train.targets == 1]] = 1e4
     context = round_at(scores, problem, rule)
     vote, _ = judged(torch.ones(12, 1, dtype=torch.float64), context, rule)
-    assert vote.refusal is StopReason.GRADIENT_VANISHED
+    assert vote.refusals() == [StopReason.GRADIENT_VANISHED]
 
 
 def test_auto_loss_is_sigmoid_for_two_classes() -> None:

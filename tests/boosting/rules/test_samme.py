@@ -14,10 +14,11 @@ from sklearn.tree import DecisionTreeClassifier
 from gbgnn import GBGNNClassifier, Graph, Samme
 from gbgnn.boosting import StopReason, Vote
 from gbgnn.errors import ParameterError
+from gbgnn.members import stack
 from gbgnn.rounds import RoundContext
 from gbgnn.tasks import Classification
 from gbgnn.testing import context_of, problem_of
-from gbgnn.theory import weak_learning
+from gbgnn.theory import WeakLearnings
 
 
 @settings(max_examples=60)
@@ -72,15 +73,17 @@ def test_without_a_graph_samme_is_scikit_learns_adaboost(
 
 def hand_round() -> RoundContext:
     """Four labelled nodes of three classes."""
-    return context_of(problem_of(Graph(np.eye(4), np.zeros((4, 1))), np.array([0, 1, 2, 0]), np.arange(4)))
+    problem = problem_of(Graph(np.eye(4), np.zeros((4, 1))), np.array([0, 1, 2, 0]), np.arange(4))
+    return context_of(problem).batched()
 
 
 def vote_for(classes: list[int], rule: Samme, context: RoundContext) -> Vote:
     """The vote of a learner that says these classes."""
-    direction = rule.voting_for(context.problem.task).direction(torch.eye(3, dtype=torch.float64)[classes])
+    output = torch.eye(3, dtype=torch.float64)[classes][None]
+    direction = rule.voting_for(context.problem.task).direction(output)
     train, residuals = context.train, context.training.residuals
-    quality = weak_learning(direction[train.rows], residuals, train.weights / train.size)
-    return rule.vote(direction, quality, context, rule.start(context.problem))
+    quality = WeakLearnings.measure(direction[:, train.rows], residuals, train.weights / train.size)
+    return rule.vote(direction, quality, context, rule.start(context.problem, 1))
 
 
 def test_step_and_weights_by_hand() -> None:
@@ -88,26 +91,34 @@ def test_step_and_weights_by_hand() -> None:
     context, rule = hand_round(), Samme()
     vote = vote_for([0, 1, 2, 1], rule, context)
     assert vote.weighted_error == 0.25
-    assert vote.eta == pytest.approx(math.log(3) + math.log(2))
-    assert vote.direction[3].tolist() == [-0.5, 1, -0.5]
-    state = rule.start(context.problem)
-    assert state is context.train.weights
+    assert float(vote.eta) == pytest.approx(math.log(3) + math.log(2))
+    assert vote.direction[0, 3].tolist() == [-0.5, 1, -0.5]
+    state = rule.start(context.problem, 1)
+    assert torch.equal(state[0], context.train.weights)
     after = rule.update(state, vote, context)
-    np.testing.assert_allclose(after, np.array([1, 1, 1, 6]) / 9)
-    assert rule.ask(context, after).weights is after
+    np.testing.assert_allclose(after[0], np.array([1, 1, 1, 6]) / 9)
+    assert torch.equal(rule.ask(context, after).weights, after)
     np.testing.assert_allclose(state, 0.25)  # handed in, never changed
 
 
 def test_floor_bounds_the_step_of_a_perfect_learner() -> None:
     vote = vote_for([0, 1, 2, 0], Samme(error_floor=1e-3), hand_round())
-    assert vote.eta == pytest.approx(math.log(999) + math.log(2))
-    assert vote.refusal is None
+    assert float(vote.eta) == pytest.approx(math.log(999) + math.log(2))
+    assert not vote.refusal
 
 
 def test_learner_no_better_than_chance_is_refused() -> None:
     vote = vote_for([2, 2, 2, 2], Samme(), hand_round())
     assert vote.weighted_error == 0.75
-    assert vote.refusal is StopReason.NO_BETTER_THAN_CHANCE
+    assert vote.refusals() == [StopReason.NO_BETTER_THAN_CHANCE]
+
+
+def test_members_with_other_settings_vote_as_each_would_alone() -> None:
+    context, rules = hand_round(), [Samme(learning_rate=0.5, error_floor=0.3), Samme()]
+    alone = [vote_for([0, 1, 2, 1], rule, context).eta[0] for rule in rules]
+    both = vote_for([0, 1, 2, 1], stack(rules), context)
+    assert both.eta.tolist() == alone
+    assert alone[0] != alone[1]
 
 
 @pytest.mark.parametrize(

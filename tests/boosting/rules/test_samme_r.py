@@ -13,7 +13,7 @@ from gbgnn import GBGNNClassifier, Graph, SammeR
 from gbgnn.errors import ParameterError
 from gbgnn.tasks import Classification
 from gbgnn.testing import context_of, problem_of
-from gbgnn.theory import weak_learning
+from gbgnn.theory import WeakLearnings
 
 FLOOR = np.finfo(np.float64).eps
 
@@ -64,20 +64,21 @@ def test_without_a_graph_it_is_scikit_learns_algorithm(
 def test_vote_and_weights_by_hand() -> None:
     """Two nodes, two classes; the learner believes 0.8 in the class of node 0 and 0.4 in that of node 1."""
     problem = problem_of(Graph(np.eye(2), np.zeros((2, 1))), np.array([0, 1]), np.arange(2))
-    context, rule, train = context_of(problem), SammeR(), problem.train
-    output = torch.tensor([[0.8, 0.2], [0.6, 0.4]], dtype=torch.float64).log()
+    context, rule, train = context_of(problem).batched(), SammeR(), problem.train
+    output = torch.tensor([[[0.8, 0.2], [0.6, 0.4]]], dtype=torch.float64).log()
     direction = rule.voting_for(problem.task).direction(output)
-    quality = weak_learning(direction, rule.own_residuals(train.weights, context), train.weights)
-    vote = rule.vote(direction, quality, context, rule.start(problem))
+    residuals = rule.own_residuals(rule.start(problem, 1), context)
+    quality = WeakLearnings.measure(direction, residuals, train.weights)
+    vote = rule.vote(direction, quality, context, rule.start(problem, 1)).broadcast()
     assert vote.eta == 1
     assert vote.weighted_error == 0.5
     half = math.log(4) / 2  # log(0.8) minus the mean of log(0.8) and log(0.2)
-    np.testing.assert_allclose(vote.direction[0], [half, -half])
+    np.testing.assert_allclose(vote.direction[0, 0], [half, -half])
     # exp(-f_y): node 0 by 1/2, node 1 by sqrt(1.5).
-    after = rule.update(rule.start(problem), vote, context)
+    after = rule.update(rule.start(problem, 1), vote, context)[0]
     expected = np.array([0.5, math.sqrt(1.5)])
     np.testing.assert_allclose(after, expected / expected.sum())
-    assert rule.ask(context, after).weights is after
+    assert torch.equal(rule.ask(context, after).weights[0], after)
 
 
 def test_settings_are_checked() -> None:

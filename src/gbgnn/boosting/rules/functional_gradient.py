@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -111,7 +112,7 @@ class FunctionalGradient(BoostingRule):
             return label_task(context, normalized(sizes))
         loss, val_targets = context.training.loss, None
         if val is not None:
-            val_targets = -loss.gradient(context.scores[..., val.rows, :].double(), val.targets)
+            val_targets = -loss.evaluate("gradient", context.scores[..., val.rows, :].double(), val.targets)
         return WeakTask(
             rows=train.rows,
             targets=residuals,
@@ -159,7 +160,10 @@ class FunctionalGradient(BoostingRule):
 def _weighted_error(direction: torch.Tensor, context: RoundContext) -> torch.Tensor | None:
     """Return the share, by size of gradient, of the labelled nodes that the direction gets wrong."""
     train, task = context.train, context.problem.task
-    wrong = task.misses(task.decide(direction[..., train.rows, :], context.training.loss.link), train.targets)
+    wrong = task.misses(
+        task.decide(direction[..., train.rows, :], partial(context.training.loss.evaluate, "link")),
+        train.targets,
+    )
     if wrong is None:
         return None
     sizes = context.training.residuals.abs().sum(dim=-1) * train.weights
