@@ -38,7 +38,7 @@ from gbgnn.finetuning import (
     EpochReport,
     FineTuned,
     FineTuner,
-    TuningReport,
+    FineTuningReport,
     fine_tune,
     fine_tune_model,
     loop,
@@ -599,7 +599,7 @@ class _Witness(Callback):
         assert self.model.fine_tuning_ is None
         self.told.append(report.row)
 
-    def on_tuned(self, report: TuningReport) -> None:
+    def on_tuned(self, report: FineTuningReport) -> None:
         assert self.model.fine_tuning_["kept"] == report.kept
         self.told.append(report)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gbgnn.aggregation import IDENTITY, InputInjection, MixingHop, PolynomialHop
 from gbgnn.finetuning import representations
 from gbgnn.finetuning.memory import MemoryPlan
-from gbgnn.finetuning.representations import ChebyshevTerms, HopTerms, RowTerms, columns_of
+from gbgnn.finetuning.representations import ChebyshevTerms, HopTerms, RowTerms, dense_columns
 from gbgnn.problem import Problem
 from gbgnn.propagation import DenseRows, SparseRows, spectral_interval
 
@@ -28,7 +28,7 @@ def test_blocks_of_any_size_give_the_same_terms(
     three_classes: Problem, is_held: bool, n_columns: int, n_rows: int, is_chebyshev: bool
 ) -> None:
     inputs = three_classes.inputs
-    terms = ChebyshevTerms(4, spectral_interval(inputs.P)) if is_chebyshev else HopTerms(HOPS)
+    terms = ChebyshevTerms(4, spectral_interval(inputs.P)) if is_chebyshev else HopTerms(lambda: HOPS)
     wanted = torch.stack([term.clone() for term in terms.stream(inputs)])
     ids = torch.tensor([3, 1, 39, 20, 7, 8, 2])
     rows = RowTerms(terms, inputs, ids, MemoryPlan(is_held, n_columns, n_rows))
@@ -49,10 +49,10 @@ def test_hop_terms_are_the_representations_and_divide_unless_columns_are_mixed(
     for hop in HOPS:
         X = hop(X, inputs)
         wanted.append(X.dense())
-    torch.testing.assert_close(torch.stack(list(HopTerms(HOPS).stream(inputs))), torch.stack(wanted))
-    assert HopTerms(HOPS).is_divisible
-    assert not HopTerms([*HOPS, mixing_hop()]).is_divisible
-    assert HopTerms(HOPS).n_terms == 3
+    torch.testing.assert_close(torch.stack(list(HopTerms(lambda: HOPS).stream(inputs))), torch.stack(wanted))
+    assert HopTerms(lambda: HOPS).is_divisible
+    assert not HopTerms(lambda: [*HOPS, mixing_hop()]).is_divisible
+    assert HopTerms(lambda: HOPS).n_terms == 3
 
 
 @pytest.mark.parametrize("is_held", [True, False])
@@ -81,8 +81,8 @@ def test_columns_are_dense_and_in_one_piece_whatever_the_features(
     rows = SparseRows.from_scipy(matrix, dtype=torch.float64)
     assert len(list(rows.blocks(50 * 8))) > 1
     for features in (DenseRows(dense), rows):
-        got = columns_of(features, columns)
+        got = dense_columns(features, columns)
         assert got.is_contiguous()
         assert torch.equal(got, dense[:, columns])
-    whole = columns_of(DenseRows(dense), slice(0, 4))
+    whole = dense_columns(DenseRows(dense), slice(0, 4))
     assert whole.data_ptr() == dense.data_ptr()  # all columns of a dense tensor are no copy

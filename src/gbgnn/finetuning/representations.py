@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,8 +17,8 @@ from gbgnn.propagation.polynomial import chebyshev_terms
 
 Positions = slice | torch.Tensor
 
-# While it is computed, a product with P may hold what it gathers from, scaled, and the sums of some nodes.
-OF_A_PRODUCT = 2
+# Arrays that a product with P may hold on the way: what it gathers from, scaled, and the sums of some nodes.
+PRODUCT_ARRAYS = 2
 
 # Rows of sparse features are made dense in blocks no smaller than this, so that there are not too many.
 _LEAST_BLOCK = 2**20
@@ -42,26 +42,29 @@ class Terms(ABC):
 
 @dataclass(frozen=True, eq=False)
 class HopTerms(Terms):
-    """The representations X^(1), X^(2), ... themselves, where no number in a hop is moved."""
+    """The representations X^(1), X^(2), ... themselves, under the hops that ``hops`` returns.
 
-    hops: Sequence[Hop]
-    n_arrays: int = 5 + OF_A_PRODUCT  # the input, the last representation, the next, and two powers of P
+    They may be held where these are always the same ones.
+    """
+
+    hops: Callable[[], Sequence[Hop]]
+    n_arrays: int = 5 + PRODUCT_ARRAYS  # the input, the last representation, the next, and two powers of P
     is_fixed: bool = True
 
     @property
     def n_terms(self) -> int:  # type: ignore[override]
         """One per round."""
-        return len(self.hops)
+        return len(self.hops())
 
     @property
     def is_divisible(self) -> bool:  # type: ignore[override]
         """Whether no hop mixes columns."""
-        return all(isinstance(hop, PolynomialHop) for hop in self.hops)
+        return all(isinstance(hop, PolynomialHop) for hop in self.hops())
 
     def stream(self, inputs: NodeInputs) -> Iterator[torch.Tensor]:
-        """Apply hop after hop."""
+        """Yield what hop after hop makes of the features."""
         X = inputs.features
-        for hop in self.hops:
+        for hop in self.hops():
             X = hop(X, inputs)
             yield X.dense()
 
@@ -72,12 +75,12 @@ class ChebyshevTerms(Terms):
 
     n_terms: int
     interval: Interval
-    n_arrays: int = 4 + OF_A_PRODUCT  # the input and the last three
+    n_arrays: int = 4 + PRODUCT_ARRAYS  # the input and the last three
     is_divisible: bool = True
     is_fixed: bool = True
 
     def stream(self, inputs: NodeInputs) -> Iterator[torch.Tensor]:
-        """Run the three-term recurrence."""
+        """Yield the terms by their three-term recurrence."""
         return chebyshev_terms(inputs.P, inputs.features.dense(), self.n_terms, self.interval)
 
 
@@ -103,7 +106,7 @@ class RowTerms:
     >>> inputs = NodeInputs.from_tensor(torch.tensor([[1.0], [2.0]]), P)
     >>> swap = PolynomialHop((1,), (1.0,))
     >>> plan = MemoryPlan(is_held=True, n_columns=1, n_rows=1)
-    >>> rows = RowTerms(HopTerms([swap, swap]), inputs, torch.tensor([1]), plan)
+    >>> rows = RowTerms(HopTerms(lambda: [swap, swap]), inputs, torch.tensor([1]), plan)
     >>> [terms.tolist() for _, terms in rows.parts(slice(0, 1))]
     [[[[1.0]], [[2.0]]]]
     """
@@ -124,18 +127,18 @@ class RowTerms:
         result = torch.empty(shape, dtype=features.dtype, device=features.device)
         for start in range(0, features.shape[1], width):
             columns = slice(start, start + width)
-            block = NodeInputs.from_tensor(columns_of(features, columns), P)
+            block = NodeInputs.from_tensor(dense_columns(features, columns), P)
             for k, term in enumerate(self.terms.stream(block)):
                 result[k, :, columns] = term[rows]
         return result
 
 
-def columns_of(features: Representation, columns: slice) -> torch.Tensor:
+def dense_columns(features: Representation, columns: slice) -> torch.Tensor:
     """Return some columns of all nodes as a dense tensor; sparse features are made so a few nodes at a time.
 
     Examples
     --------
-    >>> columns_of(DenseRows(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), slice(1, 2))
+    >>> dense_columns(DenseRows(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), slice(1, 2))
     tensor([[2.],
             [4.]])
     """
