@@ -281,9 +281,7 @@ def test_explicit_zeros_connect_nothing() -> None:
 def test_errors_say_what_would_work() -> None:
     with pytest.raises(ParameterError, match="unknown propagation 'augmentd'. Did you mean 'augmented'"):
         smoothing_profile(path4(), propagation="augmentd")
-    with pytest.raises(
-        ParameterError, match="propagation must be a name .* an object of Propagation; got 3"
-    ):
+    with pytest.raises(ParameterError, match="propagation must be a name .* an object of Propagation; got 3"):
         smoothing_profile(path4(), propagation=3)
     with pytest.raises(ParameterError, match="smoothing_profile.rounds must be an integer >= 0; got -1"):
         smoothing_profile(path4(), rounds=-1)

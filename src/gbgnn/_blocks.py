@@ -19,10 +19,12 @@ _FEW_BLOCKS = 4
 
 
 def is_any(test: Callable[[int, int], NDArray[np.bool_]], n: int) -> bool:
+    """Return whether ``test(start, stop)`` is true anywhere in 0 to ``n``."""
     return any(over_blocks(lambda start, stop: bool(test(start, stop).any()), n))
 
 
 def is_equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Return whether two flat arrays hold the same numbers."""
     return len(one) == len(other) and not is_any(lambda a, b: one[a:b] != other[a:b], len(one))
 
 
@@ -40,9 +42,35 @@ def over_blocks(work: Callable[[int, int], T], n: int, *, width: int = 1) -> lis
 
 
 def split_blocks(n: int, width: int = 1) -> list[tuple[int, int]]:
+    """Return where the blocks of ``n`` rows of ``width`` numbers start and stop."""
     size = max(1, _BLOCK // max(width, 1))
     return [(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def width_of(array: NDArray[Any]) -> int:
+def row_width(array: NDArray[Any]) -> int:
+    """Return how many numbers a row of an array holds."""
     return array.size // max(len(array), 1)
+
+
+def convert(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """Return a copy in another dtype, made on all cores."""
+    given = np.asarray(array)
+    result = np.empty_like(given, dtype=dtype)
+
+    def copy(start: int, stop: int) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is refused later
+            np.copyto(result[start:stop], given[start:stop], casting="unsafe")
+
+    over_blocks(copy, len(given), width=row_width(given))
+    return result
+
+
+def count_nonfinite(values: NDArray[Any]) -> int:
+    """Return how many values are NaN or infinite, without a temporary of their size."""
+    plain = np.asarray(values)
+
+    def count(start: int, stop: int) -> int:
+        block = plain[start:stop]
+        return int(block.size - np.count_nonzero(np.isfinite(block)))
+
+    return sum(over_blocks(count, len(plain), width=row_width(plain)))

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from gbgnn._blocks import is_any, is_equal, over_blocks, split_blocks, width_of
+from gbgnn._blocks import is_any, is_equal, over_blocks, row_width, split_blocks
 from gbgnn._matrices import Features, as_adjacency, as_features, as_node_ids, freeze
 from gbgnn.errors import GraphError
 
@@ -164,7 +164,7 @@ class Graph:
         text = (ids[:0] if ids.dtype.kind in "iu" else ids).astype(np.str_, copy=False).dtype
         for array, dtype in ((ids, text), *((each, each.dtype) for each in arrays)):
             digest.update(f"{dtype}{array.shape}".encode())
-            for start, stop in split_blocks(len(array), width_of(array)):
+            for start, stop in split_blocks(len(array), row_width(array)):
                 block = np.ascontiguousarray(array[start:stop].astype(dtype, copy=False))
                 digest.update(block.data.cast("B"))
         return digest.hexdigest()
