@@ -190,7 +190,7 @@ def test_sparse_features_and_given_features_equal_dense_ones(recipe: Propagation
     expected = smoothing_profile(graph, rounds=3, propagation=recipe)
     assert smoothing_profile(sparse, rounds=3, propagation=recipe) == expected
     assert smoothing_profile(bare, graph.features, rounds=3, propagation=recipe) == expected
-    matrix = Operator.of(recipe.build(graph.adjacency)).to_scipy()
+    matrix = Operator.from_matrix(recipe.build(graph.adjacency)).to_scipy()
     assert smoothing_profile(graph, rounds=3, propagation=matrix) == expected
     assert smoothing_profile(graph, rounds=3, propagation=matrix.toarray()).norm == expected.norm
 

@@ -106,7 +106,7 @@ def generalisation_bound(
     if form == "paper" and (steps, complexity) != ("fixed", "closed"):
         raise ParameterError('form="paper" goes with steps="fixed" and complexity="closed" only.')
     fitted = _fitted(model)
-    scale = Complexities.of(fitted, graph, complexity, form, n_draws, seed)
+    scale = Complexities.from_model(fitted, graph, complexity, form, n_draws, seed)
     M, U, n_columns = scale.n_labelled, scale.n_unlabelled, fitted.scores.shape[1]
     failure = (1 - confidence) / n_columns
     if complexity == "monte_carlo":
@@ -253,7 +253,7 @@ class Complexities:
     failure: float = 0.0
 
     @classmethod
-    def of(
+    def from_model(
         cls, model: FittedModel, graph: Graph | None, how: str, form: str, n_draws: int, seed: int
     ) -> Complexities:
         """Read them off a model and the graph it was fitted on."""
@@ -275,7 +275,7 @@ class Complexities:
         if n_labelled == graph.n_nodes:
             raise ParameterError("every node is labelled, so there is no error on others to bound.")
         inputs = model.build_inputs(graph)
-        P = Operator.of(model.inputs.propagation.build(graph.adjacency))
+        P = Operator.from_matrix(model.inputs.propagation.build(graph.adjacency))
         norm = 1.0 if hops.is_linear else operator_norm(P.to_scipy())
         is_exact = how == "monte_carlo"
         return cls(hops, heads, inputs, n_labelled, norm, form, is_exact, n_draws, seed)
@@ -296,7 +296,7 @@ class Complexities:
         norms = [_norm(X) for _, X in self._envelopes(n_rounds)]
         return np.array([self._closed_form(t, norms) for t in range(1, n_rounds + 1)])
 
-    def together(self, n_rounds: int) -> float:
+    def joint(self, n_rounds: int) -> float:
         """Return the complexity of all rounds at once, each divided by its closed form.
 
         Of T linear rounds it is at most the root of T, because squares of columns add up; of any T rounds at
@@ -343,7 +343,7 @@ class Complexities:
         return Q * draws, Q * differences(columns, radius=radius)
 
     def _limit(self, draws: NDArray[np.float64], changes: NDArray[np.float64], n_limits: int) -> float:
-        estimate = Estimate.of(draws, float(np.linalg.norm(changes)), self._p)
+        estimate = Estimate.from_draws(draws, float(np.linalg.norm(changes)), self._p)
         return estimate.upper_limit(1 - self.failure / n_limits)
 
     @property
@@ -363,7 +363,7 @@ def _for_any_steps(
     closed = scale.closed(n_rounds)
     spent = etas * closed[: len(etas)]
     power = math.ceil(math.log(spent.sum(), _GRID))
-    inflation = _GRID**power / spent.sum() * scale.together(n_rounds)
+    inflation = _GRID**power / spent.sum() * scale.joint(n_rounds)
     return spent * inflation, failure / (3 * (abs(power) + 1) ** 2)
 
 

@@ -266,7 +266,7 @@ def effective_rank(X: NDArray[np.floating[Any]]) -> float:
 
 def _build_matrix(graph: Graph, propagation: Any) -> sp.csr_array:
     """Return P in double precision, without explicit zeros: its pattern says what is connected."""
-    P = Operator.of(as_part("propagation", propagation).build(graph.adjacency)).to_scipy()
+    P = Operator.from_matrix(as_part("propagation", propagation).build(graph.adjacency)).to_scipy()
     if not P.data.all():
         P = P.copy()
         P.eliminate_zeros()

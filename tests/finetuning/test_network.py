@@ -30,7 +30,7 @@ from gbgnn.finetuning.network import MultiScaleNetwork
 from gbgnn.metrics import as_metric
 from gbgnn.problem import InputRecipe, NodeInputs, Problem
 from gbgnn.propagation import Propagator, RandomWalk, SparseRows
-from gbgnn.testing import problem_of
+from gbgnn.testing import make_problem
 
 AGGREGATIONS = {
     "adjacency": Adjacency(),
@@ -302,7 +302,7 @@ def test_few_terms_suffice_in_single_precision_and_more_come_when_needed(
     blocks: tuple, boosted: Callable[..., Ensemble]
 ) -> None:
     graph, y = blocks
-    problem = problem_of(graph, y, np.arange(15), dtype=torch.float32)
+    problem = make_problem(graph, y, np.arange(15), dtype=torch.float32)
     ensemble = boosted(problem, KernelTargetAlignment(learning_rate=0.05), SammeR(), 40)
     network = network_of(ensemble, problem, SammeR())
     n_terms, degree = network.rows.terms.n_terms, 8 * 39

@@ -106,7 +106,9 @@ def test_description_equals_scaling_the_entries(case: tuple[object, ...], weight
     expected = np.eye(20) - expected if identity else expected
     np.testing.assert_allclose(operator.to_scipy().toarray(), expected, atol=1e-14)
     assert (operator.edges.values is None) == (not weighted)
-    np.testing.assert_array_equal(recipe.build(Csr.of(sp.csr_array(A))).toarray(), operator.toarray())
+    np.testing.assert_array_equal(
+        recipe.build(Csr.from_matrix(sp.csr_array(A))).toarray(), operator.toarray()
+    )
 
 
 def test_recipe_of_ones_own_may_return_a_scipy_matrix() -> None:
@@ -117,7 +119,7 @@ def test_recipe_of_ones_own_may_return_a_scipy_matrix() -> None:
             return P @ P
 
     once = AugmentedAdjacency().build(PATH).toarray()
-    np.testing.assert_allclose(Operator.of(Squared().build(PATH)).toarray(), once @ once)
+    np.testing.assert_allclose(Operator.from_matrix(Squared().build(PATH)).toarray(), once @ once)
 
 
 def test_symmetric_graphs_share_one_scaling() -> None:

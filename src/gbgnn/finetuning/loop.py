@@ -121,8 +121,8 @@ def fine_tune(
     >>> import numpy as np
     >>> from gbgnn import MLP, InputInjection, Samme
     >>> from gbgnn.boosting import boost
-    >>> from gbgnn.testing import problem_of, two_blocks
-    >>> problem = problem_of(*two_blocks(40), np.arange(12), np.arange(12, 24))
+    >>> from gbgnn.testing import make_problem, two_blocks
+    >>> problem = make_problem(*two_blocks(40), np.arange(12), np.arange(12, 24))
     >>> rule = Samme()
     >>> boosted = boost(problem, InputInjection(), MLP(epochs=5), rule, n_rounds=3, seeds=Seeds(0))
     >>> parts = boosted.ensemble, problem, rule.voting_for(problem.task), rule.loss_for(problem.task)

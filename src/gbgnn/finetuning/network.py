@@ -47,8 +47,8 @@ class MultiScaleNetwork:
     >>> from gbgnn import MLP, Lazy, SammeR
     >>> from gbgnn._random import Seeds
     >>> from gbgnn.boosting import boost
-    >>> from gbgnn.testing import problem_of, two_blocks
-    >>> problem = problem_of(*two_blocks(40), np.arange(12))
+    >>> from gbgnn.testing import make_problem, two_blocks
+    >>> problem = make_problem(*two_blocks(40), np.arange(12))
     >>> rule = SammeR()
     >>> ensemble = boost(problem, Lazy(), MLP(epochs=5), rule, n_rounds=3, seeds=Seeds(0)).ensemble
     >>> parts = ensemble, problem, rule.voting_for(problem.task), rule.loss_for(problem.task)

@@ -62,7 +62,7 @@ class Csr:
         )
 
     @classmethod
-    def of(cls, matrix: Any) -> Csr:
+    def from_matrix(cls, matrix: Any) -> Csr:
         """Return a Csr as it is, and anything that SciPy can read on the CPU."""
         return matrix if isinstance(matrix, cls) else cls.from_scipy(matrix)
 
@@ -110,7 +110,7 @@ class Csr:
 
         Examples
         --------
-        >>> Csr.of(sp.csr_array([[0.0, 2.0], [0.0, 0.0]])).row_sums()
+        >>> Csr.from_matrix(sp.csr_array([[0.0, 2.0], [0.0, 0.0]])).row_sums()
         tensor([2., 0.], dtype=torch.float64)
         """
         if self.values is None:
@@ -130,7 +130,7 @@ class Csr:
 
         Examples
         --------
-        >>> Csr.of(sp.csr_array([[0.0, 2.0], [0.0, 0.0]])).column_sums()
+        >>> Csr.from_matrix(sp.csr_array([[0.0, 2.0], [0.0, 0.0]])).column_sums()
         tensor([0., 2.], dtype=torch.float64)
         """
         columns, values, n_columns = self.columns, self.values, self.n_columns
@@ -158,7 +158,7 @@ class Csr:
 
         Examples
         --------
-        >>> Csr.of(sp.csr_array([[0.0, 1.0], [0.0, 1.0]])).transpose().columns.tolist()
+        >>> Csr.from_matrix(sp.csr_array([[0.0, 1.0], [0.0, 1.0]])).transpose().columns.tolist()
         [0, 1]
         """
         n_rows = self.shape[0]
@@ -182,7 +182,7 @@ class Csr:
 
         Examples
         --------
-        >>> Csr.of(sp.csr_array([[1.0, 1.0], [0.0, 1.0]])).rows_of_entries().tolist()
+        >>> Csr.from_matrix(sp.csr_array([[1.0, 1.0], [0.0, 1.0]])).rows_of_entries().tolist()
         [0, 0, 1]
         """
         n_rows = self.shape[0]

@@ -52,7 +52,7 @@ class AugmentedAdjacency(Propagation):
 
     def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
-        return _symmetric(Csr.of(adjacency), self_loop=1.0)
+        return _symmetric(Csr.from_matrix(adjacency), self_loop=1.0)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -68,17 +68,17 @@ class NormalizedAdjacency(Propagation):
 
     def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
-        return _symmetric(Csr.of(adjacency))
+        return _symmetric(Csr.from_matrix(adjacency))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomWalk(Propagation):
-    r"""Row-stochastic average over the nodes one hears, :math:`D^{-1} A`.
+    r"""Row-stochastic average over the neighbours, :math:`D^{-1} A`.
 
     Parameters
     ----------
     self_loops
-        Whether every node hears itself too, :math:`(D+I)^{-1}(A+I)`. Without, a node with no edges
+        Whether every node is its own neighbour too, :math:`(D+I)^{-1}(A+I)`. Without, a node with no edges
         gets a zero row.
 
     Examples
@@ -93,7 +93,7 @@ class RandomWalk(Propagation):
 
     def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
-        A = Csr.of(adjacency)
+        A = Csr.from_matrix(adjacency)
         _check_weights(A)
         self_loop = 1.0 if self.self_loops else 0.0
         return Operator(A, left=_power(A.row_sums() + self_loop, -1.0), self_loop=self_loop)
@@ -112,7 +112,7 @@ class NormalizedLaplacian(Propagation):
 
     def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
-        P = _symmetric(Csr.of(adjacency))
+        P = _symmetric(Csr.from_matrix(adjacency))
         assert P.left is not None
         return Operator(P.edges, -P.left, P.right, identity=1.0)
 
@@ -138,7 +138,7 @@ class GivenMatrix(Propagation):
 
     def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
-        A = Csr.of(adjacency)
+        A = Csr.from_matrix(adjacency)
         if self.matrix is None:
             return Operator(A)
         P = _checked(self.matrix)

@@ -8,7 +8,17 @@ from gbgnn.testing.contracts import (
     check_rule,
     check_task,
 )
-from gbgnn.testing.graphs import context_of, learner_round, path4, problem_of, round_of, two_blocks
+from gbgnn.testing.graphs import (
+    context_of,
+    learner_round,
+    make_context,
+    make_problem,
+    make_round,
+    path4,
+    problem_of,
+    round_of,
+    two_blocks,
+)
 
 __all__ = [
     "check_aggregation",
@@ -19,6 +29,9 @@ __all__ = [
     "check_task",
     "context_of",
     "learner_round",
+    "make_context",
+    "make_problem",
+    "make_round",
     "path4",
     "problem_of",
     "round_of",
