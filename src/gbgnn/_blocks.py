@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+
+from gbgnn._threads import LARGE, map_threads
 
 T = TypeVar("T")
 
 # Entries looked at in one step: what a step makes on the way stays in a core's own cache.
 _BLOCK = 1 << 18
 # Fewer steps than this are done before a second thread has started.
-_FEW_BLOCKS = 4
+_FEW_BLOCKS = 8
 
 
 def is_any(test: Callable[[int, int], NDArray[np.bool_]], n: int) -> bool:
@@ -34,11 +34,7 @@ def over_blocks(work: Callable[[int, int], T], n: int, *, width: int = 1) -> lis
     Large work is spread over as many threads as torch may use; NumPy lets them run at the same time.
     """
     steps = split_blocks(n, width)
-    n_threads = min(torch.get_num_threads(), len(steps) // _FEW_BLOCKS)
-    if n_threads < 2:
-        return [work(start, stop) for start, stop in steps]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(lambda step: work(*step), steps))
+    return map_threads(lambda step: work(*step), steps, LARGE if len(steps) >= _FEW_BLOCKS else 0)
 
 
 def split_blocks(n: int, width: int = 1) -> list[tuple[int, int]]:

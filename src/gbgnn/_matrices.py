@@ -16,24 +16,24 @@ from gbgnn.errors import GraphError
 Features: TypeAlias = "NDArray[np.floating[Any]] | sp.csr_array"
 
 
-def as_adjacency(adjacency: Any, copy: bool) -> tuple[sp.csr_array, list[str]]:
-    """Return an adjacency matrix in canonical form without zeros, and what was mended, as sentences."""
-    given = as_matrix(adjacency, "adjacency")
+def as_adjacency(adjacency: Any, copy: bool, name: str = "adjacency") -> tuple[sp.csr_array, list[str]]:
+    """Return a square matrix in canonical form without zeros, and what was mended, as sentences."""
+    given = as_matrix(adjacency, name)
     if len(given.shape) != 2 or given.shape[0] != given.shape[1]:
-        raise GraphError(f"adjacency must be a square matrix; got shape {given.shape}.")
+        raise GraphError(f"{name} must be a square matrix; got shape {given.shape}.")
     if given.shape[0] == 0:
-        raise GraphError("adjacency is 0 x 0; a graph needs at least one node.")
+        raise GraphError(f"{name} is 0 x 0; a graph needs at least one node.")
     if isinstance(given, np.ndarray):
-        given = split_scipy(sp.csr_array(convert(given, float_dtype(given, "adjacency"))), "adjacency")
+        given = split_scipy(sp.csr_array(convert(given, float_dtype(given, name))), name)
         copy = False  # nobody else knows these arrays
-    matrix, summed, zeros, n_nonfinite = _as_csr(given, "adjacency", copy, drop_zeros=True)
+    matrix, summed, zeros, n_nonfinite = _as_csr(given, name, copy, drop_zeros=True)
     if n_nonfinite:
         row, column = _first_nonfinite(matrix)
         raise GraphError(
-            f"adjacency has {n_nonfinite} NaN or infinite weights (first: edge {row} -> {column}); "
+            f"{name} has {n_nonfinite} NaN or infinite weights (first: edge {row} -> {column}); "
             "every weight must be finite."
         )
-    mended = [f"summed {summed} repeated adjacency entries"] if summed else []
+    mended = [f"summed {summed} repeated {name} entries"] if summed else []
     return matrix, mended + ([f"dropped {zeros} explicit zero weights"] if zeros else [])
 
 
