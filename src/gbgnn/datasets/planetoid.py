@@ -33,7 +33,7 @@ def load_planetoid(
         graph, y, split = read_cora_raw(found.folder)
     else:
         graph, y, split = _read(found.folder, entry.name)
-    return Dataset(entry.name, graph, y, split, entry.class_names, entry.source, entry.licence, "public")
+    return Dataset.from_entry(entry, graph, y, split)
 
 
 def read_planetoid(folder: str | os.PathLike[str], name: str, *, normalize_features: bool = True) -> Dataset:

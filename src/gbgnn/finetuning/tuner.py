@@ -111,9 +111,7 @@ def as_fine_tuner(value: Any) -> FineTuner | None:
     if value is True:
         return FineTuner()
     if not isinstance(value, FineTuner):
-        raise ParameterError(
-            f"GBGNNClassifier.fine_tune must be None, True or a FineTuner object; got {value!r}."
-        )
+        raise ParameterError(f"fine_tune must be None, True or a FineTuner object; got {value!r}.")
     return value
 
 
