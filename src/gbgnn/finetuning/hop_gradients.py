@@ -11,7 +11,7 @@ import torch
 from gbgnn.aggregation import Hop, PolynomialHop
 from gbgnn.finetuning.hop_backprop import backpropagate_hops
 from gbgnn.finetuning.polynomials import HopPolynomials, HopScalars
-from gbgnn.finetuning.representations import PRODUCT_ARRAYS, ChebyshevTerms, HopTerms, Terms
+from gbgnn.finetuning.representations import PRODUCT_ARRAYS, Terms, hop_terms, polynomial_terms
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import Representation
 from gbgnn.propagation.interval import Interval, spectral_interval
@@ -70,7 +70,7 @@ class FixedHops(FineTunedHops):
 
     def terms(self) -> Terms:
         """Return the representations X^(1), X^(2), ..."""
-        return HopTerms(self.hops)
+        return hop_terms(self.hops)
 
     def hops(self) -> list[Hop]:
         """Return the hops as they were boosted."""
@@ -124,7 +124,7 @@ class ChebyshevHops(FreeHops):
         )
         # Some more, because the hops will move further.
         n_terms = min(self._polynomials.degree + 1, matter * 11 // 10 + 8)
-        return ChebyshevTerms(n_terms, self._interval)
+        return polynomial_terms(n_terms, self._interval)
 
     def coefficients(self, n_terms: int) -> torch.Tensor:
         """Return c, a row for each round."""
@@ -160,7 +160,7 @@ class BackpropHops(FreeHops):
         """Return the representations under the parameters at the time they are asked for."""
         # Going back holds the representations of all rounds, two gradients and two powers of P.
         n_arrays = len(self.scalars) + 4 + PRODUCT_ARRAYS
-        return HopTerms(self.hops, n_arrays=n_arrays, is_fixed=False)
+        return hop_terms(self.hops, n_arrays, is_fixed=False)
 
     def coefficients(self, n_terms: int) -> torch.Tensor:
         """Return the coefficients and the injection of every hop, one after the other."""
