@@ -216,7 +216,7 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class NodeSplit:
-    """Which nodes train, which choose, which judge; disjoint lists of node ids.
+    """The training, validation and test nodes, as disjoint lists of node ids.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def test_whatever_is_free_starts_where_the_hop_is(free: str, low: float, high: f
     ):
         scalars = HopScalars.from_hop(hop)
         np.testing.assert_allclose(
-            scalars.terms(scalars.initial), [*hop.coefficients, hop.injection], rtol=1e-15, atol=1e-15
+            scalars.coefficients(scalars.initial), [*hop.coefficients, hop.injection], rtol=1e-15, atol=1e-15
         )
 
 

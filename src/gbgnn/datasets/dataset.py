@@ -17,7 +17,7 @@ from gbgnn.graph import Graph, NodeSplit
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A graph, one label per node, and which nodes train, choose and judge.
+    """A graph, one label per node, and the training, validation and test nodes.
 
     Parameters
     ----------

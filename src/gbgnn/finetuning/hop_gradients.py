@@ -164,7 +164,9 @@ class BackpropHops(FreeHops):
 
     def coefficients(self, n_terms: int) -> torch.Tensor:
         """Return the coefficients and the injection of every hop, one after the other."""
-        return torch.cat([hop.terms(theta) for hop, theta in zip(self.scalars, self.thetas, strict=True)])
+        return torch.cat(
+            [hop.coefficients(theta) for hop, theta in zip(self.scalars, self.thetas, strict=True)]
+        )
 
     def mix(
         self, coefficients: torch.Tensor, terms: torch.Tensor, rows: torch.Tensor, n_columns: int

@@ -64,7 +64,7 @@ class HopScalars:
         r"""Whether :math:`\theta` is one share, which must stay in [0, 1]."""
         return self.hop.free == "share"
 
-    def terms(self, theta: torch.Tensor) -> torch.Tensor:
+    def coefficients(self, theta: torch.Tensor) -> torch.Tensor:
         """Return the coefficients and, last, the injection."""
         return self.offset + self.jacobian @ theta
 
@@ -72,7 +72,7 @@ class HopScalars:
         """Return the hop with other numbers; the alignment was that of the old ones."""
         if self.hop.free is None:
             return self.hop
-        *coefficients, injection = self.terms(theta).tolist()
+        *coefficients, injection = self.coefficients(theta).tolist()
         return replace(self.hop, coefficients=tuple(coefficients), injection=injection, alignment=None)
 
 
@@ -110,7 +110,7 @@ class HopPolynomials:
         q = torch.ones(self.degree + 1, dtype=torch.float64)
         values = []
         for hop, theta in zip(self.hops, thetas, strict=True):
-            terms = hop.terms(theta)
-            q = (terms @ self._powers[hop.hop.powers]) * q + terms[-1]
+            numbers = hop.coefficients(theta)
+            q = (numbers @ self._powers[hop.hop.powers]) * q + numbers[-1]
             values.append(q)
         return polynomial.coefficients(torch.stack(values))

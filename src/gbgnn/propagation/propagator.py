@@ -1,4 +1,4 @@
-"""Propagator: the one door through which representations are multiplied by P."""
+"""Propagator: multiplies representations by P, with a kernel for the device."""
 
 from __future__ import annotations
 

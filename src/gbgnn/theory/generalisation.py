@@ -46,12 +46,12 @@ class GeneralisationBound:
 
     @property
     def complexity(self) -> float:
-        """The sum over the rounds."""
+        """The complexities, summed over the rounds."""
         return math.fsum(self.complexities)
 
     @property
     def total(self) -> float:
-        """The bound."""
+        """The bound of the test error."""
         return self.training + self.complexity + self.partition + self.deviation
 
     @property
