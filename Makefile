@@ -16,9 +16,10 @@ demo: $(READY)  ## Train on the embedded data set and show the result
 
 test: lint types unit  ## Every check: lint, types, tests, doctests, examples, coverage
 
-lint: $(READY)  ## Style
+lint: $(READY)  ## Style, and which module may import which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 
 types: $(READY)  ## Static types
 	$(BIN)/mypy
@@ -26,6 +27,7 @@ types: $(READY)  ## Static types
 # One torch thread per worker: two workers with two threads each would fight over the cores.
 unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --cov --cov-report=term-missing:skip-covered
+	$(BIN)/python tests/coverage_floor.py
 
 bench: $(BENCH)  ## Every benchmark, results into benchmarks/results
 	$(BIN)/python benchmarks/run_all.py

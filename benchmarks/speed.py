@@ -29,7 +29,7 @@ from gbgnn import MLP, AugmentedAdjacency, GBGNNClassifier, Graph, KernelTargetA
 from gbgnn.datasets import Dataset
 from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.rounds import RoundContext
-from gbgnn.testing import context_of
+from gbgnn.testing import make_context
 
 EPOCHS, UNITS, LEARNING_RATE, WEIGHT_DECAY, DROPOUT = 100, 64, 0.01, 5e-3, 0.5
 KTA_EPOCHS, KTA_LEARNING_RATE = 20, 0.05
@@ -175,7 +175,7 @@ def kta_rounds(data: Dataset) -> dict[str, float]:
         device="cpu",
     ).fit(data.train, data.y[data.train], graph=data.graph)
     learned = model.history_["coefficients"][1]
-    context = round_of(data.graph, data.y, data.train, model)
+    context = make_round(data.graph, data.y, data.train, model)
     hops = [_seconds(lambda: aggregation.step(context)) for _ in range(3)]
     dense_hop, weights = reference_kta_hop(data)
     np.testing.assert_allclose(learned, weights, rtol=1e-2)
@@ -191,14 +191,14 @@ def kta_rounds(data: Dataset) -> dict[str, float]:
     }
 
 
-def round_of(graph: Graph, y: np.ndarray, train: np.ndarray, model: GBGNNClassifier) -> RoundContext:
+def make_round(graph: Graph, y: np.ndarray, train: np.ndarray, model: GBGNNClassifier) -> RoundContext:
     """Return round 2 of a model, before its hop."""
     problem = Problem(
         inputs=model.model_.build_inputs(graph),
         task=model.task_,
         train=LabelledNodes.build(train, model.task_.encode(y[train])),
     )
-    return context_of(problem)
+    return make_context(problem)
 
 
 def reference_kta_hop(data: Dataset) -> tuple[float, list[float]]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gbgnn import _blocks
-from gbgnn._blocks import is_any, is_equal, over_blocks, split_blocks, width_of
+from gbgnn._blocks import is_any, is_equal, over_blocks, row_width, split_blocks
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_any_block_may_hold_what_is_looked_for(place: int | None) -> None:
 
 
 def test_width_is_numbers_per_row() -> None:
-    assert [width_of(np.empty(shape)) for shape in ((4,), (4, 3), (4, 3, 2), (0, 3), (2, 0))] == [
+    assert [row_width(np.empty(shape)) for shape in ((4,), (4, 3), (4, 3, 2), (0, 3), (2, 0))] == [
         1,
         3,
         6,

@@ -11,7 +11,7 @@ from gbgnn.graph import Graph
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import AugmentedAdjacency, DenseRows, Propagator, RandomWalk, SparseRows
 from gbgnn.tasks import Regression
-from gbgnn.testing import path4, problem_of, two_blocks
+from gbgnn.testing import path4, make_problem, two_blocks
 
 
 def test_features_that_are_hardly_sparse_become_dense_on_the_device() -> None:
@@ -91,7 +91,7 @@ def test_labelled_nodes_are_copies_of_any_kind_of_target() -> None:
 def test_a_problem_holds_no_label_but_those_it_was_given() -> None:
     graph, _ = two_blocks(20)
     y = np.arange(20.0)
-    problem = problem_of(graph, y, np.array([2, 4]), np.array([5]), task=Regression(centre=0.0, scale=1.0))
+    problem = make_problem(graph, y, np.array([2, 4]), np.array([5]), task=Regression(centre=0.0, scale=1.0))
     assert problem.train.targets.tolist() == [[2.0], [4.0]]
     assert problem.validation is not None
     assert problem.validation.targets.tolist() == [[5.0]]

@@ -11,7 +11,7 @@ from gbgnn.losses import Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy, Squared
 from gbgnn.problem import LabelledNodes
 from gbgnn.propagation import DenseRows
 from gbgnn.rounds import TrainingLoss, WeakTask
-from gbgnn.testing import context_of, problem_of, two_blocks
+from gbgnn.testing import make_context, make_problem, two_blocks
 
 GRAPH, Y = two_blocks(12, n_classes=3)
 
@@ -79,8 +79,8 @@ def test_numbers_are_in_double_precision_and_computed_once() -> None:
 
 
 def test_a_context_shows_its_problem_and_cannot_be_changed() -> None:
-    problem = problem_of(GRAPH, Y, np.arange(6))
-    context = context_of(problem, seed=3)
+    problem = make_problem(GRAPH, Y, np.arange(6))
+    context = make_context(problem, seed=3)
     assert context.inputs is problem.inputs
     assert context.train is problem.train
     assert (context.t, context.seed, context.hops) == (2, 3, ())
@@ -93,7 +93,7 @@ def test_a_context_shows_its_problem_and_cannot_be_changed() -> None:
 
 
 def test_other_features_take_the_way_of_the_hops_so_far() -> None:
-    context = context_of(problem_of(GRAPH, Y, np.arange(6)))
+    context = make_context(make_problem(GRAPH, Y, np.arange(6)))
     hops, X = [], context.X
     for part in (Adjacency(), KernelTargetAlignment(epochs=3)):
         hop, X = part.step(replace(context, X=X))

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+
+from gbgnn._threads import LARGE, map_threads
 
 T = TypeVar("T")
 
 # Entries looked at in one step: what a step makes on the way stays in a core's own cache.
 _BLOCK = 1 << 18
 # Fewer steps than this are done before a second thread has started.
-_FEW_BLOCKS = 4
+_FEW_BLOCKS = 8
 
 
 def is_any(test: Callable[[int, int], NDArray[np.bool_]], n: int) -> bool:
+    """Return whether ``test(start, stop)`` is true anywhere in 0 to ``n``."""
     return any(over_blocks(lambda start, stop: bool(test(start, stop).any()), n))
 
 
 def is_equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Return whether two flat arrays hold the same numbers."""
     return len(one) == len(other) and not is_any(lambda a, b: one[a:b] != other[a:b], len(one))
 
 
@@ -32,17 +34,39 @@ def over_blocks(work: Callable[[int, int], T], n: int, *, width: int = 1) -> lis
     Large work is spread over as many threads as torch may use; NumPy lets them run at the same time.
     """
     steps = split_blocks(n, width)
-    n_threads = min(torch.get_num_threads(), len(steps) // _FEW_BLOCKS)
-    if n_threads < 2:
-        return [work(start, stop) for start, stop in steps]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(lambda step: work(*step), steps))
+    return map_threads(lambda step: work(*step), steps, LARGE if len(steps) >= _FEW_BLOCKS else 0)
 
 
 def split_blocks(n: int, width: int = 1) -> list[tuple[int, int]]:
+    """Return where the blocks of ``n`` rows of ``width`` numbers start and stop."""
     size = max(1, _BLOCK // max(width, 1))
     return [(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def width_of(array: NDArray[Any]) -> int:
+def row_width(array: NDArray[Any]) -> int:
+    """Return how many numbers a row of an array holds."""
     return array.size // max(len(array), 1)
+
+
+def convert(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """Return a copy in another dtype, made on all cores."""
+    given = np.asarray(array)
+    result = np.empty_like(given, dtype=dtype)
+
+    def copy(start: int, stop: int) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is refused later
+            np.copyto(result[start:stop], given[start:stop], casting="unsafe")
+
+    over_blocks(copy, len(given), width=row_width(given))
+    return result
+
+
+def count_nonfinite(values: NDArray[Any]) -> int:
+    """Return how many values are NaN or infinite, without a temporary of their size."""
+    plain = np.asarray(values)
+
+    def count(start: int, stop: int) -> int:
+        block = plain[start:stop]
+        return int(block.size - np.count_nonzero(np.isfinite(block)))
+
+    return sum(over_blocks(count, len(plain), width=row_width(plain)))

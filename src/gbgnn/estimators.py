@@ -27,7 +27,7 @@ from gbgnn.callbacks.base import (
     announce_tuned,
 )
 from gbgnn.errors import ParameterError, WeakLearnerError
-from gbgnn.finetuning import FineTuner, TuningReport, as_tuner, fine_tune_model
+from gbgnn.finetuning import FineTuner, FineTuningReport, as_fine_tuner, fine_tune_model
 from gbgnn.fitting import FitPlan, Labels, check_same
 from gbgnn.graph import Graph
 from gbgnn.model import FittedModel
@@ -259,7 +259,7 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         if plan.tuner is not None:
             on_epoch = partial(announce_epoch, callbacks)
             self.model_ = fine_tune_model(self.model_, plan.problem, plan.tuner, on_epoch)
-            announce_tuned(callbacks, TuningReport.of(self.model_))
+            announce_tuned(callbacks, FineTuningReport.from_model(self.model_))
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -346,7 +346,7 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
             if nested and isinstance(current, str):
                 params[family] = as_part(family, current)
         if any(name.startswith("fine_tune__") for name in params):
-            params["fine_tune"] = as_tuner(params.get("fine_tune", self.fine_tune)) or FineTuner()
+            params["fine_tune"] = as_fine_tuner(params.get("fine_tune", self.fine_tune)) or FineTuner()
         super().set_params(**params)
         return self
 

@@ -21,7 +21,7 @@ from gbgnn._devices import as_device, as_dtype
 from gbgnn.aggregation import Aggregation
 from gbgnn.boosting import Boosted, BoostingRule, RoundSelection
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.finetuning import FineTuner, as_tuner, check_tuning
+from gbgnn.finetuning import FineTuner, as_fine_tuner, check_fine_tuning
 from gbgnn.graph import Graph, as_nodes, check_disjoint, check_range
 from gbgnn.learners import Learner
 from gbgnn.metrics import Metric
@@ -116,9 +116,11 @@ class FitPlan:
         rule.check(problem.task)
         has_validation = problem.validation is not None
         RoundSelection(estimator.select).check(has_validation)
-        tuner = as_tuner(estimator.fine_tune)
+        tuner = as_fine_tuner(estimator.fine_tune)
         if tuner is not None:
-            check_tuning(tuner, learner, keep_learners=estimator.keep_learners, has_validation=has_validation)
+            check_fine_tuning(
+                tuner, learner, keep_learners=estimator.keep_learners, has_validation=has_validation
+            )
         return cls(
             problem=problem,
             aggregation=aggregation,

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from gbgnn._blocks import is_any, is_equal, over_blocks, split_blocks, width_of
+from gbgnn._blocks import is_any, is_equal, over_blocks, row_width, split_blocks
 from gbgnn._matrices import Features, as_adjacency, as_features, as_node_ids, freeze
 from gbgnn.errors import GraphError
 
@@ -20,9 +20,9 @@ from gbgnn.errors import GraphError
 class Graph:
     """Nodes, weighted edges and node features; immutable.
 
-    ``adjacency[i, j]`` is the weight with which node ``i`` hears node ``j``; an undirected graph has a
-    symmetric matrix. Deliberately without ``__len__`` and ``shape``: scikit-learn would take a graph
-    for a table and slice it.
+    ``adjacency[i, j]`` is the weight of the edge from node ``j`` to node ``i``, by which ``i`` aggregates
+    from ``j``; an undirected graph has a symmetric matrix. Deliberately without ``__len__`` and ``shape``:
+    scikit-learn would take a graph for a table and slice it.
 
     Parameters
     ----------
@@ -119,17 +119,17 @@ class Graph:
 
     @cached_property
     def n_isolated(self) -> int:
-        """Number of nodes that neither hear nor are heard by another node."""
+        """Number of nodes without an edge to or from another node."""
         columns, starts = self._adjacency.indices, self._adjacency.indptr
         has_loop = self._adjacency.diagonal() != 0
         is_touched = np.diff(starts) > has_loop
 
         def mark(start: int, stop: int) -> None:
-            heard = columns[starts[start] : starts[stop]]
+            sources = columns[starts[start] : starts[stop]]
             if has_loop[start:stop].any():
                 rows = np.repeat(np.arange(start, stop), np.diff(starts[start : stop + 1]))
-                heard = heard[heard != rows]
-            is_touched[heard] = True  # threads may mark a node twice, but all write the same
+                sources = sources[sources != rows]
+            is_touched[sources] = True  # threads may mark a node twice, but all write the same
 
         over_blocks(mark, self.n_nodes, width=self._adjacency.nnz // self.n_nodes)
         return self.n_nodes - int(np.count_nonzero(is_touched))
@@ -164,7 +164,7 @@ class Graph:
         text = (ids[:0] if ids.dtype.kind in "iu" else ids).astype(np.str_, copy=False).dtype
         for array, dtype in ((ids, text), *((each, each.dtype) for each in arrays)):
             digest.update(f"{dtype}{array.shape}".encode())
-            for start, stop in split_blocks(len(array), width_of(array)):
+            for start, stop in split_blocks(len(array), row_width(array)):
                 block = np.ascontiguousarray(array[start:stop].astype(dtype, copy=False))
                 digest.update(block.data.cast("B"))
         return digest.hexdigest()
@@ -216,7 +216,7 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class NodeSplit:
-    """Which nodes train, which choose, which judge; disjoint lists of node ids.
+    """The training, validation and test nodes, as disjoint lists of node ids.
 
     Parameters
     ----------

@@ -101,8 +101,8 @@ class PopulationInputs:
     Examples
     --------
     >>> import numpy as np
-    >>> from gbgnn.testing import problem_of, two_blocks
-    >>> inputs = PopulationInputs(problem_of(*two_blocks(40), np.arange(8), np.arange(8, 20)))
+    >>> from gbgnn.testing import make_problem, two_blocks
+    >>> inputs = PopulationInputs(make_problem(*two_blocks(40), np.arange(8), np.arange(8, 20)))
     >>> len(inputs.nodes)
     20
     """

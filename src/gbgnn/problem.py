@@ -70,7 +70,7 @@ class InputRecipe:
         with threads_for(graph.adjacency.nnz + graph.n_nodes * graph.n_features):
             features = as_rows(graph.features, self.device, self.dtype, self.feature_norm)
             adjacency = Csr.from_scipy(graph.adjacency, self.device)
-            P = Propagator(Operator.of(self.propagation.build(adjacency)), self.device, self.dtype)
+            P = Propagator(Operator.from_matrix(self.propagation.build(adjacency)), self.device, self.dtype)
         return NodeInputs(features, P)
 
 

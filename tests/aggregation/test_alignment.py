@@ -14,7 +14,7 @@ from gbgnn.errors import ParameterError
 from gbgnn.problem import Problem
 from gbgnn.propagation import AugmentedAdjacency, Propagator, SparseRows
 from gbgnn.tasks import MultiLabel, Regression
-from gbgnn.testing import check_aggregation, context_of, problem_of, round_of, two_blocks
+from gbgnn.testing import check_aggregation, make_context, make_problem, make_round, two_blocks
 
 
 def dense_alignment(
@@ -35,7 +35,7 @@ def random_problem(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, Problem]:
     graph, labels = two_blocks(24, n_classes=3, seed=seed, n_features=n_features)
     train = np.random.default_rng(seed).choice(24, size=9, replace=False)
-    problem = problem_of(graph, labels, train)
+    problem = make_problem(graph, labels, train)
     P = torch.tensor(AugmentedAdjacency().build(graph.adjacency).toarray())
     return P, problem.inputs.features.dense(), torch.tensor(train), torch.tensor(labels), problem
 
@@ -47,7 +47,7 @@ def closed_form(P: torch.Tensor, X: torch.Tensor, train: torch.Tensor, y: torch.
 
 
 def learn(problem: Problem, X: torch.Tensor | None = None, **settings_: object) -> PolynomialHop:
-    return KernelTargetAlignment(**settings_).fit(context_of(problem, X))
+    return KernelTargetAlignment(**settings_).fit(make_context(problem, X))
 
 
 @settings(max_examples=60)
@@ -130,7 +130,7 @@ def test_rescaling_keeps_the_norm_of_the_labelled_rows_over_a_hundred_rounds() -
     norm = X[train].norm()
     part = KernelTargetAlignment(epochs=5)
     for _ in range(100):
-        X = part.step(context_of(problem, X))[1].dense()
+        X = part.step(make_context(problem, X))[1].dense()
     assert X[train].norm() == pytest.approx(norm)
     raw = learn(problem, X, epochs=0, rescale=False)
     assert raw.coefficients == (1.0,) * 5
@@ -163,7 +163,7 @@ def test_powers_are_kept_from_learning_to_mixing_where_they_are_small(
 
     monkeypatch.setattr(Propagator, "__call__", count)
     *_, problem = random_problem(2, 8)
-    context, part = context_of(problem), KernelTargetAlignment(degree=degree)
+    context, part = make_context(problem), KernelTargetAlignment(degree=degree)
     n_bytes = context.X.nbytes
     if is_sparse:
         few = sp.csr_array(context.X.dense().clamp_min(1) - 1)
@@ -185,7 +185,7 @@ def test_numbers_and_several_labels_are_aligned_with_by_their_own_likeness() -> 
     X, train = torch.tensor(graph.features), np.arange(9)
     numbers = np.random.default_rng(0).normal(3.0, 5.0, size=(24, 2))
     for task, y in ((Regression(), numbers), (MultiLabel(), (numbers > 3).astype(float))):
-        hop = KernelTargetAlignment(rescale=False).fit(round_of(graph, y, train, task=task))
+        hop = KernelTargetAlignment(rescale=False).fit(make_round(graph, y, train, task=task))
         codes = torch.tensor(task.fit(y).encode(y[train]))
         Z = hop.coefficients[0] * X
         for k, coefficient in enumerate(hop.coefficients[1:]):

@@ -8,7 +8,7 @@ import torch
 
 from gbgnn.aggregation import Aggregation, Hop, PolynomialHop
 from gbgnn.rounds import RoundContext
-from gbgnn.testing import check_aggregation, round_of, two_blocks
+from gbgnn.testing import check_aggregation, make_round, two_blocks
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -31,7 +31,7 @@ def test_families_are_abstract(family: type) -> None:
 def test_an_aggregation_of_ones_own_needs_two_methods() -> None:
     check_aggregation(TwoHops())
     graph, y = two_blocks(20)
-    context = round_of(graph, y, np.arange(8))
+    context = make_round(graph, y, np.arange(8))
     hop, X = TwoHops().step(context)
     P = context.inputs.P
     torch.testing.assert_close(X.dense(), P(P(context.X.dense())))

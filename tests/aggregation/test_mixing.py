@@ -17,7 +17,7 @@ from gbgnn.graph import Graph
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import AugmentedAdjacency, DenseRows, Propagator, Representation
 from gbgnn.tasks import MultiLabel, Regression
-from gbgnn.testing import check_aggregation, context_of, problem_of, two_blocks
+from gbgnn.testing import check_aggregation, make_context, make_problem, two_blocks
 
 KINDS = [Linear, NonLinear]
 OPTIMIZERS = ["sgd", "adam", "rmsprop"]
@@ -28,7 +28,7 @@ def random_problem(seed: int = 0, n_features: int = 6, scale: float = 1.0) -> Pr
     graph, labels = two_blocks(24, n_classes=3, seed=seed, n_features=n_features)
     random = np.random.default_rng(seed)
     train = np.concatenate([[0, 1, 2], 3 + random.choice(21, size=6, replace=False)])
-    problem = problem_of(Graph(graph.adjacency, scale * np.asarray(graph.features)), labels, train)
+    problem = make_problem(Graph(graph.adjacency, scale * np.asarray(graph.features)), labels, train)
     weights = random.uniform(0.1, 1, size=9)
     return replace(problem, train=LabelledNodes.build(train, labels[train], weights))
 
@@ -100,9 +100,9 @@ def test_every_column_stays_in_its_ball(
     dtype: object,
 ) -> None:
     graph, y = two_blocks(20, n_classes=2, seed=seed, n_features=n_features)
-    problem = problem_of(graph, y, np.arange(7), dtype=dtype)
+    problem = make_problem(graph, y, np.arange(7), dtype=dtype)
     part = kind(max_norm=max_norm, optimizer=optimizer, learning_rate=learning_rate, epochs=6)
-    hop = part.fit(context_of(problem))
+    hop = part.fit(make_context(problem))
     # The start, max_norm times I, is rounded to the type.
     bound = max(max_norm, float(torch.tensor(max_norm, dtype=dtype)))
     assert hop.weight.dtype == dtype
@@ -146,7 +146,7 @@ def test_blocks_of_rows_give_the_same_in_the_memory_of_the_product(monkeypatch: 
 
 @pytest.mark.parametrize("max_norm", [1.0, 0.25])
 def test_without_epochs_it_is_a_scaled_adjacency(max_norm: float) -> None:
-    context = context_of(random_problem())
+    context = make_context(random_problem())
     plain = Adjacency().step(context)[1].dense() * max_norm
     linear, cut = (kind(max_norm=max_norm, epochs=0).step(context)[1].dense() for kind in KINDS)
     assert torch.equal(linear, plain)
@@ -190,7 +190,7 @@ def test_steps_equal_projected_steps_of_torchs_classes(kind: type, optimizer: st
         with torch.no_grad():
             U.copy_(sorted_projection(U, 1.0))
         part = kind(max_norm=radius, optimizer=optimizer, learning_rate=rate, epochs=epochs)
-        hop = part.fit(context_of(problem))
+        hop = part.fit(make_context(problem))
         torch.testing.assert_close(hop.weight, radius * U.detach(), rtol=1e-6, atol=1e-8)
         assert hop.alignment == pytest.approx(dense_alignment(problem, U, kind is Linear).item(), abs=1e-8)
 
@@ -206,8 +206,8 @@ def test_scale_of_features_and_radius_scale_the_result_and_nothing_else(
     kind: type, scale: float, max_norm: float, seed: int
 ) -> None:
     one, other = random_problem(seed), random_problem(seed, scale=scale)
-    expected = kind().fit(context_of(one))
-    hop = kind(max_norm=max_norm).fit(context_of(other))
+    expected = kind().fit(make_context(one))
+    hop = kind(max_norm=max_norm).fit(make_context(other))
     torch.testing.assert_close(hop.weight / max_norm, expected.weight, rtol=1e-5, atol=1e-7)
     assert hop.alignment == pytest.approx(expected.alignment, abs=1e-7)
 
@@ -216,9 +216,9 @@ def test_scale_of_features_and_radius_scale_the_result_and_nothing_else(
 def test_numbers_whose_squares_are_zero_in_single_precision_are_no_obstacle(kind: type) -> None:
     graph, y = two_blocks(24, n_classes=3)
     small = Graph(graph.adjacency, 2.0**-100 * np.asarray(graph.features))
-    one, other = (problem_of(g, y, np.arange(9), dtype=torch.float32) for g in (graph, small))
-    expected = kind().fit(context_of(one))
-    hop = kind(max_norm=2.0**-60).fit(context_of(other))
+    one, other = (make_problem(g, y, np.arange(9), dtype=torch.float32) for g in (graph, small))
+    expected = kind().fit(make_context(one))
+    hop = kind(max_norm=2.0**-60).fit(make_context(other))
     assert not torch.equal(expected.weight, torch.eye(5))
     torch.testing.assert_close(2.0**60 * hop.weight, expected.weight)
 
@@ -239,7 +239,7 @@ def test_doubling_the_columns_leaves_every_scaled_slope_as_it_is() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_steps_raise_the_alignment(kind: type) -> None:
-    context = context_of(random_problem(1))
+    context = make_context(random_problem(1))
     values = [kind(epochs=n).fit(context).alignment for n in (0, 5, 50)]
     assert values[0] < values[1] < values[2] <= 1
 
@@ -249,8 +249,8 @@ def test_the_column_that_tells_the_classes_apart_is_kept_and_the_others_shrink_o
     y = np.arange(200) % 2
     features = random.normal(size=(200, 8))
     features[:, 3] += 4 * y
-    problem = problem_of(Graph(sp.csr_array((200, 200)), features), y, np.arange(200))
-    W = Linear().fit(context_of(problem)).weight
+    problem = make_problem(Graph(sp.csr_array((200, 200)), features), y, np.arange(200))
+    W = Linear().fit(make_context(problem)).weight
     sizes = W.abs().sum(dim=0)
     assert W[:, 3].tolist() == pytest.approx([0, 0, 0, 1, 0, 0, 0, 0], abs=1e-12)
     assert all(sizes[c] < 1 for c in range(8) if c != 3)
@@ -281,7 +281,7 @@ def test_nothing_to_learn_leaves_the_identity(kind: type, optimizer: str) -> Non
         train.rows.numpy(), train.targets.numpy(), (train.targets == 0).numpy().astype(float)
     )
     for rows, nodes in ((torch.zeros_like(X), train), (X, one_class_weighs)):
-        hop = kind(optimizer=optimizer).fit(context_of(replace(problem, train=nodes), rows))
+        hop = kind(optimizer=optimizer).fit(make_context(replace(problem, train=nodes), rows))
         assert torch.equal(hop.weight, torch.eye(6, dtype=torch.float64))
         assert hop.alignment == 0
 
@@ -290,7 +290,7 @@ def test_nothing_to_learn_leaves_the_identity(kind: type, optimizer: str) -> Non
 @given(seed=st.integers(0, 10_000), n_hops=st.integers(1, 5))
 def test_hops_in_sequence_equal_all_of_p_and_then_all_of_w(seed: int, n_hops: int) -> None:
     problem = random_problem(seed)
-    context, product = context_of(problem), torch.eye(6, dtype=torch.float64)
+    context, product = make_context(problem), torch.eye(6, dtype=torch.float64)
     result: Representation = context.X
     for _ in range(n_hops):
         hop, result = Linear(max_norm=0.9).step(replace(context, X=result))
@@ -309,7 +309,7 @@ def test_only_the_neighbourhood_of_labelled_nodes_is_looked_at(kind: type) -> No
     assert far.any()
     scrambled = X.clone()
     scrambled[far] = 7.0
-    first, second = (kind().fit(context_of(problem, Z, seed=s)) for Z, s in ((X, 0), (scrambled, 1)))
+    first, second = (kind().fit(make_context(problem, Z, seed=s)) for Z, s in ((X, 0), (scrambled, 1)))
     assert torch.equal(first.weight, second.weight)
 
 
@@ -319,9 +319,9 @@ def test_numbers_and_several_labels_are_aligned_with_too(kind: type, task: Regre
     graph, _ = two_blocks(24, n_features=6)
     y = np.random.default_rng(0).normal(size=(24, 2))
     y = (y > 0).astype(float) if isinstance(task, MultiLabel) else 100 * y + 7
-    problem = problem_of(graph, y, np.arange(9), task=task)
+    problem = make_problem(graph, y, np.arange(9), task=task)
     torch.testing.assert_close(codes_of(problem), torch.tensor(task.fit(y).encode(y[:9])))
-    before, hop = (kind(epochs=n).fit(context_of(problem)) for n in (0, 20))
+    before, hop = (kind(epochs=n).fit(make_context(problem)) for n in (0, 20))
     assert hop.alignment == pytest.approx(dense_alignment(problem, hop.weight, kind is Linear).item())
     assert hop.alignment > before.alignment
 
@@ -334,7 +334,7 @@ def test_space_is_the_product_with_p_and_the_ball(kind: type) -> None:
 
 
 def test_record_is_json_and_round_trips() -> None:
-    hop = NonLinear(max_norm=0.5).fit(context_of(random_problem()))
+    hop = NonLinear(max_norm=0.5).fit(make_context(random_problem()))
     record = json.loads(json.dumps(hop.record()))
     assert record == {
         "n_columns": 6,

@@ -16,13 +16,13 @@ from gbgnn.metrics import as_metric
 from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.rounds import TrainingLoss
 from gbgnn.tasks import Regression
-from gbgnn.testing import context_of, problem_of, two_blocks
+from gbgnn.testing import make_context, make_problem, two_blocks
 from gbgnn.theory import WeakLearning, WeakLearnings, weak_learning
 
 
 def weighted_problem(n_classes: int, weights: np.ndarray | None = None) -> Problem:
     graph, y = two_blocks(12, n_classes=n_classes)
-    problem = problem_of(graph, y, np.arange(8), np.arange(8, 12))
+    problem = make_problem(graph, y, np.arange(8), np.arange(8, 12))
     return replace(problem, train=LabelledNodes.build(np.arange(8), y[:8], weights))
 
 
@@ -132,7 +132,7 @@ def test_exponential_condition_is_that_of_the_rules_own_loss(rule: BoostingRule,
         output = torch.randn(12, 3, generator=torch.Generator().manual_seed(t), dtype=torch.float64)
         output[torch.arange(12), torch.arange(12) % 3] += 2  # better than chance
         training = training_at(scores, problem)
-        context = replace(context_of(problem), scores=scores, training=training).batched()
+        context = replace(make_context(problem), scores=scores, training=training).batched()
         direction = voting.direction(output)[None]
         shares = train.weights / train.size
         quality = WeakLearnings.measure(direction[:, train.rows], training.residuals[None], shares)
@@ -173,7 +173,7 @@ def test_rounding_error_bounds_the_squared_error_too() -> None:
     for seed in range(200):
         random = torch.Generator().manual_seed(seed)
         y = 3 * np.random.default_rng(seed).normal(size=(12, 2))
-        problem = problem_of(graph, y, np.arange(8), task=Regression())
+        problem = make_problem(graph, y, np.arange(8), task=Regression())
         train = problem.train
         scores = torch.randn(12, 2, generator=random) * 10.0 ** (seed % 4)
         direction = torch.randn(12, 2, generator=random)

@@ -8,7 +8,7 @@ from gbgnn import MLP, Adjacency, FunctionalGradient, GBGNNClassifier, Regressio
 from gbgnn._random import Seeds
 from gbgnn.boosting import History, boost
 from gbgnn.errors import ParameterError
-from gbgnn.testing import problem_of
+from gbgnn.testing import make_problem
 
 COLUMNS = {
     *("round", "eta", "train_loss", "train_accuracy", "val_loss", "val_accuracy", "gradient_norm"),
@@ -74,7 +74,7 @@ def test_columns_have_the_name_of_the_metric(metric: str, blocks: tuple) -> None
 
 def test_numbers_have_no_share_of_errors(blocks: tuple) -> None:
     graph, y = blocks
-    problem = problem_of(graph, 1.5 * y, y.argsort()[:15], task=Regression())
+    problem = make_problem(graph, 1.5 * y, y.argsort()[:15], task=Regression())
     parts = (Adjacency(), MLP(epochs=3), FunctionalGradient())
     history = boost(problem, *parts, n_rounds=2, seeds=Seeds(0)).history
     assert history["weighted_error"] == [None, None]

@@ -32,10 +32,10 @@ from gbgnn.losses import Loss, SoftmaxCrossEntropy
 from gbgnn.propagation import DenseRows, Propagator, SparseRows
 from gbgnn.rounds import RoundContext
 from gbgnn.tasks import Task
-from gbgnn.testing import problem_of, two_blocks
+from gbgnn.testing import make_problem, two_blocks
 
 GRAPH, Y = two_blocks(40, n_classes=3)
-PROBLEM = problem_of(GRAPH, Y, np.arange(15), np.arange(15, 25))
+PROBLEM = make_problem(GRAPH, Y, np.arange(15), np.arange(15, 25))
 
 
 def run(n_rounds: int, learner: MLP | None = None, **options: Any) -> Boosted:
@@ -163,7 +163,7 @@ def test_sparse_features_train_the_same_rounds(aggregation: Aggregation) -> None
     few = np.where(np.asarray(GRAPH.features) > 0.5, np.asarray(GRAPH.features), 0)
     sparse = sp.csr_array(np.hstack([few, np.zeros((40, 20))]))
     problems = [
-        problem_of(Graph(GRAPH.adjacency, X), Y, np.arange(15), np.arange(15, 25))
+        make_problem(Graph(GRAPH.adjacency, X), Y, np.arange(15), np.arange(15, 25))
         for X in (sparse, sparse.toarray())
     ]
     assert [type(problem.inputs.features) for problem in problems] == [SparseRows, DenseRows]

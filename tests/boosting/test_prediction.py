@@ -8,10 +8,10 @@ from gbgnn import MLP, InputInjection, Samme, SammeR
 from gbgnn._random import Seeds
 from gbgnn.boosting import Boosted, BoostingRule, Ensemble, Voting, apply, boost, stage
 from gbgnn.errors import ParameterError
-from gbgnn.testing import problem_of, two_blocks
+from gbgnn.testing import make_problem, two_blocks
 
 GRAPH, Y = two_blocks(40, n_classes=3)
-PROBLEM = problem_of(GRAPH, Y, np.arange(15), dtype=torch.float32)
+PROBLEM = make_problem(GRAPH, Y, np.arange(15), dtype=torch.float32)
 
 
 def trained(rule: BoostingRule, n_rounds: int = 5, **options: object) -> tuple[Boosted, Voting]:

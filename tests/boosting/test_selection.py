@@ -14,14 +14,14 @@ from gbgnn.boosting import Boosted, BoostingRule, RoundSelection, boost, stage
 from gbgnn.boosting.selection import SELECTIONS, validation_key
 from gbgnn.errors import ParameterError
 from gbgnn.metrics import Accuracy, as_metric
-from gbgnn.testing import problem_of, two_blocks
+from gbgnn.testing import make_problem, two_blocks
 
 GRAPH, Y = two_blocks(60, n_classes=3, seed=1)
 TRAIN, VAL = np.arange(15), np.arange(15, 35)
 # Labels with errors: then later rounds are surer of their classes, not righter.
 WRONG = np.random.default_rng(1).permutation(35)[:10]
 Y[WRONG] = (Y[WRONG] + 1) % 3
-WITH, WITHOUT = problem_of(GRAPH, Y, TRAIN, VAL), problem_of(GRAPH, Y, TRAIN)
+WITH, WITHOUT = make_problem(GRAPH, Y, TRAIN, VAL), make_problem(GRAPH, Y, TRAIN)
 
 
 def run(problem: object = WITH, rule: BoostingRule | None = None, **options: object) -> Boosted:

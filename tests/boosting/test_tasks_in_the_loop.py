@@ -35,7 +35,7 @@ from gbgnn.metrics import as_metric
 from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.rounds import RoundContext
 from gbgnn.tasks import Task
-from gbgnn.testing import problem_of, two_blocks
+from gbgnn.testing import make_problem, two_blocks
 from gbgnn.theory import Certificate
 
 N, TRAIN, VAL = 120, np.arange(60), np.arange(60, 100)
@@ -62,7 +62,7 @@ AGGREGATIONS = [Adjacency(), KernelTargetAlignment(epochs=5), InputInjection(), 
 
 def problem_for(kind: str, dtype: torch.dtype = torch.float32) -> Problem:
     graph, y = targets_that_the_graph_tells(kind)
-    return problem_of(graph, y, TRAIN, VAL, dtype=dtype, task=KINDS[kind])
+    return make_problem(graph, y, TRAIN, VAL, dtype=dtype, task=KINDS[kind])
 
 
 def run(problem: Problem, aggregation: Aggregation, n_rounds: int = 8, **options: Any) -> Boosted:
@@ -261,7 +261,7 @@ def test_with_the_whole_step_nothing_is_left_that_a_linear_learner_could_follow(
 
 def test_the_unit_of_y_changes_nothing_but_the_unit_of_predictions() -> None:
     graph, y = targets_that_the_graph_tells("number")
-    problems = [problem_of(graph, z, TRAIN, VAL, task=Regression()) for z in (y, 2.0**20 * y)]
+    problems = [make_problem(graph, z, TRAIN, VAL, task=Regression()) for z in (y, 2.0**20 * y)]
     first, second = (run(problem, Adjacency(), 3) for problem in problems)
     np.testing.assert_allclose(second.scores, first.scores, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(

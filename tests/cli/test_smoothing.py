@@ -12,8 +12,8 @@ from gbgnn import datasets
 from gbgnn.cli.smoothing import explain
 from gbgnn.graph import Graph
 from gbgnn.propagation import NormalizedAdjacency, NormalizedLaplacian, RandomWalk
+from gbgnn.smoothing import smoothing_profile
 from gbgnn.testing import path4
-from gbgnn.theory.smoothing import smoothing_profile
 
 
 def test_table_spectrum_and_meaning(run) -> None:

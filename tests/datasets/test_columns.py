@@ -88,11 +88,11 @@ def test_a_file_must_be_there(tmp_path):
 
 def test_columns_are_found_by_name_or_position(write):
     table = read_table(write("t.csv", "source,target\n1,2\n"))
-    assert table.name_of(1, "targets") == "target"
+    assert table.find_column(1, "targets") == "target"
     with pytest.raises(DataError, match=r"no column 'sorce' for the sources. Did you mean 'source'\?"):
-        table.name_of("sorce", "sources")
+        table.find_column("sorce", "sources")
     with pytest.raises(DataError, match=r"no column 2 for the weights\. Columns: source, target"):
-        table.name_of(2, "weights")
+        table.find_column(2, "weights")
 
 
 def test_numbers_names_the_cell_that_is_wrong(write):

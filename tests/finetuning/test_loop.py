@@ -38,7 +38,7 @@ from gbgnn.finetuning import (
     EpochReport,
     FineTuned,
     FineTuner,
-    TuningReport,
+    FineTuningReport,
     fine_tune,
     fine_tune_model,
     loop,
@@ -48,7 +48,7 @@ from gbgnn.metrics import Metric, Predicted, as_metric
 from gbgnn.model import FittedModel
 from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.tasks import Classification, Regression
-from gbgnn.testing import problem_of, two_blocks
+from gbgnn.testing import make_problem, two_blocks
 
 RULES = [Samme(), SammeR(), FunctionalGradient(), FunctionalGradient(target="labels")]
 
@@ -170,7 +170,7 @@ def test_validation_labels_choose_the_epoch_and_move_nothing(three_classes: Prob
 
 def test_node_of_weight_zero_is_as_good_as_absent(boosted: Callable[..., Ensemble]) -> None:
     graph, y = two_blocks(40, n_classes=3)
-    small = problem_of(graph, y, np.arange(12))
+    small = make_problem(graph, y, np.arange(12))
     weights = np.r_[np.ones(12), np.zeros(3)]
     wrong = np.r_[y[:12], (y[12:15] + 1) % 3]
     large = replace(small, train=LabelledNodes.build(np.arange(15), wrong, weights))
@@ -415,7 +415,7 @@ def test_tensors_that_are_alive_stay_within_the_memory_limit(
     X = sp.random_array((n_nodes, n_columns), density=0.02, rng=random, format="csr", dtype=np.float32)
     forth = sp.eye_array(n_nodes, k=1, format="csr")
     graph = Graph(forth if is_directed else forth + forth.T, X if is_sparse else X.toarray())
-    problem = problem_of(graph, random.integers(3, size=n_nodes), np.arange(40), dtype=torch.float32)
+    problem = make_problem(graph, random.integers(3, size=n_nodes), np.arange(40), dtype=torch.float32)
     learner = MLP(epochs=2, units=4, dropout=0.0)
     ensemble = boost(
         problem, KernelTargetAlignment(degree=1), learner, SammeR(), n_rounds=3, seeds=Seeds(0)
@@ -599,7 +599,7 @@ class _Witness(Callback):
         assert self.model.fine_tuning_ is None
         self.told.append(report.row)
 
-    def on_tuned(self, report: TuningReport) -> None:
+    def on_tuned(self, report: FineTuningReport) -> None:
         assert self.model.fine_tuning_["kept"] == report.kept
         self.told.append(report)
 

@@ -30,7 +30,7 @@ from gbgnn.finetuning.network import MultiScaleNetwork
 from gbgnn.metrics import as_metric
 from gbgnn.problem import InputRecipe, NodeInputs, Problem
 from gbgnn.propagation import Propagator, RandomWalk, SparseRows
-from gbgnn.testing import problem_of
+from gbgnn.testing import make_problem
 
 AGGREGATIONS = {
     "adjacency": Adjacency(),
@@ -253,7 +253,7 @@ def test_rebuilt_rounds_give_the_network_scores_by_the_ordinary_way(
         for kind in network.parameters().values():
             for value in kind:
                 value += 0.05 * torch.randn(value.shape, generator=torch.Generator().manual_seed(1))
-    network.motion.project()
+    network.hops.project()
     network.after_epoch()
     rebuilt = network.rebuild()
     scores = apply(rebuilt, three_classes.inputs, voting_of(three_classes, Samme()).softened())
@@ -291,9 +291,9 @@ def test_untouched_network_rebuilds_the_same_model(
 def test_shares_stay_between_zero_and_one(three_classes: Problem, boosted: Callable[..., Ensemble]) -> None:
     network = network_of(boosted(three_classes, Lazy(), SammeR()), three_classes, SammeR())
     with torch.no_grad():
-        network.motion.thetas[1] += 3
-        network.motion.thetas[2] -= 3
-    network.motion.project()
+        network.hops.thetas[1] += 3
+        network.hops.thetas[2] -= 3
+    network.hops.project()
     hops = [r.hop for r in network.rebuild()]
     assert (hops[1].coefficients, hops[2].coefficients) == ((0.0, 1.0), (1.0, 0.0))
 
@@ -302,13 +302,13 @@ def test_few_terms_suffice_in_single_precision_and_more_come_when_needed(
     blocks: tuple, boosted: Callable[..., Ensemble]
 ) -> None:
     graph, y = blocks
-    problem = problem_of(graph, y, np.arange(15), dtype=torch.float32)
+    problem = make_problem(graph, y, np.arange(15), dtype=torch.float32)
     ensemble = boosted(problem, KernelTargetAlignment(learning_rate=0.05), SammeR(), 40)
     network = network_of(ensemble, problem, SammeR())
     n_terms, degree = network.rows.terms.n_terms, 8 * 39
     assert n_terms < 0.7 * degree
     with torch.no_grad():
-        for theta in network.motion.thetas[1:]:
+        for theta in network.hops.thetas[1:]:
             theta.copy_(torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0]))
             theta[0] = -0.999  # x^8 - 1 has all its weight far from the largest eigenvalue
     network.after_epoch()
@@ -353,7 +353,7 @@ def test_scores_on_a_directed_graph_follow_the_hops(
 ) -> None:
     network = network_of(boosted(directed, Lazy(), SammeR()), directed, SammeR())
     with torch.no_grad():
-        network.motion.thetas[3] += 0.2
+        network.hops.thetas[3] += 0.2
     voting = voting_of(directed, SammeR())
     wanted = apply(network.rebuild(), directed.inputs, voting)[directed.validation.rows]
     torch.testing.assert_close(network.scores(network.validation, voting), wanted, rtol=1e-10, atol=1e-10)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,8 +13,8 @@ from hypothesis import strategies as st
 from gbgnn.aggregation import IDENTITY, InputInjection, MixingHop, PolynomialHop
 from gbgnn.finetuning import representations
 from gbgnn.finetuning.memory import MemoryPlan
-from gbgnn.finetuning.representations import ChebyshevTerms, HopTerms, RowTerms, columns_of
-from gbgnn.problem import Problem
+from gbgnn.finetuning.representations import RowTerms, dense_columns, hop_terms, polynomial_terms
+from gbgnn.problem import NodeInputs, Problem
 from gbgnn.propagation import DenseRows, SparseRows, spectral_interval
 
 HOPS = [IDENTITY, InputInjection().hop(), PolynomialHop((0, 2), (0.5, -1.0))]
@@ -28,7 +31,7 @@ def test_blocks_of_any_size_give_the_same_terms(
     three_classes: Problem, is_held: bool, n_columns: int, n_rows: int, is_chebyshev: bool
 ) -> None:
     inputs = three_classes.inputs
-    terms = ChebyshevTerms(4, spectral_interval(inputs.P)) if is_chebyshev else HopTerms(HOPS)
+    terms = polynomial_terms(4, spectral_interval(inputs.P)) if is_chebyshev else hop_terms(lambda: HOPS)
     wanted = torch.stack([term.clone() for term in terms.stream(inputs)])
     ids = torch.tensor([3, 1, 39, 20, 7, 8, 2])
     rows = RowTerms(terms, inputs, ids, MemoryPlan(is_held, n_columns, n_rows))
@@ -49,23 +52,24 @@ def test_hop_terms_are_the_representations_and_divide_unless_columns_are_mixed(
     for hop in HOPS:
         X = hop(X, inputs)
         wanted.append(X.dense())
-    torch.testing.assert_close(torch.stack(list(HopTerms(HOPS).stream(inputs))), torch.stack(wanted))
-    assert HopTerms(HOPS).is_divisible
-    assert not HopTerms([*HOPS, mixing_hop()]).is_divisible
-    assert HopTerms(HOPS).n_terms == 3
+    torch.testing.assert_close(torch.stack(list(hop_terms(lambda: HOPS).stream(inputs))), torch.stack(wanted))
+    assert hop_terms(lambda: HOPS).is_divisible
+    assert not hop_terms(lambda: [*HOPS, mixing_hop()]).is_divisible
+    assert hop_terms(lambda: HOPS).n_terms == 3
 
 
 @pytest.mark.parametrize("is_held", [True, False])
 def test_held_terms_are_computed_once(three_classes: Problem, is_held: bool) -> None:
     calls = []
 
-    class Counted(ChebyshevTerms):
-        def stream(self, inputs: object) -> object:
-            calls.append(1)
-            return super().stream(inputs)
+    terms = polynomial_terms(3, spectral_interval(three_classes.inputs.P))
 
-    terms = Counted(3, spectral_interval(three_classes.inputs.P))
-    rows = RowTerms(terms, three_classes.inputs, torch.arange(6), MemoryPlan(is_held, 5, 3))
+    def stream(inputs: NodeInputs) -> Iterator[torch.Tensor]:
+        calls.append(1)
+        return terms.stream(inputs)
+
+    counted = replace(terms, stream=stream)
+    rows = RowTerms(counted, three_classes.inputs, torch.arange(6), MemoryPlan(is_held, 5, 3))
     for _ in range(2):
         list(rows.parts(slice(0, 6)))
     assert len(calls) == (1 if is_held else 4)
@@ -81,8 +85,8 @@ def test_columns_are_dense_and_in_one_piece_whatever_the_features(
     rows = SparseRows.from_scipy(matrix, dtype=torch.float64)
     assert len(list(rows.blocks(50 * 8))) > 1
     for features in (DenseRows(dense), rows):
-        got = columns_of(features, columns)
+        got = dense_columns(features, columns)
         assert got.is_contiguous()
         assert torch.equal(got, dense[:, columns])
-    whole = columns_of(DenseRows(dense), slice(0, 4))
+    whole = dense_columns(DenseRows(dense), slice(0, 4))
     assert whole.data_ptr() == dense.data_ptr()  # all columns of a dense tensor are no copy

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 from gbgnn import MLP, Callback, FineTuner, GBGNNClassifier, SklearnLearner
 from gbgnn.callbacks import StartReport
 from gbgnn.errors import ParameterError
-from gbgnn.finetuning import as_tuner, check_tuning
+from gbgnn.finetuning import as_fine_tuner, check_fine_tuning
 from gbgnn.testing import two_blocks
 
 
@@ -46,13 +46,13 @@ def test_defaults_are_fine_and_clone() -> None:
 
 
 def test_what_fine_tune_stands_for() -> None:
-    assert as_tuner(None) is as_tuner(False) is None
-    assert repr(as_tuner(True)) == "FineTuner()"
+    assert as_fine_tuner(None) is as_fine_tuner(False) is None
+    assert repr(as_fine_tuner(True)) == "FineTuner()"
     own = FineTuner(epochs=2)
-    assert as_tuner(own) is own
+    assert as_fine_tuner(own) is own
     for other in ("yes", 1, FineTuner):
         with pytest.raises(ParameterError, match="fine_tune must be None, True or a FineTuner object; got"):
-            as_tuner(other)
+            as_fine_tuner(other)
 
 
 def test_settings_reach_the_tuner() -> None:
@@ -63,8 +63,8 @@ def test_settings_reach_the_tuner() -> None:
 
 
 def test_what_can_be_tuned_passes() -> None:
-    check_tuning(FineTuner(patience=3), MLP(), keep_learners=True, has_validation=True)
-    check_tuning(FineTuner(), MLP(), keep_learners=True, has_validation=False)
+    check_fine_tuning(FineTuner(patience=3), MLP(), keep_learners=True, has_validation=True)
+    check_fine_tuning(FineTuner(), MLP(), keep_learners=True, has_validation=False)
 
 
 TREES = SklearnLearner(estimator=DecisionTreeClassifier(max_depth=2))

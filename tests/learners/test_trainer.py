@@ -14,7 +14,7 @@ from gbgnn.population import PopulationInputs, crew
 from gbgnn.population.crew import Crew
 from gbgnn.population.hops import MixedHops, SharedHops
 from gbgnn.population.members import Members
-from gbgnn.testing import context_of
+from gbgnn.testing import make_context
 
 Build = Callable[..., GBGNNClassifier]
 Inputs = Callable[..., PopulationInputs]
@@ -42,7 +42,7 @@ def test_outputs_are_those_of_the_learners_in_the_order_asked_for(
     targets = functional.one_hot(train.targets, 3).double()[None]
     output = workers.fit(ids, hops, seeds, targets, train.weights.expand(3, -1))
     X = inputs.problem.inputs.P(inputs.problem.inputs.features.dense())
-    context = context_of(inputs.problem, X)
+    context = make_context(inputs.problem, X)
     context = replace(context, task=label_task(context, train.weights))
     for i, (member, seed) in enumerate(zip(ids, seeds, strict=True)):
         head = models[member].learner.fit(replace(context, seed=seed))

@@ -13,7 +13,7 @@ from gbgnn.population import PopulationInputs, alignment
 from gbgnn.population.alignment import AlignedHops, Alignments
 from gbgnn.population.members import Members
 from gbgnn.population.optimizer import Coefficients
-from gbgnn.testing import context_of
+from gbgnn.testing import make_context
 
 Build = Callable[..., GBGNNClassifier]
 Inputs = Callable[..., PopulationInputs]
@@ -92,7 +92,7 @@ def test_rows_and_weights_are_those_of_the_hops(
     Xs, learned = [problem.inputs.features.dense()] * 4, [[None]] * 4
     for t in range(1, 5):
         if t > 1:
-            steps = [part.step(context_of(problem, X)) for part, X in zip(parts, Xs, strict=True)]
+            steps = [part.step(make_context(problem, X)) for part, X in zip(parts, Xs, strict=True)]
             found, Xs = [hop for hop, _ in steps], [X.dense() for _, X in steps]
             learned = [[*old, hop.coefficients] for old, hop in zip(learned, found, strict=True)]
         hops.advance(t, everyone)

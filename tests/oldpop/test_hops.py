@@ -8,9 +8,9 @@ from gbgnn.aggregation import IDENTITY, Adjacency, Identity, InputInjection, Laz
 from gbgnn.aggregation.fixed import FixedAggregation
 from gbgnn.population import PopulationInputs
 from gbgnn.population.hops import MixedHops, SharedHops, combine
-from gbgnn.testing import problem_of, two_blocks
+from gbgnn.testing import make_problem, two_blocks
 
-PROBLEM = problem_of(*two_blocks(30), np.arange(8), np.arange(8, 20))
+PROBLEM = make_problem(*two_blocks(30), np.arange(8), np.arange(8, 20))
 BOTH = torch.arange(2)
 
 

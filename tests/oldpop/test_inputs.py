@@ -13,14 +13,14 @@ from gbgnn.errors import GraphError, ParameterError
 from gbgnn.learners import MLP
 from gbgnn.population import PopulationInputs
 from gbgnn.propagation import chebyshev_terms
-from gbgnn.testing import problem_of, two_blocks
+from gbgnn.testing import make_problem, two_blocks
 
 GRAPH, Y = two_blocks(30)
 Build = Callable[..., GBGNNClassifier]
 
 
 def make(**settings: Any) -> PopulationInputs:
-    return PopulationInputs(problem_of(GRAPH, Y, np.arange(8), np.arange(8, 20)), **settings)
+    return PopulationInputs(make_problem(GRAPH, Y, np.arange(8), np.arange(8, 20)), **settings)
 
 
 def test_nodes_are_labelled_then_validation_then_further_ones() -> None:
@@ -42,7 +42,7 @@ def test_further_nodes_must_exist() -> None:
 def test_width_has_room_for_a_constant_and_is_aligned() -> None:
     for n_features, width in ((5, 16), (15, 16), (16, 32)):
         graph, y = two_blocks(12, n_features=n_features)
-        inputs = PopulationInputs(problem_of(graph, y, np.arange(4)))
+        inputs = PopulationInputs(make_problem(graph, y, np.arange(4)))
         assert (inputs.n_features, inputs.width) == (n_features, width)
         assert inputs.powers.first(2).shape == (2, 4, width)
 
@@ -80,7 +80,7 @@ def test_chebyshev_rows_are_those_of_the_recurrence() -> None:
 
 def test_directed_graphs_have_no_interval() -> None:
     P = sp.csr_array(np.triu(np.ones((6, 6))))
-    problem = problem_of(Graph(P, np.eye(6)), np.arange(6) % 2, np.arange(4))
+    problem = make_problem(Graph(P, np.eye(6)), np.arange(6) % 2, np.arange(4))
     inputs = PopulationInputs(problem)
     inputs.problem.inputs.P.__init__(P, dtype=torch.float64)
     with pytest.raises(ParameterError, match="needs a P with real eigenvalues, as undirected graphs have it"):
@@ -112,7 +112,7 @@ def test_validation_fraction_is_an_error(model: Build) -> None:
 def test_coordinates_are_those_of_the_learner() -> None:
     graph, y = two_blocks(30)
     wide = Graph(graph.adjacency, np.random.default_rng(0).standard_normal((30, 50)))
-    inputs = PopulationInputs(problem_of(wide, y, np.arange(8), np.arange(8, 20)))
+    inputs = PopulationInputs(make_problem(wide, y, np.arange(8), np.arange(8, 20)))
     learner, rows = MLP(basis="rows"), inputs.powers.first(2)[1]
     ready = inputs.ready(rows, learner)
     assert (inputs.n_columns("rows"), inputs.n_columns("features")) == (8, 50)

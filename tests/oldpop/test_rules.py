@@ -15,7 +15,7 @@ from gbgnn.population import PopulationInputs
 from gbgnn.population.members import Members
 from gbgnn.population.rules import REFUSALS, MemberRules, Votes, rules_of
 from gbgnn.rounds import TrainingLoss
-from gbgnn.testing import context_of
+from gbgnn.testing import make_context
 from gbgnn.theory import weak_learning
 
 Build = Callable[..., GBGNNClassifier]
@@ -58,7 +58,7 @@ def test_tasks_votes_and_importance_are_those_of_every_rule(
     new = members.advance(importance, votes)
     for i, rule in enumerate(rules):
         training = TrainingLoss.at(everywhere[i], train, rule.loss_for(problem.task))
-        context = replace(context_of(problem), scores=everywhere[i], training=training)
+        context = replace(make_context(problem), scores=everywhere[i], training=training)
         task = rule.ask(context, importance[i])
         torch.testing.assert_close(weights[i], task.weights)
         if task.is_regression:

@@ -7,9 +7,9 @@ import torch
 
 from gbgnn.population.terms import TermRows
 from gbgnn.propagation import powers
-from gbgnn.testing import problem_of, two_blocks
+from gbgnn.testing import make_problem, two_blocks
 
-PROBLEM = problem_of(*two_blocks(30), np.arange(8))
+PROBLEM = make_problem(*two_blocks(30), np.arange(8))
 
 
 def test_powers_are_products_with_p() -> None:

@@ -53,7 +53,7 @@ def test_sums_transpose_and_way_back(weighted: bool, shape: tuple[int, int], dev
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), weighted=st.booleans(), density=st.floats(0, 1))
 def test_sums_of_many_pieces_are_those_of_one(seed: int, weighted: bool, density: float) -> None:
-    M = Csr.of(matrices(seed, weighted=weighted, shape=(40, 3), density=density))
+    M = Csr.from_matrix(matrices(seed, weighted=weighted, shape=(40, 3), density=density))
     rows, columns = M.row_sums(), M.column_sums()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csr, "_PIECE", 5)
@@ -62,13 +62,13 @@ def test_sums_of_many_pieces_are_those_of_one(seed: int, weighted: bool, density
 
 
 def test_patterns_have_no_values_and_narrow_columns() -> None:
-    M = Csr.of(sp.csr_array(np.ones((3, 3), bool)))
+    M = Csr.from_matrix(sp.csr_array(np.ones((3, 3), bool)))
     assert M.values is None
     assert (M.row_starts.dtype, M.columns.dtype) == (torch.int64, torch.int32)
     assert M.nbytes == 8 * 4 + 4 * 9
-    assert Csr.of(M) is M
-    assert Csr.of(sp.csr_array(np.full((2, 2), 3))).values.dtype == torch.float64  # of integers
-    assert Csr.of(sp.csr_array((2, 2))).values is None
+    assert Csr.from_matrix(M) is M
+    assert Csr.from_matrix(sp.csr_array(np.full((2, 2), 3))).values.dtype == torch.float64  # of integers
+    assert Csr.from_matrix(sp.csr_array((2, 2))).values is None
 
 
 def test_memory_is_shared_and_read_only_arrays_give_no_warning() -> None:
@@ -94,5 +94,5 @@ def test_a_tensor_keeps_the_memory_of_a_read_only_array() -> None:
 def test_single_precision_weights_are_summed_in_double() -> None:
     weights = np.zeros((2, 3), np.float32)
     weights[0] = 2**24, 1, 1
-    assert Csr.of(sp.csr_array(weights)).row_sums().tolist() == [2**24 + 2, 0]
-    assert Csr.of(sp.csr_array(weights.T)).column_sums().tolist() == [2**24 + 2, 0]
+    assert Csr.from_matrix(sp.csr_array(weights)).row_sums().tolist() == [2**24 + 2, 0]
+    assert Csr.from_matrix(sp.csr_array(weights.T)).column_sums().tolist() == [2**24 + 2, 0]

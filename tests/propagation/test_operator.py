@@ -18,7 +18,7 @@ def drawn(seed: int, n_nodes: int = 6) -> tuple[Operator, np.ndarray]:
     A = A if seed % 2 else sp.csr_array((A > 0).astype(float))
     left, right = random.normal(size=(2, n_nodes))
     self_loop, identity = random.choice([0.0, 1.0, -0.3], size=2)
-    operator = Operator(Csr.of(A), torch.tensor(left), torch.tensor(right), self_loop, identity)
+    operator = Operator(Csr.from_matrix(A), torch.tensor(left), torch.tensor(right), self_loop, identity)
     eye = np.eye(n_nodes)
     return operator, identity * eye + left[:, None] * (A.toarray() + self_loop * eye) * right
 
@@ -41,14 +41,14 @@ def test_description_stands_for_its_formula(seed: int) -> None:
 
 def test_forming_the_matrix_leaves_the_description_alone() -> None:
     A = sp.csr_array(np.array([[0.0, 2.0], [3.0, 0.0]]))
-    operator = Operator(Csr.of(A), left=torch.tensor([2.0, 2.0], dtype=torch.float64))
+    operator = Operator(Csr.from_matrix(A), left=torch.tensor([2.0, 2.0], dtype=torch.float64))
     assert operator.toarray().tolist() == operator.toarray().tolist() == [[0, 4], [6, 0]]
     assert A.data.tolist() == [2, 3]
 
 
 def test_duplicates_are_summed_and_columns_sorted() -> None:
     A = sp.csr_array((np.array([1.0, 1.0, 1.0]), np.array([1, 0, 1]), np.array([0, 3, 3])), shape=(2, 2))
-    P = Operator.of(A).to_scipy()
+    P = Operator.from_matrix(A).to_scipy()
     assert P.data.tolist() == [1, 2]
     assert P.indices.tolist() == [0, 1]
     assert A.nnz == 3
@@ -56,16 +56,16 @@ def test_duplicates_are_summed_and_columns_sorted() -> None:
 
 def test_door_takes_what_a_recipe_returns() -> None:
     A = sp.csr_array(np.eye(2))
-    operator = Operator.from_scipy(A)
-    assert Operator.of(operator) is operator
-    assert Operator.of(Csr.of(A)).n_nodes == Operator.of(A).n_nodes == 2
-    assert Operator.of(sp.coo_array(A)).device == torch.device("cpu")
+    operator = Operator.from_matrix(A)
+    assert Operator.from_matrix(operator) is operator
+    assert Operator.from_matrix(Csr.from_matrix(A)).n_nodes == Operator.from_matrix(A).n_nodes == 2
+    assert Operator.from_matrix(sp.coo_array(A)).device == torch.device("cpu")
     with pytest.raises(GraphError, match="P must be a square matrix; got 2 x 3"):
-        Operator.of(sp.csr_array((2, 3)))
+        Operator.from_matrix(sp.csr_array((2, 3)))
 
 
 def test_bytes_count_a_shared_scaling_once() -> None:
-    edges = Csr.of(sp.csr_array(np.eye(3)))
+    edges = Csr.from_matrix(sp.csr_array(np.eye(3)))
     ones = torch.ones(3, dtype=torch.float64)
     assert Operator(edges, ones, ones).nbytes == edges.nbytes + 24
     assert Operator(edges, ones, ones.clone()).nbytes == edges.nbytes + 48

@@ -106,7 +106,9 @@ def test_description_equals_scaling_the_entries(case: tuple[object, ...], weight
     expected = np.eye(20) - expected if identity else expected
     np.testing.assert_allclose(operator.to_scipy().toarray(), expected, atol=1e-14)
     assert (operator.edges.values is None) == (not weighted)
-    np.testing.assert_array_equal(recipe.build(Csr.of(sp.csr_array(A))).toarray(), operator.toarray())
+    np.testing.assert_array_equal(
+        recipe.build(Csr.from_matrix(sp.csr_array(A))).toarray(), operator.toarray()
+    )
 
 
 def test_recipe_of_ones_own_may_return_a_scipy_matrix() -> None:
@@ -117,7 +119,7 @@ def test_recipe_of_ones_own_may_return_a_scipy_matrix() -> None:
             return P @ P
 
     once = AugmentedAdjacency().build(PATH).toarray()
-    np.testing.assert_allclose(Operator.of(Squared().build(PATH)).toarray(), once @ once)
+    np.testing.assert_allclose(Operator.from_matrix(Squared().build(PATH)).toarray(), once @ once)
 
 
 def test_symmetric_graphs_share_one_scaling() -> None:
@@ -134,11 +136,18 @@ def broken(**parts: list[int]) -> sp.csr_array:
 
 
 @pytest.mark.parametrize("format", ["csr", "csc"])
-@pytest.mark.parametrize("parts", [{"indices": [0, 1, 3]}, {"indices": [0, -1, 2]}, {"indptr": [0, 2, 1, 3]}])
-def test_indices_of_a_given_matrix_are_checked(parts: dict[str, list[int]], format: str) -> None:
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"indices": [0, 1, 3]}, r"holds (column|row) 3, but it has 3"),
+        ({"indices": [0, -1, 2]}, r"holds (column|row) -1, but it has 3"),
+        ({"indptr": [0, 2, 1, 3]}, "indptr falls from 2 to 1"),
+    ],
+)
+def test_indices_of_a_given_matrix_are_checked(parts: dict[str, list[int]], words: str, format: str) -> None:
     matrix = broken(**parts)
     matrix = matrix if format == "csr" else matrix.T  # shares the arrays
-    with pytest.raises(ParameterError, match="GivenMatrix.matrix is not a sound sparse matrix"):
+    with pytest.raises(ParameterError, match=f"GivenMatrix.matrix.*{words}"):
         GivenMatrix(matrix=matrix).build(sp.csr_array((3, 3)))
 
 
@@ -146,18 +155,18 @@ def test_indices_of_a_given_matrix_are_checked(parts: dict[str, list[int]], form
 def test_places_of_a_given_coordinate_matrix_are_checked(place: int) -> None:
     matrix = sp.coo_array(np.eye(3))
     matrix.col[0] = place
-    with pytest.raises(ParameterError, match="GivenMatrix.matrix is not a sound sparse matrix"):
+    with pytest.raises(ParameterError, match=f"GivenMatrix.matrix holds column {place}, but it has 3"):
         GivenMatrix(matrix=matrix).build(sp.csr_array((3, 3)))
 
 
 @pytest.mark.parametrize(
     ("matrix", "words"),
     [
-        ([["a", "b"], ["c", "d"]], "real numbers; got 2 dimensions of dtype <U1"),
-        (np.eye(2) * 1j, "real numbers; got 2 dimensions of dtype complex128"),
-        (sp.csr_array(np.eye(2) * 1j), "dtype complex128"),
-        (np.ones(2), "got 1 dimensions"),
-        ([[1, 2], [3]], "is not a matrix"),
+        ([["a", "b"], ["c", "d"]], "GivenMatrix.matrix must be numbers; got list of dtype <U1"),
+        (np.eye(2) * 1j, "GivenMatrix.matrix must be real; got complex"),
+        (sp.csr_array(np.eye(2) * 1j), "GivenMatrix.matrix must be real; got complex"),
+        (np.ones(2), r"GivenMatrix.matrix must be a square matrix; got shape \(2,\)"),
+        ([[1, 2], [3]], "GivenMatrix.matrix is not a matrix"),
     ],
     ids=["words", "complex", "complex sparse", "vector", "ragged"],
 )

@@ -8,8 +8,8 @@ import pytest
 
 from gbgnn.errors import MissingDependencyError, ParameterError
 from gbgnn.reports import check_figure_path, smoothing_figure, write_figure
+from gbgnn.smoothing import SmoothingProfile, smoothing_profile
 from gbgnn.testing import path4
-from gbgnn.theory.smoothing import SmoothingProfile, smoothing_profile
 
 SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
@@ -49,7 +49,7 @@ def test_without_matplotlib_the_extra_is_named(
 def test_no_window_system_and_no_current_figure() -> None:
     code = (
         "import sys; from gbgnn.reports import smoothing_figure; assert 'matplotlib' not in sys.modules;"
-        "from gbgnn.testing import path4; from gbgnn.theory.smoothing import smoothing_profile;"
+        "from gbgnn.testing import path4; from gbgnn.smoothing import smoothing_profile;"
         "smoothing_figure(smoothing_profile(path4(), rounds=1));"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )

@@ -9,8 +9,8 @@ import pytest
 from gbgnn.graph import Graph
 from gbgnn.propagation import NormalizedLaplacian, RandomWalk
 from gbgnn.reports import smoothing_figure, write_figure
+from gbgnn.smoothing import SmoothingProfile, smoothing_profile
 from gbgnn.testing import path4
-from gbgnn.theory.smoothing import SmoothingProfile, smoothing_profile
 
 SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 

@@ -188,7 +188,7 @@ def samme_with(voting: type[ClassVoting]) -> Samme:
 
 class Ordered(AugmentedAdjacency):
     def build(self, adjacency: sp.csr_array) -> Operator:
-        return Operator.from_scipy(sp.csr_array(sp.diags_array(np.arange(20.0))))
+        return Operator.from_matrix(sp.csr_array(sp.diags_array(np.arange(20.0))))
 
 
 BROKEN: dict[str, tuple[Callable[[Any], None], Any, str]] = {

@@ -5,7 +5,7 @@ import torch
 
 from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
 from gbgnn.tasks import MultiLabel, Regression
-from gbgnn.testing import context_of, learner_round, path4, problem_of, round_of, two_blocks
+from gbgnn.testing import learner_round, make_context, make_problem, make_round, path4, two_blocks
 
 GRAPH, Y = two_blocks(60, n_classes=3)
 
@@ -14,7 +14,7 @@ def test_graphs_are_what_they_say() -> None:
     assert path4().n_edges == 3
     ends = GRAPH.adjacency.tocoo()
     assert (Y[ends.row] == Y[ends.col]).mean() > 0.6
-    problem = problem_of(GRAPH, Y, np.arange(6), np.arange(6, 9))
+    problem = make_problem(GRAPH, Y, np.arange(6), np.arange(6, 9))
     assert problem.validation is not None
     assert (problem.task.n_columns, problem.train.size, problem.validation.size) == (3, 6, 3)
 
@@ -29,22 +29,22 @@ def test_graphs_of_several_sizes_share_their_class_centres() -> None:
 
 def test_a_problem_may_be_of_any_task() -> None:
     numbers = np.asarray(GRAPH.features)[:, 0]
-    problem = problem_of(GRAPH, numbers, np.arange(6), task=Regression())
+    problem = make_problem(GRAPH, numbers, np.arange(6), task=Regression())
     np.testing.assert_allclose(problem.task.decode(problem.train.targets.numpy()), numbers[:6])
     labels = (np.asarray(GRAPH.features) > 0).astype(int)
-    several = problem_of(GRAPH, labels, np.arange(6), task=MultiLabel())
+    several = make_problem(GRAPH, labels, np.arange(6), task=MultiLabel())
     assert several.train.targets.tolist() == labels[:6].tolist()
 
 
 def test_a_round_starts_from_nothing_at_the_raw_features_or_others() -> None:
-    context = round_of(GRAPH, Y, np.arange(6), seed=4)
+    context = make_round(GRAPH, Y, np.arange(6), seed=4)
     assert (context.t, context.seed, context.task) == (2, 4, None)
     assert context.X is context.inputs.features
     assert not context.scores.any()
     assert isinstance(context.training.loss, SoftmaxCrossEntropy)
     other = torch.ones(60, 2, dtype=torch.float64)
-    assert context_of(context.problem, other).X.dense() is other
-    two = round_of(GRAPH, Y % 2, np.arange(6))
+    assert make_context(context.problem, other).X.dense() is other
+    two = make_round(GRAPH, Y % 2, np.arange(6))
     assert isinstance(two.training.loss, SigmoidCrossEntropy)
     assert two.scores.shape == (60, 1)
 

@@ -129,7 +129,7 @@ def test_no_sign_changes_more_and_nothing_varies_more_than_stated(
     grid = values.reshape((3,) * N)
     for n in range(N):
         assert np.ptp(grid, axis=n).max() <= changes[n] * (1 + 1e-9) + 1e-9
-    bound = Estimate.of([0.0, 0.0], float(np.linalg.norm(changes)), p).variance_bound
+    bound = Estimate.from_draws([0.0, 0.0], float(np.linalg.norm(changes)), p).variance_bound
     mean = weights @ values
     assert weights @ (values - mean) ** 2 <= bound * (1 + 1e-9) + 1e-9
 
@@ -272,19 +272,19 @@ X23 = np.ones((3, 2))
             lambda: differences(X23, kind="all"),
             "differences.kind must be one of hull, linear, finite; got 'all'",
         ),
-        (lambda: Estimate.of([1.0], 1.0), "Estimate.n_draws must be an integer >= 2; got 1"),
-        (lambda: Estimate.of([1.0, -2.0], 1.0), r"Estimate.draws must be in \[0, inf\); got -2.0"),
+        (lambda: Estimate.from_draws([1.0], 1.0), "Estimate.n_draws must be an integer >= 2; got 1"),
+        (lambda: Estimate.from_draws([1.0, -2.0], 1.0), r"Estimate.draws must be in \[0, inf\); got -2.0"),
         (
-            lambda: Estimate.of([1.0, 2.0], -1.0),
+            lambda: Estimate.from_draws([1.0, 2.0], -1.0),
             r"Estimate.bounded_differences must be in \[0, inf\); got -1.0",
         ),
-        (lambda: Estimate.of([1.0, 2.0], 1.0, p=0.9), r"Estimate.p must be in \(0, 0.5\]; got 0.9"),
+        (lambda: Estimate.from_draws([1.0, 2.0], 1.0, p=0.9), r"Estimate.p must be in \(0, 0.5\]; got 0.9"),
         (
-            lambda: Estimate.of([1.0, 2.0], 1.0).interval(1.0),
+            lambda: Estimate.from_draws([1.0, 2.0], 1.0).interval(1.0),
             r"interval.confidence must be in \(0, 1\); got 1.0",
         ),
         (
-            lambda: Estimate.of([1.0, 2.0], 1.0).upper_limit(0.0),
+            lambda: Estimate.from_draws([1.0, 2.0], 1.0).upper_limit(0.0),
             r"upper_limit.confidence must be in \(0, 1\)",
         ),
     ],

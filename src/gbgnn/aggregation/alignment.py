@@ -137,9 +137,9 @@ class KernelTargetAlignment(Aggregation):
 
     Examples
     --------
-    >>> from gbgnn.testing import round_of, two_blocks
+    >>> from gbgnn.testing import make_round, two_blocks
     >>> graph, y = two_blocks(20)
-    >>> context = round_of(graph, y, np.arange(8))
+    >>> context = make_round(graph, y, np.arange(8))
     >>> aligned = [KernelTargetAlignment(solver=s).fit(context).alignment for s in ("gradient", "exact")]
     >>> aligned[0] < aligned[1]
     True

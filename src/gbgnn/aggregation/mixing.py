@@ -274,10 +274,10 @@ class Linear(MixingAggregation):
 
     Examples
     --------
-    >>> from gbgnn.testing import round_of, two_blocks
+    >>> from gbgnn.testing import make_round, two_blocks
     >>> import numpy as np
     >>> graph, y = two_blocks(20)
-    >>> context = round_of(graph, y, np.arange(8))
+    >>> context = make_round(graph, y, np.arange(8))
     >>> fits = [Linear(epochs=epochs).fit(context) for epochs in (0, 10)]
     >>> fits[0].alignment < fits[1].alignment
     True
@@ -305,10 +305,10 @@ class NonLinear(MixingAggregation):
 
     Examples
     --------
-    >>> from gbgnn.testing import round_of, two_blocks
+    >>> from gbgnn.testing import make_round, two_blocks
     >>> import numpy as np
     >>> graph, y = two_blocks(20)
-    >>> hop, X = NonLinear().step(round_of(graph, y, np.arange(8)))
+    >>> hop, X = NonLinear().step(make_round(graph, y, np.arange(8)))
     >>> bool(X.dense().min() == 0)
     True
     """

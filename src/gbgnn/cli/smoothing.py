@@ -13,7 +13,7 @@ from gbgnn.cli.inspect import spread
 from gbgnn.cli.options import AsJson, DataDir, DataOption, Normalize, key_values
 
 if TYPE_CHECKING:
-    from gbgnn.theory.smoothing import SmoothingProfile
+    from gbgnn.smoothing import SmoothingProfile
 
 EXAMPLES = (
     ("gbgnn smoothing", "32 hops on the embedded digits"),
@@ -61,7 +61,7 @@ def smoothing(
     from gbgnn.cli.source import Source, load_graph
     from gbgnn.registry import as_part
     from gbgnn.reports import check_figure_path, smoothing_figure, write_figure
-    from gbgnn.theory.smoothing import smoothing_profile
+    from gbgnn.smoothing import smoothing_profile
 
     if plot is not None:
         check_figure_path(plot)  # before anything slow

@@ -7,7 +7,7 @@ from gbgnn.datasets.embedded import digits, karate
 from gbgnn.datasets.folders import read_folder, read_folder_graph
 from gbgnn.datasets.graphland import read_graphland
 from gbgnn.datasets.loading import load
-from gbgnn.datasets.locate import Sighting, cache_folder, search_places, where
+from gbgnn.datasets.locate import SearchedPlace, cache_folder, search_places, where
 from gbgnn.datasets.npz import read_npz
 from gbgnn.datasets.planetoid import read_planetoid
 from gbgnn.datasets.splits import kfold_splits, random_split, stratified_split
@@ -19,7 +19,7 @@ __all__ = [
     "CATALOG",
     "Dataset",
     "Entry",
-    "Sighting",
+    "SearchedPlace",
     "cache_folder",
     "csbm",
     "digits",

@@ -33,7 +33,7 @@ class Table:
         """Number of data rows."""
         return len(next(iter(self.columns.values())))
 
-    def name_of(self, key: str | int, role: str) -> str:
+    def find_column(self, key: str | int, role: str) -> str:
         """Return the name of the column with this name or position."""
         names = list(self.columns)
         if isinstance(key, int) and 0 <= key < len(names):

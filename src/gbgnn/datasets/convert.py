@@ -28,8 +28,8 @@ def from_pyg(
 ) -> Dataset:
     """Take over a PyG ``Data`` object.
 
-    Column ``(j, i)`` of ``edge_index`` lets node i hear node j. Self loops are dropped and repeated edges
-    merged; ``graph.repairs`` says how many.
+    Column ``(j, i)`` of ``edge_index`` is the edge from node j to node i. Self loops are dropped and repeated
+    edges merged; ``graph.repairs`` says how many.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ def from_networkx(
 ) -> Dataset:
     """Take over a NetworkX graph.
 
-    In a ``DiGraph`` an edge from u to v lets v hear u. Node names are kept as ``graph.node_ids``: integers
-    and strings as they are, anything else as its text.
+    In a ``DiGraph`` an edge from u to v lets v aggregate from u. Node names are kept as ``graph.node_ids``:
+    integers and strings as they are, anything else as its text.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Cora from its raw paper table, in Planetoid's node order: the same graph by another road."""
+"""Cora from its raw paper table, in Planetoid's node order: the same graph from another source."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbgnn.datasets.catalog import Entry
 from gbgnn.datasets.labels import as_labels, is_labelled
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph, NodeSplit
@@ -16,7 +17,7 @@ from gbgnn.graph import Graph, NodeSplit
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A graph, one label per node, and which nodes train, choose and judge.
+    """A graph, one label per node, and the training, validation and test nodes.
 
     Parameters
     ----------
@@ -59,6 +60,13 @@ class Dataset:
         if self.class_names is not None:
             object.__setattr__(self, "class_names", tuple(map(str, self.class_names)))
         self._check()
+
+    @classmethod
+    def from_entry(
+        cls, entry: Entry, graph: Graph, y: NDArray[Any], split: NodeSplit, split_name: str = "public"
+    ) -> Dataset:
+        """Return a data set of the catalogue, which knows its name, classes, source and licence."""
+        return cls(entry.name, graph, y, split, entry.class_names, entry.source, entry.licence, split_name)
 
     @property
     def train(self) -> NDArray[np.int64]:

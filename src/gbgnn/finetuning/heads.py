@@ -1,4 +1,4 @@
-"""Heads in tuning: their parameters, in coordinates in which steps of one size make sense."""
+"""Heads in fine-tuning: their parameters, in coordinates in which steps of one size make sense."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class HeadStack:
     heads
         The heads; they stay as they are.
     centres, sizes
-        m and s of every head, of the rows that it is tuned on.
+        m and s of every head, of the rows that it is fine-tuned on.
 
     Examples
     --------
     >>> from gbgnn.learners import MLPHead
-    >>> head = MLPHead.from_layers([(torch.ones(2, 1), torch.zeros(1))])
+    >>> head = MLPHead.from_layers([(torch.ones(1, 2), torch.zeros(1))])
     >>> stack = HeadStack([head], torch.tensor([[5.0, 5.0]]), torch.tensor([0.5]))
     >>> {name: value.tolist() for name, value in stack.parameters.items()}
     {'layers.0.weight': [[[0.5, 0.5]]], 'layers.0.bias': [[10.0]]}
@@ -82,7 +82,7 @@ class HeadStack:
         return output
 
 
-class TunedHeads:
+class FineTunedHeads:
     """The heads of all rounds, stacked where they are alike.
 
     Parameters
@@ -93,9 +93,9 @@ class TunedHeads:
     Examples
     --------
     >>> from gbgnn.learners import MLPHead
-    >>> narrow = MLPHead.from_layers([(torch.ones(2, 1), torch.zeros(1))])
-    >>> deep = MLPHead.from_layers([(torch.ones(2, 3), torch.zeros(3)), (torch.ones(3, 1), torch.zeros(1))])
-    >>> heads = TunedHeads([narrow, deep, narrow], torch.zeros(3, 2), torch.ones(3))
+    >>> narrow = MLPHead.from_layers([(torch.ones(1, 2), torch.zeros(1))])
+    >>> deep = MLPHead.from_layers([(torch.ones(3, 2), torch.zeros(3)), (torch.ones(1, 3), torch.zeros(1))])
+    >>> heads = FineTunedHeads([narrow, deep, narrow], torch.zeros(3, 2), torch.ones(3))
     >>> len(heads.stacks), heads(torch.ones(3, 1, 2)).tolist()
     (2, [[[2.0]], [[6.0]], [[2.0]]])
     """
@@ -110,7 +110,7 @@ class TunedHeads:
         self._order = torch.tensor([i for own in self.places for i in own], device=centres.device).argsort()
 
     def parameters(self) -> list[torch.Tensor]:
-        """Return all that can be moved."""
+        """Return the parameters of all heads."""
         return [value for stack in self.stacks for value in stack.parameters.values()]
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""fine_tune: a boosted model, tuned end to end."""
+"""fine_tune: all parameters of a boosted model, moved together."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class FineTuned:
     Parameters
     ----------
     ensemble
-        The model to use: tuned, or as it was boosted.
+        The model to use: fine-tuned, or as it was boosted.
     voting
-        How it predicts: a tuned model whose learners chose one class votes by softmax.
+        How it predicts: a fine-tuned model whose learners chose one class votes by softmax.
     before, after
-        Loss and metric of the boosted model (its steps scaled as tuning begins, where the voting asks for
-        that) and of the tuned one, on the labelled nodes (``train_loss``, ``train_accuracy``) and on the
-        validation nodes (``val_loss``, ``val_accuracy``) where there are any.
+        Loss and metric of the boosted model (its steps scaled as fine-tuning begins, where the voting asks
+        for that) and of the fine-tuned one, on the labelled nodes (``train_loss``, ``train_accuracy``) and
+        on the validation nodes (``val_loss``, ``val_accuracy``) where there are any.
     kept
         ``"tuned"`` or ``"boosted"``.
     history
@@ -63,7 +63,7 @@ class FineTuned:
 def fine_tune_model(
     model: FittedModel, problem: Problem, tuner: FineTuner, on_epoch: Listener | None = None
 ) -> FittedModel:
-    """Fine-tune the rounds that predict, and return the better model (or the tuned one, as asked).
+    """Fine-tune the rounds that predict, and return the better model (or the fine-tuned one, as asked).
 
     Parameters
     ----------
@@ -121,8 +121,8 @@ def fine_tune(
     >>> import numpy as np
     >>> from gbgnn import MLP, InputInjection, Samme
     >>> from gbgnn.boosting import boost
-    >>> from gbgnn.testing import problem_of, two_blocks
-    >>> problem = problem_of(*two_blocks(40), np.arange(12), np.arange(12, 24))
+    >>> from gbgnn.testing import make_problem, two_blocks
+    >>> problem = make_problem(*two_blocks(40), np.arange(12), np.arange(12, 24))
     >>> rule = Samme()
     >>> boosted = boost(problem, InputInjection(), MLP(epochs=5), rule, n_rounds=3, seeds=Seeds(0))
     >>> parts = boosted.ensemble, problem, rule.voting_for(problem.task), rule.loss_for(problem.task)
@@ -180,7 +180,7 @@ def descend(
             with torch.no_grad():
                 for kind, stepper in steppers.items():
                     stepper.step(gradients[kind])
-            network.motion.project()
+            network.hops.project()
         network.after_epoch()
         measured = network.measure_validation()
         row = _row(epoch, {"train_loss": train_loss, **measured}, started, network)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,9 +11,9 @@ import torch
 
 from gbgnn.boosting import Ensemble, Round, Voting
 from gbgnn.errors import ParameterError
-from gbgnn.finetuning.heads import TunedHeads, check_differentiable
+from gbgnn.finetuning.heads import FineTunedHeads, check_differentiable
+from gbgnn.finetuning.hop_gradients import FixedHops, make_differentiable
 from gbgnn.finetuning.memory import Needs, plan_memory
-from gbgnn.finetuning.motion import StillHops, motion_of
 from gbgnn.finetuning.representations import Positions, RowTerms, Terms
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric, Predicted, as_metric
@@ -35,7 +35,7 @@ class MultiScaleNetwork:
     metric
         By what it is judged beside the loss; None is the task's default.
     moves
-        What is tuned: some of ``"learners"``, ``"etas"``, ``"aggregation"``.
+        What is fine-tuned: some of ``"learners"``, ``"etas"``, ``"aggregation"``.
     memory_limit
         Bytes that may be used beside the model, the features and P.
     is_batched
@@ -47,8 +47,8 @@ class MultiScaleNetwork:
     >>> from gbgnn import MLP, Lazy, SammeR
     >>> from gbgnn._random import Seeds
     >>> from gbgnn.boosting import boost
-    >>> from gbgnn.testing import problem_of, two_blocks
-    >>> problem = problem_of(*two_blocks(40), np.arange(12))
+    >>> from gbgnn.testing import make_problem, two_blocks
+    >>> problem = make_problem(*two_blocks(40), np.arange(12))
     >>> rule = SammeR()
     >>> ensemble = boost(problem, Lazy(), MLP(epochs=5), rule, n_rounds=3, seeds=Seeds(0)).ensemble
     >>> parts = ensemble, problem, rule.voting_for(problem.task), rule.loss_for(problem.task)
@@ -84,8 +84,8 @@ class MultiScaleNetwork:
         for trained in ensemble:
             check_differentiable(trained.kept_head(), trained.t)
         hops = [trained.hop for trained in ensemble]
-        self.motion = motion_of(hops, self._inputs) if AGGREGATION in moves else StillHops(hops)
-        if self.moves == (AGGREGATION,) and not self.motion.thetas:
+        self.hops = make_differentiable(hops, self._inputs) if AGGREGATION in moves else FixedHops(hops)
+        if self.moves == (AGGREGATION,) and not self.hops.thetas:
             raise ParameterError(
                 'FineTuner.moves=("aggregation",) leaves nothing to move: the hops of this model have no '
                 'free numbers. Add "learners" or "etas".'
@@ -111,28 +111,27 @@ class MultiScaleNetwork:
         return None if self.problem.validation is None else slice(self.problem.train.size, len(self._rows))
 
     def parameters(self) -> dict[str, list[torch.Tensor]]:
-        """Return what moves, by kind."""
+        """Return the parameters that are fine-tuned, by kind."""
         kinds = {
             LEARNERS: self.heads.parameters(),
             ETAS: [self.etas],
-            AGGREGATION: [theta for theta in self.motion.thetas if len(theta)],
+            AGGREGATION: [theta for theta in self.hops.thetas if len(theta)],
         }
         return {kind: kinds[kind] for kind in self.moves if kinds[kind]}
 
     def accumulate(self, positions: Positions, scale: float = 1.0) -> float:
         """Add the gradient of ``scale`` times the weighted loss to all parameters; return that loss."""
         total = 0.0
-        self.motion.begin(self.rows.terms)
-        for part, terms in self.rows.parts(positions):
-            X = self.motion.mix(terms)
-            X.requires_grad_(bool(self.motion.thetas))
+        coefficients = self._coefficients()
+        # The gradients of a few nodes at a time add up in a leaf, and go on to the hops' parameters once.
+        leaf = coefficients.detach().requires_grad_(coefficients.requires_grad)
+        for part, X in self._parts(positions, leaf):
             values = self.loss.values(self._scores(X, self.voting).double(), self._targets[part])
             loss = scale * (values * self._weights[part]).sum()
             loss.backward()
             total += float(loss.detach())
-            if X.grad is not None:
-                self.motion.add_slope(X.grad, terms.detach(), self._rows[part], self.rows.plan.n_columns)
-        self.motion.finish()
+        if leaf.grad is not None:
+            coefficients.backward(leaf.grad)
         return total
 
     def take_gradients(self) -> dict[str, list[torch.Tensor]]:
@@ -147,9 +146,8 @@ class MultiScaleNetwork:
     @torch.no_grad()
     def scores(self, positions: Positions, voting: Voting) -> torch.Tensor:
         """Return the scores of some nodes under ``voting``: the soft one, or the one of boosting."""
-        self.motion.begin(self.rows.terms)
-        parts = self.rows.parts(positions)
-        return torch.cat([self._scores(self.motion.mix(terms), voting) for _, terms in parts])
+        parts = self._parts(positions, self._coefficients())
+        return torch.cat([self._scores(X, voting) for _, X in parts])
 
     def measure(self, voting: Voting) -> dict[str, float]:
         """Return loss and metric of the labelled nodes, and of the validation nodes where there are any."""
@@ -166,7 +164,7 @@ class MultiScaleNetwork:
 
     def after_epoch(self) -> None:
         """Compute other terms where the hops have come to need them."""
-        if self.motion.needs_other_terms(self.rows.terms):
+        if self.hops.needs_other_terms(self.rows.terms.n_terms):
             del self.rows  # before the new terms take their room
             self.rows = self._build_rows()
 
@@ -176,7 +174,7 @@ class MultiScaleNetwork:
         heads = [trained.kept_head() for trained in self.ensemble]
         if LEARNERS in self.moves:
             heads = self.heads.rebuild()
-        rounds = zip(self.ensemble, self.motion.hops(), heads, self.etas.tolist(), strict=True)
+        rounds = zip(self.ensemble, self.hops.hops(), heads, self.etas.tolist(), strict=True)
         return Ensemble(tuple(Round(old.t, hop, head, eta) for old, hop, head, eta in rounds))
 
     def _measure(self, name: str, positions: slice, voting: Voting) -> dict[str, float]:
@@ -194,8 +192,18 @@ class MultiScaleNetwork:
         scores: torch.Tensor = torch.tensordot(self.etas.to(X.dtype), votes, 1)
         return scores
 
+    def _coefficients(self) -> torch.Tensor:
+        return self.hops.coefficients(self.rows.terms.n_terms)
+
+    def _parts(
+        self, positions: Positions, coefficients: torch.Tensor
+    ) -> Iterator[tuple[Positions, torch.Tensor]]:
+        """Yield positions, few enough to work with at once, and the (T, n, C) representations there."""
+        for part, terms in self.rows.parts(positions):
+            yield part, self.hops.mix(coefficients, terms, self._rows[part], self.rows.plan.n_columns)
+
     def _build_rows(self) -> RowTerms:
-        terms = self.motion.terms()
+        terms = self.hops.terms()
         plan = plan_memory(self._limit, self._needs(terms))
         return RowTerms(terms, self._inputs, self._rows, plan)
 
@@ -206,10 +214,10 @@ class MultiScaleNetwork:
         weights = [value for head in heads for value in head.parameters()]
         activations = 4 * sum(value.shape[0] for value in weights)  # of a layer, weights and biases count it
         # The representations, their gradients round by round, and these put together.
-        mixed = 3 * len(heads) * n_columns if self.motion.thetas else 0
+        mixed = 3 * len(heads) * n_columns if self.hops.thetas else 0
         return Needs(
             # The copy, its raw form, their gradients, two averages of the optimiser, the best so far.
-            fixed=7 * sum(value.nbytes for value in weights) + self.motion.nbytes,
+            fixed=7 * sum(value.nbytes for value in weights) + self.hops.nbytes,
             column=terms.n_arrays * n_nodes * size,
             n_columns=n_columns,
             terms=terms.n_terms * n_columns * size,
@@ -221,12 +229,10 @@ class MultiScaleNetwork:
         )
 
     @torch.no_grad()
-    def _build_heads(self) -> TunedHeads:
+    def _build_heads(self) -> FineTunedHeads:
         """Standardise the inputs of every head by the labelled rows, in double precision."""
-        self.motion.begin(self.rows.terms)
         sums = squares = self.etas.new_zeros(())
-        for _, terms in self.rows.parts(self.train):
-            X = self.motion.mix(terms)
+        for _, X in self._parts(self.train, self._coefficients()):
             sums = sums + X.sum(dim=1, dtype=torch.float64)
             squares = squares + _norms(X)
         n_rows = self.problem.train.size
@@ -235,7 +241,7 @@ class MultiScaleNetwork:
         heads = [trained.kept_head() for trained in self.ensemble]
         sizes = torch.where(sizes > 0, sizes, 1.0)
         dtype = self._inputs.dtype
-        tuned = TunedHeads(heads, centres.to(dtype), sizes.to(dtype))
+        tuned = FineTunedHeads(heads, centres.to(dtype), sizes.to(dtype))
         for value in tuned.parameters():
             value.requires_grad_(LEARNERS in self.moves)
         return tuned

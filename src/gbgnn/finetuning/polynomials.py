@@ -22,56 +22,58 @@ class HopScalars:
         The hop as it was boosted.
     initial
         :math:`\theta` of this hop, in double precision; empty where nothing is free.
-    offset, slope
-        The coefficients, followed by the injection, are ``offset + slope @ theta``.
+    offset, jacobian
+        The coefficients, followed by the injection, are ``offset + jacobian @ theta``.
     """
 
     hop: PolynomialHop
     initial: torch.Tensor
     offset: torch.Tensor
-    slope: torch.Tensor
+    jacobian: torch.Tensor
+
+    @classmethod
+    def from_hop(cls, hop: PolynomialHop) -> HopScalars:
+        """Return what a hop says is free in it, as numbers.
+
+        Examples
+        --------
+        >>> HopScalars.from_hop(PolynomialHop((1,), (0.75,), injection=0.25, free="share")).initial
+        tensor([0.7500], dtype=torch.float64)
+        >>> HopScalars.from_hop(PolynomialHop((0, 2), (0.1, 0.3), free="coefficients")).initial.tolist()
+        [0.1, 0.3]
+        >>> len(HopScalars.from_hop(PolynomialHop((1,), (1.0,))).initial)
+        0
+        """
+        given = torch.tensor([*hop.coefficients, hop.injection], dtype=torch.float64)
+        n_powers, offset = len(hop.powers), given.clone()
+        if hop.free == "coefficients":
+            offset[:-1] = 0
+            return cls(hop, given[:-1], offset, torch.eye(n_powers + 1, n_powers, dtype=torch.float64))
+        if hop.free == "share":
+            # The share of the highest power; the rest goes to the lowest one or, after a single power, to the
+            # injection.
+            highest, rest = n_powers - 1, 1 if n_powers == 1 else 0
+            jacobian = given.new_zeros(n_powers + 1, 1)
+            jacobian[highest], jacobian[rest] = 1, -1
+            offset[highest], offset[rest] = 0, given[highest] + given[rest]
+            return cls(hop, given[highest : highest + 1], offset, jacobian)
+        return cls(hop, given[:0], offset, given.new_zeros(n_powers + 1, 0))
 
     @property
     def is_share(self) -> bool:
         r"""Whether :math:`\theta` is one share, which must stay in [0, 1]."""
         return self.hop.free == "share"
 
-    def terms(self, theta: torch.Tensor) -> torch.Tensor:
+    def coefficients(self, theta: torch.Tensor) -> torch.Tensor:
         """Return the coefficients and, last, the injection."""
-        return self.offset + self.slope @ theta
+        return self.offset + self.jacobian @ theta
 
     def rebuild(self, theta: torch.Tensor) -> PolynomialHop:
         """Return the hop with other numbers; the alignment was that of the old ones."""
         if self.hop.free is None:
             return self.hop
-        *coefficients, injection = self.terms(theta).tolist()
+        *coefficients, injection = self.coefficients(theta).tolist()
         return replace(self.hop, coefficients=tuple(coefficients), injection=injection, alignment=None)
-
-
-def scalars_of(hop: PolynomialHop) -> HopScalars:
-    """Return what a hop says is free in it, as numbers.
-
-    Examples
-    --------
-    >>> scalars_of(PolynomialHop((1,), (0.75,), injection=0.25, free="share")).initial
-    tensor([0.7500], dtype=torch.float64)
-    >>> scalars_of(PolynomialHop((0, 1, 2), (0.1, 0.2, 0.3), free="coefficients")).initial.tolist()
-    [0.1, 0.2, 0.3]
-    >>> len(scalars_of(PolynomialHop((1,), (1.0,))).initial)
-    0
-    """
-    given = torch.tensor([*hop.coefficients, hop.injection], dtype=torch.float64)
-    n_powers, offset = len(hop.powers), given.clone()
-    if hop.free == "coefficients":
-        offset[:-1] = 0
-        return HopScalars(hop, given[:-1], offset, torch.eye(n_powers + 1, n_powers, dtype=torch.float64))
-    if hop.free == "share":
-        highest, rest = n_powers - 1, 1 if n_powers == 1 else 0  # after a single power comes the injection
-        slope = given.new_zeros(n_powers + 1, 1)
-        slope[highest], slope[rest] = 1, -1
-        offset[highest], offset[rest] = 0, given[highest] + given[rest]
-        return HopScalars(hop, given[highest : highest + 1], offset, slope)
-    return HopScalars(hop, given[:0], offset, given.new_zeros(n_powers + 1, 0))
 
 
 class HopPolynomials:
@@ -86,7 +88,7 @@ class HopPolynomials:
 
     Examples
     --------
-    >>> hops = [scalars_of(PolynomialHop((0, 1), (0.5, 0.5), free="share"))] * 2
+    >>> hops = [HopScalars.from_hop(PolynomialHop((0, 1), (0.5, 0.5), free="share"))] * 2
     >>> q = HopPolynomials(hops, Interval(0.0, 1.0))
     >>> q.coefficients([h.initial for h in hops]).round(decimals=4).abs()  # (1+x)/2, (1+x)^2/4
     tensor([[0.5000, 0.5000, 0.0000],
@@ -108,7 +110,7 @@ class HopPolynomials:
         q = torch.ones(self.degree + 1, dtype=torch.float64)
         values = []
         for hop, theta in zip(self.hops, thetas, strict=True):
-            terms = hop.terms(theta)
-            q = (terms @ self._powers[hop.hop.powers]) * q + terms[-1]
+            numbers = hop.coefficients(theta)
+            q = (numbers @ self._powers[hop.hop.powers]) * q + numbers[-1]
             values.append(q)
         return polynomial.coefficients(torch.stack(values))

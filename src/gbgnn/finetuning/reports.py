@@ -1,4 +1,4 @@
-"""What is told of fine-tuning while it goes on, and at its end."""
+"""Reports of fine-tuning: after every epoch, and at its end."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class EpochReport:
 
 
 @dataclass(frozen=True, eq=False)
-class TuningReport:
+class FineTuningReport:
     """What came of fine-tuning; as text, a sentence.
 
     Parameters
     ----------
     before, after
-        Loss and metric of the boosted and of the tuned model.
+        Loss and metric of the boosted and of the fine-tuned model.
     kept
         Which of them predicts: ``"boosted"`` or ``"tuned"``.
     epochs
@@ -47,7 +47,7 @@ class TuningReport:
     Examples
     --------
     >>> before, after = {"val_accuracy": 0.8, "val_loss": 0.6}, {"val_accuracy": 0.82, "val_loss": 0.5}
-    >>> print(TuningReport(before, after, kept="tuned", epochs=9))
+    >>> print(FineTuningReport(before, after, kept="tuned", epochs=9))
     fine-tuned 9 epochs: val accuracy 0.8000 to 0.8200, val loss 0.6000 to 0.5000; the tuned model was kept
     """
 
@@ -58,8 +58,8 @@ class TuningReport:
     metric: str = "accuracy"
 
     @classmethod
-    def of(cls, model: FittedModel) -> TuningReport:
-        """Return what was done to a fine-tuned model."""
+    def from_model(cls, model: FittedModel) -> FineTuningReport:
+        """Return the report of a fine-tuned model."""
         done = model.fine_tuning
         assert done is not None
         return cls(done["before"], done["after"], done["kept"], len(done["history"]), model.metric.name)
@@ -72,3 +72,6 @@ class TuningReport:
         ]
         noun = "epoch" if self.epochs == 1 else "epochs"
         return f"fine-tuned {self.epochs} {noun}: {', '.join(changes)}; the {self.kept} model was kept"
+
+
+TuningReport = FineTuningReport

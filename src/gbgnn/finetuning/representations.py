@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,68 +16,63 @@ from gbgnn.propagation.polynomial import chebyshev_terms
 
 Positions = slice | torch.Tensor
 
-# While it is computed, a product with P may hold what it gathers from, scaled, and the sums of some nodes.
-OF_A_PRODUCT = 2
+# Arrays that a product with P may hold on the way: what it gathers from, scaled, and the sums of some nodes.
+PRODUCT_ARRAYS = 2
 
 # Rows of sparse features are made dense in blocks no smaller than this, so that there are not too many.
 _LEAST_BLOCK = 2**20
 
 
-class Terms(ABC):
-    """A few representations of all nodes, from which those of the rounds are made."""
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """A few representations of all nodes, from which those of the rounds are made.
+
+    Parameters
+    ----------
+    n_terms
+        How many there are.
+    stream
+        Yields the terms of all nodes, each valid until the next is asked for.
+    n_arrays
+        How many arrays of all nodes are alive while the terms pass by.
+    is_divisible
+        Whether columns may be treated one after the other.
+    is_fixed
+        Whether the terms stay the same, so that they may be held.
+    """
 
     n_terms: int
+    stream: Callable[[NodeInputs], Iterator[torch.Tensor]]
     n_arrays: int
-    """How many arrays of all nodes are alive while the terms pass by."""
-    is_divisible: bool
-    """Whether columns may be treated one after the other."""
-    is_fixed: bool
-    """Whether the terms stay the same, so that they may be held."""
-
-    @abstractmethod
-    def stream(self, inputs: NodeInputs) -> Iterator[torch.Tensor]:
-        """Yield the terms of all nodes, each valid until the next is asked for."""
-
-
-@dataclass(frozen=True, eq=False)
-class HopTerms(Terms):
-    """The representations X^(1), X^(2), ... themselves, where no number in a hop is moved."""
-
-    hops: Sequence[Hop]
-    n_arrays: int = 5 + OF_A_PRODUCT  # the input, the last representation, the next, and two powers of P
-    is_fixed: bool = True
-
-    @property
-    def n_terms(self) -> int:  # type: ignore[override]
-        """One per round."""
-        return len(self.hops)
-
-    @property
-    def is_divisible(self) -> bool:  # type: ignore[override]
-        """Whether no hop mixes columns."""
-        return all(isinstance(hop, PolynomialHop) for hop in self.hops)
-
-    def stream(self, inputs: NodeInputs) -> Iterator[torch.Tensor]:
-        """Apply hop after hop."""
-        X = inputs.features
-        for hop in self.hops:
-            X = hop(X, inputs)
-            yield X.dense()
-
-
-@dataclass(frozen=True, eq=False)
-class ChebyshevTerms(Terms):
-    """T_k(P) X for k below ``n_terms``: every X^(t) is a sum of them, whatever numbers the hops have."""
-
-    n_terms: int
-    interval: Interval
-    n_arrays: int = 4 + OF_A_PRODUCT  # the input and the last three
     is_divisible: bool = True
     is_fixed: bool = True
 
-    def stream(self, inputs: NodeInputs) -> Iterator[torch.Tensor]:
-        """Run the three-term recurrence."""
-        return chebyshev_terms(inputs.P, inputs.features.dense(), self.n_terms, self.interval)
+
+def hop_terms(
+    hops: Callable[[], Sequence[Hop]], n_arrays: int = 5 + PRODUCT_ARRAYS, is_fixed: bool = True
+) -> Terms:
+    """Return the representations X^(1), X^(2), ... themselves, under the hops that ``hops`` returns.
+
+    By default the input, the last representation, the next, and two powers of P are alive.
+    """
+
+    def stream(inputs: NodeInputs) -> Iterator[torch.Tensor]:
+        X = inputs.features
+        for hop in hops():
+            X = hop(X, inputs)
+            yield X.dense()
+
+    is_divisible = all(isinstance(hop, PolynomialHop) for hop in hops())  # others mix columns
+    return Terms(len(hops()), stream, n_arrays, is_divisible, is_fixed)
+
+
+def polynomial_terms(n_terms: int, interval: Interval) -> Terms:
+    """Return T_k(P) X for k below ``n_terms``: every X^(t) is a sum of them, whatever the hops' numbers."""
+
+    def stream(inputs: NodeInputs) -> Iterator[torch.Tensor]:
+        return chebyshev_terms(inputs.P, inputs.features.dense(), n_terms, interval)
+
+    return Terms(n_terms, stream, n_arrays=4 + PRODUCT_ARRAYS)  # the input and the last three
 
 
 class RowTerms:
@@ -103,7 +97,7 @@ class RowTerms:
     >>> inputs = NodeInputs.from_tensor(torch.tensor([[1.0], [2.0]]), P)
     >>> swap = PolynomialHop((1,), (1.0,))
     >>> plan = MemoryPlan(is_held=True, n_columns=1, n_rows=1)
-    >>> rows = RowTerms(HopTerms([swap, swap]), inputs, torch.tensor([1]), plan)
+    >>> rows = RowTerms(hop_terms(lambda: [swap, swap]), inputs, torch.tensor([1]), plan)
     >>> [terms.tolist() for _, terms in rows.parts(slice(0, 1))]
     [[[[1.0]], [[2.0]]]]
     """
@@ -124,18 +118,18 @@ class RowTerms:
         result = torch.empty(shape, dtype=features.dtype, device=features.device)
         for start in range(0, features.shape[1], width):
             columns = slice(start, start + width)
-            block = NodeInputs.from_tensor(columns_of(features, columns), P)
+            block = NodeInputs.from_tensor(dense_columns(features, columns), P)
             for k, term in enumerate(self.terms.stream(block)):
                 result[k, :, columns] = term[rows]
         return result
 
 
-def columns_of(features: Representation, columns: slice) -> torch.Tensor:
+def dense_columns(features: Representation, columns: slice) -> torch.Tensor:
     """Return some columns of all nodes as a dense tensor; sparse features are made so a few nodes at a time.
 
     Examples
     --------
-    >>> columns_of(DenseRows(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), slice(1, 2))
+    >>> dense_columns(DenseRows(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), slice(1, 2))
     tensor([[2.],
             [4.]])
     """

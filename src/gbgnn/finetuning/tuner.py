@@ -1,4 +1,4 @@
-"""FineTuner: how a boosted model is tuned as a whole."""
+"""FineTuner: the settings of fine-tuning."""
 
 from __future__ import annotations
 
@@ -34,18 +34,19 @@ class FineTuner(BaseEstimator):
         Labelled nodes per step, drawn without replacement; None takes all at once.
     patience
         Stop when this many epochs have brought no better metric on the validation nodes, nor an equal one
-        with a lower loss; None takes all ``epochs``. Either way, where there are validation nodes the tuned
-        model is that of the best epoch.
+        with a lower loss; None takes all ``epochs``. Either way, where there are validation nodes the
+        fine-tuned model is that of the best epoch.
     moves
-        What is tuned: some of ``"learners"``, ``"etas"`` (the steps of the rounds) and ``"aggregation"`` (the
-        coefficients of KTA, the mixing ratios of InputInjection and Lazy; other hops have nothing to move).
+        What is fine-tuned: some of ``"learners"``, ``"etas"`` (the steps of the rounds) and
+        ``"aggregation"`` (the coefficients of KTA, the mixing ratios of InputInjection and Lazy; other hops
+        have nothing to move).
     memory_limit
         Bytes to be used beside the model, the features and P, or text such as ``"2GB"``. Where they suffice,
         what the labelled nodes see of the graph is computed once; otherwise again and again, a few nodes at
         a time, with the same result. Arrays are counted: the process may hold some tens of megabytes more.
     keep
-        ``"best"``: the better of the boosted and the tuned model by the metric on the validation nodes, then
-        by their loss; without validation nodes, the tuned one. ``"tuned"``: that in any case.
+        ``"best"``: the better of the boosted and the fine-tuned model by the metric on the validation nodes,
+        then by their loss; without validation nodes, the fine-tuned one. ``"tuned"``: that in any case.
 
     Examples
     --------
@@ -97,12 +98,12 @@ class FineTuner(BaseEstimator):
                 )
 
 
-def as_tuner(value: Any) -> FineTuner | None:
-    """Return the tuner that ``fine_tune`` stands for: None and False are none, True is the default one.
+def as_fine_tuner(value: Any) -> FineTuner | None:
+    """Return the fine-tuner that ``fine_tune`` stands for: None and False are none, True is the default one.
 
     Examples
     --------
-    >>> as_tuner(True), as_tuner(None)
+    >>> as_fine_tuner(True), as_fine_tuner(None)
     (FineTuner(), None)
     """
     if value is None or value is False:
@@ -110,13 +111,13 @@ def as_tuner(value: Any) -> FineTuner | None:
     if value is True:
         return FineTuner()
     if not isinstance(value, FineTuner):
-        raise ParameterError(
-            f"GBGNNClassifier.fine_tune must be None, True or a FineTuner object; got {value!r}."
-        )
+        raise ParameterError(f"fine_tune must be None, True or a FineTuner object; got {value!r}.")
     return value
 
 
-def check_tuning(tuner: FineTuner, learner: Learner, *, keep_learners: bool, has_validation: bool) -> None:
+def check_fine_tuning(
+    tuner: FineTuner, learner: Learner, *, keep_learners: bool, has_validation: bool
+) -> None:
     """Raise, before any work is done, when fine-tuning could not work afterwards."""
     tuner.check(has_validation=has_validation)
     if not learner.is_differentiable:
@@ -126,3 +127,6 @@ def check_tuning(tuner: FineTuner, learner: Learner, *, keep_learners: bool, has
         )
     if not keep_learners:
         raise ParameterError("fine_tune needs the fitted learners; set keep_learners=True.")
+
+
+as_tuner = as_fine_tuner

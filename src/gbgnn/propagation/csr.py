@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,6 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
+
+from gbgnn._threads import map_threads
 
 # Sums over more entries than this are shared out among threads. The pieces do not depend on the number of
 # threads, so neither do the results.
@@ -62,7 +62,7 @@ class Csr:
         )
 
     @classmethod
-    def of(cls, matrix: Any) -> Csr:
+    def from_matrix(cls, matrix: Any) -> Csr:
         """Return a Csr as it is, and anything that SciPy can read on the CPU."""
         return matrix if isinstance(matrix, cls) else cls.from_scipy(matrix)
 
@@ -110,7 +110,7 @@ class Csr:
 
         Examples
         --------
-        >>> Csr.of(sp.csr_array([[0.0, 2.0], [0.0, 0.0]])).row_sums()
+        >>> Csr.from_matrix(sp.csr_array([[0.0, 2.0], [0.0, 0.0]])).row_sums()
         tensor([2., 0.], dtype=torch.float64)
         """
         if self.values is None:
@@ -119,18 +119,18 @@ class Csr:
             return _segment_sums(self.values, self.row_starts)
         values, row_starts = self.values, self.row_starts
 
-        def of_rows(first: int, last: int) -> torch.Tensor:
-            starts = row_starts[first : last + 1]
+        def sum_rows(span: tuple[int, int]) -> torch.Tensor:
+            starts = row_starts[span[0] : span[1] + 1]
             return _segment_sums(values[int(starts[0]) : int(starts[-1])], starts - starts[0])
 
-        return torch.cat(_share_out(of_rows, self._row_pieces()))
+        return torch.cat(map_threads(sum_rows, self._row_pieces(), self.n_entries))
 
     def column_sums(self) -> torch.Tensor:
         """Return the sum of each column, in double precision.
 
         Examples
         --------
-        >>> Csr.of(sp.csr_array([[0.0, 2.0], [0.0, 0.0]])).column_sums()
+        >>> Csr.from_matrix(sp.csr_array([[0.0, 2.0], [0.0, 0.0]])).column_sums()
         tensor([0., 2.], dtype=torch.float64)
         """
         columns, values, n_columns = self.columns, self.values, self.n_columns
@@ -140,16 +140,15 @@ class Csr:
             # Not by bincount: on a GPU it would add the weights up in another order each time.
             return self.transpose().row_sums()
 
-        def of_entries(first: int, last: int) -> torch.Tensor:
-            weights = None if values is None else values[first:last].double()
-            return torch.bincount(columns[first:last], weights, minlength=n_columns)
+        def sum_entries(entries: slice) -> torch.Tensor:
+            weights = None if values is None else values[entries].double()
+            return torch.bincount(columns[entries], weights, minlength=n_columns)
 
         # A piece has sums of its own for all columns: few pieces where there are few entries per column.
         piece = max(_PIECE, 4 * n_columns)
-        pieces = [(first, first + piece) for first in range(0, max(self.n_entries, 1), piece)]
-        sums = _share_out(of_entries, pieces)
-        total = sums[0]
-        for more in sums[1:]:
+        pieces = [slice(first, first + piece) for first in range(0, max(self.n_entries, 1), piece)]
+        total, *others = map_threads(sum_entries, pieces, self.n_entries)
+        for more in others:
             total += more
         return total.double()
 
@@ -158,7 +157,7 @@ class Csr:
 
         Examples
         --------
-        >>> Csr.of(sp.csr_array([[0.0, 1.0], [0.0, 1.0]])).transpose().columns.tolist()
+        >>> Csr.from_matrix(sp.csr_array([[0.0, 1.0], [0.0, 1.0]])).transpose().columns.tolist()
         [0, 1]
         """
         n_rows = self.shape[0]
@@ -182,20 +181,19 @@ class Csr:
 
         Examples
         --------
-        >>> Csr.of(sp.csr_array([[1.0, 1.0], [0.0, 1.0]])).rows_of_entries().tolist()
+        >>> Csr.from_matrix(sp.csr_array([[1.0, 1.0], [0.0, 1.0]])).rows_of_entries().tolist()
         [0, 0, 1]
         """
         n_rows = self.shape[0]
         rows = torch.arange(n_rows, dtype=_column_type(n_rows), device=self.device)
         return rows.repeat_interleave(self.row_starts.diff(), output_size=self.n_entries)
 
-    def _row_pieces(self) -> Iterator[tuple[int, int]]:
-        """Yield spans of rows of about as many entries each."""
+    def _row_pieces(self) -> list[tuple[int, int]]:
+        """Return spans of rows of about as many entries each."""
         n_pieces = max(1, self.n_entries // _PIECE)
         wanted = torch.arange(1, n_pieces) * _PIECE
         ends = torch.searchsorted(self.row_starts, wanted).tolist()
-        edges = [0, *ends, self.shape[0]]
-        return pairwise(edges)
+        return list(pairwise([0, *ends, self.shape[0]]))
 
 
 def as_tensor(array: NDArray[Any]) -> torch.Tensor:
@@ -228,17 +226,3 @@ def _column_type(n_columns: int) -> torch.dtype:
 
 def _segment_sums(values: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
     return torch.segment_reduce(values.double(), "sum", offsets=starts, axis=0, unsafe=True, initial=0)
-
-
-def _share_out(
-    function: Callable[[int, int], torch.Tensor], pieces: Iterator[tuple[int, int]] | list[tuple[int, int]]
-) -> list[torch.Tensor]:
-    """Return what ``function`` makes of each piece, several at a time where there are several.
-
-    torch computes these sums on one core each, but lets go of Python meanwhile.
-    """
-    spans = list(pieces)
-    if len(spans) == 1:
-        return [function(*spans[0])]
-    with ThreadPoolExecutor(min(len(spans), torch.get_num_threads())) as threads:
-        return list(threads.map(lambda span: function(*span), spans))

@@ -34,7 +34,7 @@ class Operator:
 
     Examples
     --------
-    >>> A = Csr.of(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> A = Csr.from_matrix(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
     >>> Operator(A, left=torch.tensor([0.5, 0.25], dtype=torch.float64), self_loop=1.0).toarray()
     array([[0.5 , 0.5 ],
            [0.25, 0.25]])
@@ -53,14 +53,11 @@ class Operator:
             raise GraphError(f"P must be a square matrix; got {n_rows} x {n_columns}.")
 
     @classmethod
-    def from_scipy(cls, matrix: Any) -> Operator:
-        """Return the description of a matrix that is given entry by entry."""
-        return cls(Csr.from_scipy(matrix))
-
-    @classmethod
-    def of(cls, matrix: Any) -> Operator:
+    def from_matrix(cls, matrix: Any) -> Operator:
         """Return an Operator as it is, and a SciPy matrix or a Csr as one."""
-        return matrix if isinstance(matrix, cls) else cls(Csr.of(matrix))
+        return matrix if isinstance(matrix, cls) else cls(Csr.from_matrix(matrix))
+
+    of = from_matrix
 
     @property
     def n_nodes(self) -> int:
@@ -92,7 +89,7 @@ class Operator:
 
         Examples
         --------
-        >>> Operator.of(sp.csr_array([[0.0, 2.0], [0.0, 1.0]])).transpose().toarray()
+        >>> Operator.from_matrix(sp.csr_array([[0.0, 2.0], [0.0, 1.0]])).transpose().toarray()
         array([[0., 0.],
                [2., 1.]])
         """
@@ -103,7 +100,7 @@ class Operator:
 
         Examples
         --------
-        >>> Operator(Csr.of(sp.csr_array((2, 2))), self_loop=2.0, identity=1.0).diagonal_terms()
+        >>> Operator(Csr.from_matrix(sp.csr_array((2, 2))), self_loop=2.0, identity=1.0).diagonal_terms()
         tensor([3., 3.], dtype=torch.float64)
         """
         if not self.self_loop and not self.identity:

@@ -1,4 +1,4 @@
-"""Propagator: the one door through which representations are multiplied by P."""
+"""Propagator: multiplies representations by P, with a kernel for the device."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Propagator:
         backend: str = "auto",
     ) -> None:
         check_choice("Propagator", "backend", backend, ("auto", "triton", "bag", "torch"))
-        self._operator = Operator.of(matrix).to(device)
+        self._operator = Operator.from_matrix(matrix).to(device)
         self._dtype = dtype
         self._backend = _choose(backend, self._operator.device, dtype)(self._operator, dtype)
 

@@ -6,11 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
 import torch
 from sklearn.base import BaseEstimator
 
+from gbgnn._matrices import as_adjacency
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.propagation.csr import Csr
 from gbgnn.propagation.operator import Operator
@@ -45,6 +44,7 @@ class AugmentedAdjacency(Propagation):
 
     Examples
     --------
+    >>> import scipy.sparse as sp
     >>> AugmentedAdjacency().build(sp.csr_array([[0.0, 1.0], [1.0, 0.0]])).toarray().round(12)
     array([[0.5, 0.5],
            [0.5, 0.5]])
@@ -52,7 +52,7 @@ class AugmentedAdjacency(Propagation):
 
     def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
-        return _symmetric(Csr.of(adjacency), self_loop=1.0)
+        return _symmetric(Csr.from_matrix(adjacency), self_loop=1.0)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -61,6 +61,7 @@ class NormalizedAdjacency(Propagation):
 
     Examples
     --------
+    >>> import scipy.sparse as sp
     >>> NormalizedAdjacency().build(sp.csr_array([[0.0, 4.0], [4.0, 0.0]])).toarray()
     array([[0., 1.],
            [1., 0.]])
@@ -68,21 +69,22 @@ class NormalizedAdjacency(Propagation):
 
     def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
-        return _symmetric(Csr.of(adjacency))
+        return _symmetric(Csr.from_matrix(adjacency))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomWalk(Propagation):
-    r"""Row-stochastic average over the nodes one hears, :math:`D^{-1} A`.
+    r"""Row-stochastic average over the neighbours, :math:`D^{-1} A`.
 
     Parameters
     ----------
     self_loops
-        Whether every node hears itself too, :math:`(D+I)^{-1}(A+I)`. Without, a node with no edges
+        Whether every node is its own neighbour too, :math:`(D+I)^{-1}(A+I)`. Without, a node with no edges
         gets a zero row.
 
     Examples
     --------
+    >>> import scipy.sparse as sp
     >>> RandomWalk().build(sp.csr_array([[0.0, 1.0, 1.0], [1.0, 0, 0], [1.0, 0, 0]])).toarray()
     array([[0. , 0.5, 0.5],
            [1. , 0. , 0. ],
@@ -93,7 +95,7 @@ class RandomWalk(Propagation):
 
     def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
-        A = Csr.of(adjacency)
+        A = Csr.from_matrix(adjacency)
         _check_weights(A)
         self_loop = 1.0 if self.self_loops else 0.0
         return Operator(A, left=_power(A.row_sums() + self_loop, -1.0), self_loop=self_loop)
@@ -105,6 +107,7 @@ class NormalizedLaplacian(Propagation):
 
     Examples
     --------
+    >>> import scipy.sparse as sp
     >>> NormalizedLaplacian().build(sp.csr_array([[0.0, 1.0], [1.0, 0.0]])).toarray()
     array([[ 1., -1.],
            [-1.,  1.]])
@@ -112,7 +115,7 @@ class NormalizedLaplacian(Propagation):
 
     def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
-        P = _symmetric(Csr.of(adjacency))
+        P = _symmetric(Csr.from_matrix(adjacency))
         assert P.left is not None
         return Operator(P.edges, -P.left, P.right, identity=1.0)
 
@@ -124,11 +127,12 @@ class GivenMatrix(Propagation):
     Parameters
     ----------
     matrix
-        N x N, SciPy or NumPy. None takes the adjacency matrix itself, as it is, weights and signs
+        N x N, of SciPy, NumPy or torch. None takes the adjacency matrix itself, as it is, weights and signs
         included; that form also works on other graphs.
 
     Examples
     --------
+    >>> import scipy.sparse as sp
     >>> GivenMatrix().build(sp.csr_array([[0.0, -2.0], [3.0, 0.0]])).toarray()
     array([[ 0., -2.],
            [ 3.,  0.]])
@@ -138,16 +142,17 @@ class GivenMatrix(Propagation):
 
     def build(self, adjacency: Any) -> Operator:
         """Return P for ``adjacency``."""
-        A = Csr.of(adjacency)
+        A = Csr.from_matrix(adjacency)
         if self.matrix is None:
             return Operator(A)
-        P = _checked(self.matrix)
+        try:
+            P, _ = as_adjacency(self.matrix, copy=True, name="GivenMatrix.matrix")
+        except GraphError as error:
+            raise ParameterError(str(error)) from error
         if P.shape != A.shape:
             raise ParameterError(
                 f"GivenMatrix.matrix is {P.shape[0]} x {P.shape[1]}, but the graph has {A.shape[0]} nodes."
             )
-        if not np.isfinite(P.data).all():
-            raise ParameterError("GivenMatrix.matrix has NaN or infinite entries.")
         return Operator(Csr.from_scipy(P, A.device))
 
 
@@ -169,28 +174,3 @@ def _check_weights(A: Csr) -> None:
 def _power(degrees: torch.Tensor, exponent: float) -> torch.Tensor:
     # Degrees are float64: a node of degree 10^8 must not lose its last neighbours to rounding.
     return torch.where(degrees > 0, degrees.pow(exponent), 0.0)
-
-
-def _checked(matrix: Any) -> sp.csr_array:
-    """Return the user's matrix, or say what is wrong with it: products read where its indices point."""
-    if not sp.issparse(matrix):
-        try:
-            matrix = np.asarray(matrix)
-        except ValueError as error:  # rows of unequal length
-            raise ParameterError(f"GivenMatrix.matrix is not a matrix: {error}.") from error
-    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-        raise ParameterError(
-            f"GivenMatrix.matrix must be an N x N matrix of real numbers; got {matrix.ndim} dimensions of "
-            f"dtype {matrix.dtype}."
-        )
-    try:
-        # Before a conversion, which reads where indices point, too.
-        if sp.issparse(matrix) and matrix.format in ("csr", "csc", "bsr"):
-            matrix.copy().check_format(full_check=True)
-        elif sp.issparse(matrix) and matrix.format == "coo" and matrix.nnz:
-            sp.coo_array((matrix.data, (matrix.row, matrix.col)), shape=matrix.shape)
-            if min(matrix.row.min(), matrix.col.min()) < 0:
-                raise ValueError("negative row or column index found")
-        return sp.csr_array(matrix)
-    except ValueError as error:
-        raise ParameterError(f"GivenMatrix.matrix is not a sound sparse matrix: {error}.") from error

@@ -250,13 +250,7 @@ def _dominant(
     radius = _spectral_radius(block) if is_large and not symmetric and not perron else None
     if radius is not None and radius <= floor:
         return nothing
-    if not is_large:
-        dense = block.toarray()
-        values, vectors = np.linalg.eigh(dense) if symmetric else np.linalg.eig(dense)
-    elif block.data.min() >= 0:  # then the largest real one is on top, however many others are of its size
-        values, vectors = _iterate(block, symmetric, 1, "LA" if symmetric else "LR")
-    else:
-        values, vectors = _iterate(block, symmetric, 2, "LM")
+    values, vectors = _largest(block, symmetric)
     size = abs(values).max()
     if size <= floor:
         return nothing
@@ -323,13 +317,7 @@ def _spectral_radius(P: sp.csr_array) -> float:
     sizes = np.bincount(strong)
     radius = abs(P.diagonal()[sizes[strong] == 1]).max(initial=0.0)
     for _, _, block in _blocks(P, strong, np.flatnonzero(sizes > 1)):
-        if block.shape[0] <= DENSE_LIMIT:
-            values = np.linalg.eigvals(block.toarray())
-        elif block.data.min() >= 0:
-            values = _iterate(block, False, 1, "LR")[0]
-        else:
-            values = _iterate(block, False, 2, "LM")[0]
-        radius = max(radius, abs(values).max())
+        radius = max(radius, abs(_largest(block, False)[0]).max())
     return float(radius)
 
 
@@ -344,6 +332,15 @@ def _blocks(
     starts, ends = np.searchsorted(labels[order], [wanted, wanted + 1])
     for label, start, end in zip(wanted, starts, ends, strict=True):
         yield int(label), order[start:end], grouped[start:end, start:end]
+
+
+def _largest(block: sp.csr_array, symmetric: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return eigenvalues and eigenvectors, of a large matrix the one or two of largest absolute value."""
+    if block.shape[0] <= DENSE_LIMIT:
+        return np.linalg.eigh(block.toarray()) if symmetric else np.linalg.eig(block.toarray())
+    if block.data.min() >= 0:  # then the largest real one is on top, however many others are of its size
+        return _iterate(block, symmetric, 1, "LA" if symmetric else "LR")
+    return _iterate(block, symmetric, 2, "LM")
 
 
 def _iterate(

@@ -77,8 +77,8 @@ def style(axes: Axes, heading: str) -> None:
     axes.set_axisbelow(True)
 
 
-def say_instead(axes: Axes, reason: str) -> None:
-    """Write why there is no curve."""
+def write_reason(axes: Axes, reason: str) -> None:
+    """Write on the axes why there is no curve."""
     words = textwrap.fill(f"none: {reason}", 40)
     axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=QUIET, fontsize=9)
     axes.set_yticks([])

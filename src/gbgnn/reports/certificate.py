@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from gbgnn.reports.canvas import INK, MEASURED, PREDICTED, QUIET, blank, choose_scale, say_instead, style
+from gbgnn.reports.canvas import INK, MEASURED, PREDICTED, QUIET, blank, choose_scale, style, write_reason
 from gbgnn.theory import Certificate, DepthBound
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _draw_training_bounds(axes: Axes, certificate: Certificate) -> None:
     style(axes, "Bound of the training error")
     corrected, printed = (_finite(certificate.training_bounds(form=f)) for f in ("corrected", "paper"))
     if all(map(math.isnan, corrected)):
-        say_instead(axes, "a round took a step that the condition does not allow")
+        write_reason(axes, "a round took a step that the condition does not allow")
         return
     _plot(axes, corrected, "corrected", MEASURED)
     _plot(axes, printed, "as printed, does not hold", QUIET, dashed=True)

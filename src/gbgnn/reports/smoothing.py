@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gbgnn.reports.canvas import INK, MEASURED, PREDICTED, QUIET, blank, choose_scale, say_instead, style
-from gbgnn.theory.smoothing import SmoothingProfile
+from gbgnn.reports.canvas import INK, MEASURED, PREDICTED, QUIET, blank, choose_scale, style, write_reason
+from gbgnn.smoothing import SmoothingProfile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +17,7 @@ def smoothing_figure(profile: SmoothingProfile, title: str = "Over-smoothing") -
     Examples
     --------
     >>> from gbgnn.testing import path4
-    >>> from gbgnn.theory.smoothing import smoothing_profile
+    >>> from gbgnn.smoothing import smoothing_profile
     >>> figure = smoothing_figure(smoothing_profile(path4(), rounds=4))
     >>> len(figure.axes)
     4
@@ -34,7 +34,7 @@ def smoothing_figure(profile: SmoothingProfile, title: str = "Over-smoothing") -
         style(axes, heading)
         values = getattr(profile, name)
         if values is None:
-            say_instead(axes, profile.missing[name])
+            write_reason(axes, profile.missing[name])
         else:
             marker = "o" if len(values) <= 40 else ""
             axes.plot(values, color=MEASURED, lw=1.8, marker=marker, ms=3.5, label="measured")

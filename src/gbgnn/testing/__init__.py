@@ -8,7 +8,7 @@ from gbgnn.testing.contracts import (
     check_rule,
     check_task,
 )
-from gbgnn.testing.graphs import context_of, learner_round, path4, problem_of, round_of, two_blocks
+from gbgnn.testing.graphs import learner_round, make_context, make_problem, make_round, path4, two_blocks
 
 __all__ = [
     "check_aggregation",
@@ -17,10 +17,10 @@ __all__ = [
     "check_propagation",
     "check_rule",
     "check_task",
-    "context_of",
     "learner_round",
+    "make_context",
+    "make_problem",
+    "make_round",
     "path4",
-    "problem_of",
-    "round_of",
     "two_blocks",
 ]

@@ -20,7 +20,7 @@ from gbgnn.problem import NodeInputs, Problem
 from gbgnn.propagation import DenseRows, NormalizedLaplacian, Operator, Propagation, Propagator
 from gbgnn.rounds import RoundContext, TrainingLoss, WeakTask
 from gbgnn.tasks import Task
-from gbgnn.testing.graphs import context_of, problem_of, two_blocks
+from gbgnn.testing.graphs import make_context, make_problem, two_blocks
 from gbgnn.theory import WeakLearnings
 
 
@@ -29,7 +29,7 @@ def check_aggregation(aggregation: Aggregation) -> None:
     _check_settings(aggregation)
     aggregation.check()
     problem, permuted, order = _problem_twice()
-    context = context_of(problem, seed=1)
+    context = make_context(problem, seed=1)
     before = context.X.dense().clone()
     hop, mixed = aggregation.step(context)
     X = mixed.dense().clone()
@@ -41,7 +41,7 @@ def check_aggregation(aggregation: Aggregation) -> None:
     assert torch.equal(X, again), "the same seed gave another hop"
     restored = type(hop).from_record(hop.record(), hop.state())(context.X, problem.inputs).dense()
     assert torch.equal(X, restored), "from_record(record(), state()) is another hop"
-    _, mixed_permuted = aggregation.step(context_of(permuted, seed=1))
+    _, mixed_permuted = aggregation.step(make_context(permuted, seed=1))
     assert torch.allclose(mixed_permuted.dense(), X[order]), "not equivariant"
 
 
@@ -50,7 +50,7 @@ def check_learner(learner: Learner, task: WeakTask | None = None) -> None:
     _check_settings(learner)
     learner.check()
     problem, _, _ = _problem_twice()
-    train, context = problem.train, context_of(problem, seed=1)
+    train, context = problem.train, make_context(problem, seed=1)
     if task is None:
         n_outputs = problem.task.n_columns
         task = WeakTask(train.rows, train.targets, train.weights, n_outputs, SoftmaxCrossEntropy())
@@ -112,7 +112,7 @@ def _vote_thrice(rule: BoostingRule, problem: Problem, n_members: int) -> torch.
     train, ids = problem.train, list(range(n_members))
     for _ in range(3):
         training = TrainingLoss.at(scores, train, loss)
-        context = replace(context_of(problem), scores=scores, training=training, ids=ids)
+        context = replace(make_context(problem), scores=scores, training=training, ids=ids)
         asked = rule.ask(context, state)
         assert asked.weights.shape == (n_members, train.size), "a task needs sample weights for each member"
         assert float((asked.weights.sum(dim=-1) - 1).abs().max()) < 1e-12, "sample weights do not sum to one"
@@ -132,7 +132,7 @@ def _n_learned(rule: BoostingRule, problem: Problem) -> int:
     loss, voting = rule.loss_for(problem.task), rule.voting_for(problem.task)
     scores = problem.inputs.zero_scores(voting.n_outputs, 1)
     training = TrainingLoss.at(scores, problem.train, loss)
-    context = replace(context_of(problem), scores=scores, training=training, ids=[0])
+    context = replace(make_context(problem), scores=scores, training=training, ids=[0])
     return rule.ask(context, rule.start(problem, 1)).n_outputs
 
 
@@ -188,7 +188,7 @@ def _with_other_rows(context: RoundContext) -> RoundContext:
 def _with_other_graph(context: RoundContext) -> RoundContext:
     """Return the round with another P and other raw features."""
     inputs = context.inputs
-    other = Operator.from_scipy(NormalizedLaplacian().build(two_blocks(30, seed=9)[0].adjacency).to_scipy())
+    other = Operator.from_matrix(NormalizedLaplacian().build(two_blocks(30, seed=9)[0].adjacency).to_scipy())
     P = Propagator(other, inputs.device, inputs.dtype)
     changed = NodeInputs.from_tensor(inputs.features.dense().flip(0), P)
     return replace(context, problem=replace(context.problem, inputs=changed))
@@ -221,5 +221,5 @@ def _problem_twice(task: Task | None = None) -> tuple[Problem, Problem, torch.Te
     permuted = Graph(graph.adjacency[order][:, order], features)
     if task is not None and not task.has_classes:
         y = (y[:, None] == np.arange(3)).astype(float)
-    problem = problem_of(graph, y, train, task=task)
-    return problem, problem_of(permuted, y[order], place[train], task=task), torch.from_numpy(order)
+    problem = make_problem(graph, y, train, task=task)
+    return problem, make_problem(permuted, y[order], place[train], task=task), torch.from_numpy(order)

@@ -44,7 +44,7 @@ def two_blocks(
     return Graph((upper | upper.T).astype(float), features), y
 
 
-def problem_of(
+def make_problem(
     graph: Graph,
     y: NDArray[Any],
     train: NDArray[np.int64],
@@ -65,14 +65,14 @@ def problem_of(
     )
 
 
-def round_of(
+def make_round(
     graph: Graph, y: NDArray[Any], train: NDArray[np.int64], *, seed: int = 0, task: Task | None = None
 ) -> RoundContext:
     """Return the second round of a problem, before its hop, with nothing in the scores."""
-    return context_of(problem_of(graph, y, train, task=task), seed=seed)
+    return make_context(make_problem(graph, y, train, task=task), seed=seed)
 
 
-def context_of(problem: Problem, X: torch.Tensor | None = None, seed: int = 0) -> RoundContext:
+def make_context(problem: Problem, X: torch.Tensor | None = None, seed: int = 0) -> RoundContext:
     """Return the second round of a problem, before its hop; ``X`` is another representation to start from."""
     loss = problem.task.default_loss
     scores = problem.inputs.zero_scores(problem.task.n_outputs(loss))
@@ -122,7 +122,7 @@ def learner_round(
     val_rows, val_targets = (None, None) if val is None else val
     loss = SquaredError() if is_numeric else SoftmaxCrossEntropy()
     train = LabelledNodes(rows, targets, weights)
-    P = Propagator(Operator.from_scipy(sp.eye_array(len(X), format="csr")), X.device, X.dtype)
+    P = Propagator(Operator.from_matrix(sp.eye_array(len(X), format="csr")), X.device, X.dtype)
     task = Classification(classes=np.arange(max(2, n_outputs)))
     problem = Problem(NodeInputs.from_tensor(X, P), task, train)
     scores = torch.zeros(len(X), n_outputs, dtype=X.dtype)

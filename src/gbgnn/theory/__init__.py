@@ -17,7 +17,6 @@ from gbgnn.theory.rademacher import (
     sign_probability,
     trade_off,
 )
-from gbgnn.theory.smoothing import SmoothingProfile, effective_rank
 from gbgnn.theory.training_bound import margin_constant, training_bound
 from gbgnn.theory.weak_learning import Condition, WeakLearning, WeakLearnings, weak_learning
 
@@ -28,12 +27,10 @@ __all__ = [
     "DepthBound",
     "Estimate",
     "GeneralisationBound",
-    "SmoothingProfile",
     "TopEigenspace",
     "WeakLearning",
     "WeakLearnings",
     "confidence_term",
-    "effective_rank",
     "head_factor",
     "inductive_bound",
     "inductive_rademacher",

@@ -1,4 +1,4 @@
-"""The certificate: what every round promised of the training loss, and what it kept."""
+"""The certificate: by how much every round was guaranteed to lower the training loss, and did."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class CertifiedRound:
     gamma_total
         The theory's Gamma: the sum of gamma over the rounds from the second to this one.
     guaranteed, actual
-        What smoothness alone promises of the drop in training loss, and the drop itself. A negative promise
-        promises nothing.
+        The drop in training loss that smoothness alone guarantees, and the drop itself. A negative
+        guarantee says nothing.
     rounding
         How far the precision of the scores may move the drop.
     loss, gradient_norm
@@ -54,7 +54,7 @@ class CertifiedRound:
 
     @property
     def holds(self) -> bool:
-        """Whether the promise was kept."""
+        """Whether the loss fell by the guaranteed amount, up to rounding."""
         return self.actual >= self.guaranteed - self.rounding
 
 
@@ -63,7 +63,7 @@ class Certificate:
     """Progress of a fitted model, round by round; ``model.certificate_``.
 
     Under :class:`~gbgnn.FunctionalGradient` every round meets the condition, and its guarantee is a theorem.
-    Other rules choose their steps by other arguments, so a round may promise nothing; what it did promise
+    Other rules choose their steps by other arguments, so a round may have no guarantee; where it has one, it
     holds for them too.
 
     Parameters
@@ -119,7 +119,7 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether every promise was kept."""
+        """Whether the guarantee of every round held."""
         return all(r.holds for r in self.rounds)
 
     @property
@@ -129,7 +129,7 @@ class Certificate:
 
     @property
     def gamma_total(self) -> float:
-        """Gamma of all rounds."""
+        """Gamma summed over all rounds but the first."""
         return self.rounds[-1].gamma_total
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 
@@ -46,12 +46,12 @@ class GeneralisationBound:
 
     @property
     def complexity(self) -> float:
-        """The sum over the rounds."""
+        """The complexities, summed over the rounds."""
         return math.fsum(self.complexities)
 
     @property
     def total(self) -> float:
-        """The bound."""
+        """The bound of the test error."""
         return self.training + self.complexity + self.partition + self.deviation
 
     @property
@@ -89,16 +89,14 @@ def sum_of_classes(
     Where every score has the right sign, positive for its class and negative for the others, the largest is
     the right one; so a wrong prediction is an error of some class.
     """
-    first = parts[0]
-    return GeneralisationBound(
+    return replace(
+        parts[0],
         training=math.fsum(part.training for part in parts),
         complexities=tuple(map(math.fsum, zip(*(part.complexities for part in parts), strict=True))),
         partition=math.fsum(part.partition for part in parts),
         deviation=math.fsum(part.deviation for part in parts),
-        delta=first.delta,
         confidence=confidence,
-        form=first.form,
-        steps=first.steps,
+        label=None,
         per_class=parts,
         notes=notes,
     )

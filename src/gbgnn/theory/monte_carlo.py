@@ -39,7 +39,7 @@ class Estimate:
 
     Examples
     --------
-    >>> Estimate.of([2.0, 4.0, 3.0, 3.0], bounded_differences=1.0).interval(0.9)
+    >>> Estimate.from_draws([2.0, 4.0, 3.0, 3.0], bounded_differences=1.0).interval(0.9)
     (2.039..., 3.960...)
     """
 
@@ -50,7 +50,7 @@ class Estimate:
     variance_bound: float
 
     @classmethod
-    def of(cls, draws: Any, bounded_differences: float, p: float = 0.5) -> Self:
+    def from_draws(cls, draws: Any, bounded_differences: float, p: float = 0.5) -> Self:
         r"""Summarise two or more draws of a supremum that is never negative.
 
         Parameters
@@ -241,7 +241,7 @@ class _Family:
 
     def estimate(self, X: Any, signs: Signs, scale: float) -> Estimate:
         changes = float(np.linalg.norm(self.differences(X)))
-        return Estimate.of(scale * self.suprema(X, signs), scale * changes, signs.p)
+        return Estimate.from_draws(scale * self.suprema(X, signs), scale * changes, signs.p)
 
     def suprema(self, X: Any, signs: Signs) -> NDArray[np.float64]:
         drawn = np.concatenate([self._supremum(signs.sums(X, group)) for group in range(signs.n_groups)])

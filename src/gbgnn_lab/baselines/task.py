@@ -78,7 +78,7 @@ class Task:
     def mixing(self, recipe: Propagation) -> SparseMatrix:
         """Return a propagation matrix through which gradients flow."""
         return SparseMatrix.from_scipy(
-            Operator.of(recipe.build(self.graph.adjacency)).to_scipy(), self.device
+            Operator.from_matrix(recipe.build(self.graph.adjacency)).to_scipy(), self.device
         )
 
     def inputs(self, recipe: Propagation) -> NodeInputs:

@@ -23,11 +23,11 @@ from gbgnn.losses import Loss, SoftmaxCrossEntropy
 from gbgnn.problem import LabelledNodes
 from gbgnn.rounds import RoundContext, WeakTask
 from gbgnn.tasks import Classification, Task
-from gbgnn.testing import check_rule, context_of, problem_of, two_blocks
+from gbgnn.testing import check_rule, make_context, make_problem, two_blocks
 from gbgnn.theory import WeakLearning
 
 GRAPH, Y = two_blocks(30, n_classes=3)
-PROBLEM = problem_of(GRAPH, Y, np.arange(12), np.arange(12, 20))
+PROBLEM = make_problem(GRAPH, Y, np.arange(12), np.arange(12, 20))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -81,7 +81,7 @@ def test_a_rule_of_ones_own_boosts() -> None:
 
 
 def test_a_rule_remembers_nothing_and_is_refused_for_good_unless_it_says_so() -> None:
-    rule, context = Bagging(), context_of(PROBLEM)
+    rule, context = Bagging(), make_context(PROBLEM)
     direction = torch.ones(30, 3, dtype=torch.float64)
     vote = Vote(1.0, direction, WeakLearning(0.0, 0.0, 0.0), refusal=StopReason.NO_BETTER_THAN_CHANCE.code)
     assert rule.start(PROBLEM, 2) == ()
@@ -106,14 +106,14 @@ def test_rules_that_vote_for_classes_refuse_other_tasks(rule: BoostingRule, task
 
 def test_labels_are_asked_for_with_their_weights_and_validation_nodes() -> None:
     weights = torch.linspace(1, 2, 12, dtype=torch.float64)
-    task = label_task(context_of(PROBLEM), weights)
+    task = label_task(make_context(PROBLEM), weights)
     assert task.rows is PROBLEM.train.rows
     assert task.targets is PROBLEM.train.targets
     assert torch.equal(task.weights, weights)
     assert (task.n_outputs, task.is_regression, type(task.loss)) == (3, False, SoftmaxCrossEntropy)
     assert torch.equal(task.val_rows, torch.arange(12, 20))
     assert torch.equal(task.val_targets, torch.tensor(Y[12:20]))
-    without = label_task(context_of(replace(PROBLEM, validation=None)), weights)
+    without = label_task(make_context(replace(PROBLEM, validation=None)), weights)
     assert without.val_rows is without.val_targets is None
 
 

@@ -19,7 +19,7 @@ from gbgnn.losses import Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy, Squared
 from gbgnn.problem import Problem
 from gbgnn.rounds import RoundContext, TrainingLoss
 from gbgnn.tasks import Classification, MultiLabel, Regression, Task
-from gbgnn.testing import context_of, problem_of, two_blocks
+from gbgnn.testing import make_context, make_problem, two_blocks
 from gbgnn.theory import WeakLearning, WeakLearnings
 
 
@@ -40,12 +40,12 @@ def fit(n_classes: int, seed: int = 0, n_rounds: int = 8, **rule: object) -> GBG
 
 def problem_with(n_classes: int) -> Problem:
     graph, y = two_blocks(12, n_classes=n_classes)
-    return problem_of(graph, y, np.arange(10))
+    return make_problem(graph, y, np.arange(10))
 
 
 def round_at(scores: torch.Tensor, problem: Problem, rule: FunctionalGradient) -> RoundContext:
     training = TrainingLoss.at(scores, problem.train, rule.loss_for(problem.task))
-    return replace(context_of(problem), scores=scores, training=training)
+    return replace(make_context(problem), scores=scores, training=training)
 
 
 def judged(
@@ -119,7 +119,7 @@ def test_certificate_holds_for_any_scores_and_directions(
         y = np.arange(12) % task.n_columns
     else:
         y = random.integers(2, size=(12, 3)) if isinstance(task, MultiLabel) else random.normal(size=(12, 2))
-    problem = problem_of(graph, y, np.arange(10), task=task)
+    problem = make_problem(graph, y, np.arange(10), task=task)
     rule = FunctionalGradient(loss=loss, learning_rate=1.0)
     rule.check(problem.task)
     objective, shape = rule.loss_for(problem.task), (12, rule.voting_for(problem.task).n_outputs)
@@ -144,7 +144,7 @@ def test_for_the_squared_error_the_step_is_the_best_there_is() -> None:
     graph, _ = two_blocks(12)
     y = np.random.default_rng(0).normal(size=12)
     problem, rule = (
-        problem_of(graph, y, np.arange(10), task=Regression()),
+        make_problem(graph, y, np.arange(10), task=Regression()),
         FunctionalGradient(learning_rate=1),
     )
     random = torch.Generator().manual_seed(0)
@@ -184,7 +184,7 @@ def test_sigmoid_task_is_label_minus_probability() -> None:
 
 def test_validation_nodes_are_asked_for_their_own_gradient() -> None:
     graph, y = two_blocks(12, n_classes=2)
-    problem = problem_of(graph, y, np.arange(8), np.arange(8, 12))
+    problem = make_problem(graph, y, np.arange(8), np.arange(8, 12))
     rule, scores = FunctionalGradient(), torch.full((12, 1), math.log(3), dtype=torch.float64)
     task = rule.ask(round_at(scores, problem, rule), None)
     assert torch.equal(task.val_rows, torch.arange(8, 12))
@@ -194,7 +194,7 @@ def test_validation_nodes_are_asked_for_their_own_gradient() -> None:
 def test_task_of_numbers_is_twice_what_is_missing() -> None:
     graph, _ = two_blocks(12)
     y = np.arange(12.0)
-    problem = problem_of(graph, y, np.arange(10), task=Regression(centre=0.0, scale=1.0))
+    problem = make_problem(graph, y, np.arange(10), task=Regression(centre=0.0, scale=1.0))
     rule = FunctionalGradient()
     task = rule.ask(round_at(torch.full((12, 1), 3.0, dtype=torch.float64), problem, rule), None)
     np.testing.assert_allclose(task.targets[:, 0], 2 * (y[:10] - 3))

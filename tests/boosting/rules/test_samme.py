@@ -17,7 +17,7 @@ from gbgnn.errors import ParameterError
 from gbgnn.members import stack
 from gbgnn.rounds import RoundContext
 from gbgnn.tasks import Classification
-from gbgnn.testing import context_of, problem_of
+from gbgnn.testing import make_context, make_problem
 from gbgnn.theory import WeakLearnings
 
 
@@ -73,8 +73,8 @@ def test_without_a_graph_samme_is_scikit_learns_adaboost(
 
 def hand_round() -> RoundContext:
     """Four labelled nodes of three classes."""
-    problem = problem_of(Graph(np.eye(4), np.zeros((4, 1))), np.array([0, 1, 2, 0]), np.arange(4))
-    return context_of(problem).batched()
+    problem = make_problem(Graph(np.eye(4), np.zeros((4, 1))), np.array([0, 1, 2, 0]), np.arange(4))
+    return make_context(problem).batched()
 
 
 def vote_for(classes: list[int], rule: Samme, context: RoundContext) -> Vote:

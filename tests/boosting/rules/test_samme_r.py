@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from gbgnn import GBGNNClassifier, Graph, SammeR
 from gbgnn.errors import ParameterError
 from gbgnn.tasks import Classification
-from gbgnn.testing import context_of, problem_of
+from gbgnn.testing import make_context, make_problem
 from gbgnn.theory import WeakLearnings
 
 FLOOR = np.finfo(np.float64).eps
@@ -63,8 +63,8 @@ def test_without_a_graph_it_is_scikit_learns_algorithm(
 
 def test_vote_and_weights_by_hand() -> None:
     """Two nodes, two classes; the learner believes 0.8 in the class of node 0 and 0.4 in that of node 1."""
-    problem = problem_of(Graph(np.eye(2), np.zeros((2, 1))), np.array([0, 1]), np.arange(2))
-    context, rule, train = context_of(problem).batched(), SammeR(), problem.train
+    problem = make_problem(Graph(np.eye(2), np.zeros((2, 1))), np.array([0, 1]), np.arange(2))
+    context, rule, train = make_context(problem).batched(), SammeR(), problem.train
     output = torch.tensor([[[0.8, 0.2], [0.6, 0.4]]], dtype=torch.float64).log()
     direction = rule.voting_for(problem.task).direction(output)
     residuals = rule.own_residuals(rule.start(problem, 1), context)

@@ -16,7 +16,7 @@ from gbgnn.graph import Graph
 from gbgnn.problem import Problem
 from gbgnn.propagation import AugmentedAdjacency
 from gbgnn.tasks import Classification
-from gbgnn.testing import context_of
+from gbgnn.testing import make_context
 from gbgnn.theory import weak_learning
 from gbgnn_lab.baselines import boosted
 from gbgnn_lab.baselines.boosted import AdaGCN, reweighted, votes
@@ -73,7 +73,7 @@ def test_without_a_graph_weights_and_scores_are_those_of_sammer(
     torch.manual_seed(0)
     scores = AdaGCN(depth=3, units=8, epochs=10).fit(task).scores
     rule, classes = SammeR(), Classification(classes=np.arange(3))
-    context = context_of(Problem(task.inputs(AugmentedAdjacency()), classes, task.train))
+    context = make_context(Problem(task.inputs(AugmentedAdjacency()), classes, task.train))
     own_weights, total = rule.start(context.problem), torch.zeros_like(scores)
     assert len(outputs) == 4
     for weights, output in zip(given_weights, outputs, strict=True):

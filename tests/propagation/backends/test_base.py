@@ -124,7 +124,7 @@ def test_any_width_and_rows_of_many_entries(
 
 
 def test_all_terms_at_once(kernel: tuple[str, str, torch.dtype]) -> None:
-    A = Csr.of(random_adjacency(1, 30, 0.2, directed=True, weighted=True))
+    A = Csr.from_matrix(random_adjacency(1, 30, 0.2, directed=True, weighted=True))
     left, right = torch.rand(2, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for options in (
         {"left": left, "right": right, "self_loop": 0.1, "identity": -0.7},

@@ -21,7 +21,7 @@ def test_values_are_rounded_once() -> None:
 
 
 def test_diagonal_is_held_only_where_there_is_one() -> None:
-    edges = Csr.of(sp.csr_array(np.ones((3, 3))))
+    edges = Csr.from_matrix(sp.csr_array(np.ones((3, 3))))
     assert len(TorchCsr(Operator(edges), torch.float64).tensors()) == 2
     assert len(TorchCsr(Operator(edges, identity=1.0), torch.float64).tensors()) == 3
 

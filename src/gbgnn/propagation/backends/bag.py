@@ -24,7 +24,7 @@ Piece = tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor | None]
 
 @final
 class Bag(Backend):
-    """Sums the rows of R X that each node hears, and scales them by L; edge values only where weighted.
+    """Sums the rows of R X over the neighbours of a node, and scales them by L; weights where there are some.
 
     In half precision sums are kept in float32, but what is scaled is rounded before and after.
     """

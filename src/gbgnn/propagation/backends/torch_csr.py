@@ -67,9 +67,9 @@ def sparse_csr(
 
 @cache
 def _announce_csr() -> None:
-    """Let torch say, where nobody hears it, what it says once per process.
+    """Let torch give, with warnings switched off, the warnings that it gives once per process.
 
-    That its CSR layout is a beta and, in some versions, that its checks are optional.
+    They say that its CSR layout is a beta and, in some versions, that its checks are optional.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse", UserWarning)

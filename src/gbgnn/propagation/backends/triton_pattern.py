@@ -56,16 +56,16 @@ if find_spec("triton") is not None:  # else nobody calls what is below
         for first in range(start, end, STEP):
             entry = first + tl.arange(0, STEP)
             is_entry = entry < end
-            heard = tl.load(columns + entry, mask=is_entry, other=0).to(tl.int64)
+            source = tl.load(columns + entry, mask=is_entry, other=0).to(tl.int64)
             x = tl.load(
-                X + heard[:, None] * X_stride + column[None, :],
+                X + source[:, None] * X_stride + column[None, :],
                 mask=is_entry[:, None] & is_column[None, :],
                 other=0.0,
             ).to(SUMS)
             if HAS_VALUES:
                 x *= tl.load(values + entry, mask=is_entry, other=0.0).to(SUMS)[:, None]
             if HAS_RIGHT:
-                x *= tl.load(right + heard, mask=is_entry, other=0.0)[:, None]
+                x *= tl.load(right + source, mask=is_entry, other=0.0)[:, None]
             sums += x
         total = tl.sum(sums, axis=0)
         if HAS_LOOP or HAS_IDENTITY:

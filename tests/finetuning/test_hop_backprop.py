@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbgnn.aggregation import IDENTITY, PolynomialHop
-from gbgnn.finetuning.sweep import slopes_by_sweep
+from gbgnn.finetuning.hop_backprop import backpropagate_hops
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import Propagator
 
@@ -23,20 +23,20 @@ HOPS = [
 
 @settings(max_examples=10)
 @given(st.integers(0, 1000), st.integers(1, 4))
-def test_sweep_finds_the_slopes_that_differences_find(seed: int, n_columns: int) -> None:
+def test_gradients_are_those_that_differences_find(seed: int, n_columns: int) -> None:
     random = np.random.default_rng(seed)
     P = Propagator(sp.csr_array(random.normal(size=(6, 6)) / 4), dtype=torch.float64)
     inputs = NodeInputs.from_tensor(torch.tensor(random.normal(size=(6, 3))), P)
-    rows, slopes = torch.tensor([4, 1]), torch.tensor(random.normal(size=(len(HOPS), 2, 3)))
+    rows, gradients = torch.tensor([4, 1]), torch.tensor(random.normal(size=(len(HOPS), 2, 3)))
 
     def value(hops: list[PolynomialHop]) -> float:
         X, total = inputs.features, 0.0
-        for hop, slope in zip(hops, slopes, strict=True):
+        for hop, gradient in zip(hops, gradients, strict=True):
             X = hop(X, inputs)
-            total += float((X.rows(rows) * slope).sum())
+            total += float((X.rows(rows) * gradient).sum())
         return total
 
-    found = slopes_by_sweep(HOPS, inputs, P.transpose(), rows, slopes, n_columns)
+    found = backpropagate_hops(HOPS, inputs, P.transpose(), rows, gradients, n_columns)
     step = 1e-6
     for t, hop in enumerate(HOPS):
         numbers = np.array([*hop.coefficients, hop.injection])
@@ -53,5 +53,5 @@ def test_features_are_left_alone() -> None:
     P = Propagator(sp.csr_array([[0.0, 1.0], [0.5, 0.0]]), dtype=torch.float64)
     features = torch.tensor([[1.0], [2.0]]).double()
     inputs = NodeInputs.from_tensor(features, P)
-    slopes_by_sweep(HOPS, inputs, P.transpose(), torch.tensor([0]), torch.ones(4, 1, 1), 1)
+    backpropagate_hops(HOPS, inputs, P.transpose(), torch.tensor([0]), torch.ones(4, 1, 1), 1)
     assert features.tolist() == [[1.0], [2.0]]

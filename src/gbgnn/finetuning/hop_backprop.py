@@ -1,4 +1,4 @@
-"""The gradient in the numbers of polynomial hops by one sweep back through all of them."""
+"""The gradient in the coefficients of polynomial hops, by back-propagation through all of them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import replace
 import torch
 
 from gbgnn.aggregation import PolynomialHop
-from gbgnn.finetuning.representations import columns_of
+from gbgnn.finetuning.representations import dense_columns
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import DenseRows, Propagator
 from gbgnn.propagation.polynomial import powers
 
 
-def slopes_by_sweep(
+def backpropagate_hops(
     hops: Sequence[PolynomialHop],
     inputs: NodeInputs,
     transposed: Propagator,
     rows: torch.Tensor,
-    slopes: torch.Tensor,
+    gradients: torch.Tensor,
     n_columns: int,
 ) -> list[torch.Tensor]:
     r"""Return the gradient in the coefficients and, last, the injection of every hop, in double precision.
@@ -35,7 +35,7 @@ def slopes_by_sweep(
         The hops from the first, and what they are applied to.
     transposed
         Multiplies by the transpose of P.
-    rows, slopes
+    rows, gradients
         Nodes, and :math:`G_t` of these nodes, shape (n_hops, n_rows, C); it is zero elsewhere.
     n_columns
         Columns at once.
@@ -47,22 +47,23 @@ def slopes_by_sweep(
     >>> P_transposed = Propagator(sp.csr_array([[0.0, 0.0], [1.0, 0.0]]))
     >>> inputs = NodeInputs.from_tensor(torch.tensor([[1.0], [3.0]]), P)
     >>> hop = PolynomialHop((0, 1), (0.5, 0.5))
-    >>> slopes_by_sweep([hop], inputs, P_transposed, torch.tensor([0]), torch.ones(1, 1, 1), 1)
+    >>> backpropagate_hops([hop], inputs, P_transposed, torch.tensor([0]), torch.ones(1, 1, 1), 1)
     [tensor([1., 3., 1.], dtype=torch.float64)]
     """
     found = [torch.zeros(len(hop.powers) + 1, dtype=torch.float64) for hop in hops]
     for start in range(0, inputs.features.shape[1], n_columns):
         columns = slice(start, start + n_columns)
-        block = NodeInputs.from_tensor(columns_of(inputs.features, columns), inputs.P)
+        block = NodeInputs.from_tensor(dense_columns(inputs.features, columns), inputs.P)
         X = [block.features]
         for hop in hops[:-1]:
             X.append(hop(X[-1], block))
         A = torch.zeros_like(block.features.dense())
-        for hop, slope, total in zip(reversed(hops), slopes.flip(0), reversed(found), strict=True):
-            A[rows] += slope[:, columns]
+        for hop, gradient, total in zip(reversed(hops), gradients.flip(0), reversed(found), strict=True):
+            A[rows] += gradient[:, columns]
             for j, Z in enumerate(powers(inputs.P, X.pop().dense(), hop.powers)):
                 total[j] += _inner(A, Z)
             total[-1] += _inner(A, block.features.dense())
+            # A hop's transpose is the same polynomial in the transpose of P; what it injects is constant.
             back = NodeInputs(DenseRows(A), transposed)
             A = replace(hop, injection=0.0)(back.features, back).dense()
     return found

@@ -1,0 +1,230 @@
+"""The representations of the labelled nodes as differentiable functions of the hops' free parameters."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from gbgnn.aggregation import Hop, PolynomialHop
+from gbgnn.finetuning.hop_backprop import backpropagate_hops
+from gbgnn.finetuning.polynomials import HopPolynomials, HopScalars
+from gbgnn.finetuning.representations import PRODUCT_ARRAYS, Terms, hop_terms, polynomial_terms
+from gbgnn.problem import NodeInputs
+from gbgnn.propagation import Representation
+from gbgnn.propagation.interval import Interval, spectral_interval
+from gbgnn.propagation.polynomial import n_needed
+
+
+class FineTunedHops(ABC):
+    """The hops of a model in fine-tuning.
+
+    X^(1), X^(2), ... of some nodes are :meth:`mix` of two things: the *terms* of these nodes, which
+    :meth:`terms` says how to compute, and the *coefficients*, a small tensor made of the free parameters.
+    Both methods are functions of their arguments and of ``thetas``, so there is no order to keep.
+    """
+
+    thetas: Sequence[torch.Tensor] = ()
+    """The free parameters of every hop, or nothing where none is free."""
+
+    nbytes: int = 0
+    """Bytes held beside the terms."""
+
+    @abstractmethod
+    def terms(self) -> Terms:
+        """Return the terms to compute for the labelled nodes."""
+
+    @abstractmethod
+    def hops(self) -> list[Hop]:
+        """Return ordinary hops with the parameters of now."""
+
+    def coefficients(self, n_terms: int) -> torch.Tensor:
+        """Return what mixes the first ``n_terms`` terms, in double precision; differentiable."""
+        return torch.empty(0, dtype=torch.float64)
+
+    def mix(
+        self, coefficients: torch.Tensor, terms: torch.Tensor, rows: torch.Tensor, n_columns: int
+    ) -> torch.Tensor:
+        """Return X^(1), X^(2), ... of the nodes ``rows`` from their terms.
+
+        It is differentiable in ``coefficients``; ``n_columns`` columns of all nodes fit in memory at once.
+        """
+        return terms
+
+    def needs_other_terms(self, n_terms: int) -> bool:
+        """Return whether the hops have moved too far for ``n_terms`` terms."""
+        return False
+
+    @abstractmethod
+    def project(self) -> None:
+        """Move every parameter to the nearest value that it may have."""
+
+
+class FixedHops(FineTunedHops):
+    """Hops without free parameters: their terms are the representations themselves."""
+
+    def __init__(self, hops: Sequence[Hop]) -> None:
+        self._hops = list(hops)
+
+    def terms(self) -> Terms:
+        """Return the representations X^(1), X^(2), ..."""
+        return hop_terms(self.hops)
+
+    def hops(self) -> list[Hop]:
+        """Return the hops as they were boosted."""
+        return self._hops
+
+    def project(self) -> None:
+        """Return at once: there is no parameter."""
+
+
+class FreeHops(FineTunedHops):
+    """Polynomial hops with free parameters."""
+
+    def __init__(self, scalars: Sequence[HopScalars]) -> None:
+        self.scalars = list(scalars)
+        self.thetas = [hop.initial.clone().requires_grad_() for hop in scalars]
+
+    @torch.no_grad()
+    def hops(self) -> list[Hop]:
+        """Return ordinary hops with the parameters of now."""
+        return [hop.rebuild(theta) for hop, theta in zip(self.scalars, self.thetas, strict=True)]
+
+    @torch.no_grad()
+    def project(self) -> None:
+        """Clip shares to [0, 1]."""
+        for hop, theta in zip(self.scalars, self.thetas, strict=True):
+            if hop.is_share:
+                theta.clamp_(0, 1)
+
+
+class ChebyshevHops(FreeHops):
+    r"""Free hops where P has real eigenvalues: :math:`X^{(t)} = \sum_k c_{tk} V_k`.
+
+    The terms :math:`V_k = T_k(P) X` depend on no parameter, so the loss has its gradient in all of them
+    through the small matrix c, and nothing is propagated back through the graph.
+    """
+
+    def __init__(self, scalars: Sequence[HopScalars], interval: Interval, like: Representation) -> None:
+        super().__init__(scalars)
+        self._polynomials, self._interval = HopPolynomials(scalars, interval), interval
+        self._like, self._rounding = like, float(torch.finfo(like.dtype).eps)
+        # c, its gradient, and what autograd keeps of the recurrence that c comes from.
+        self.nbytes = 6 * 8 * len(self.scalars) * (self._polynomials.degree + 1)
+
+    def terms(self) -> Terms:
+        """Return as many terms as matter: what is left out is below the rounding of the sum."""
+        # A parameter at zero hides the terms that its gradient needs; hops that moved a little show them.
+        moved = [theta.detach() + 0.01 for theta in self.thetas]
+        matter = max(
+            n_needed(self._polynomials.coefficients(thetas).detach(), self._rounding)
+            for thetas in (self.thetas, moved)
+        )
+        # Some more, because the hops will move further.
+        n_terms = min(self._polynomials.degree + 1, matter * 11 // 10 + 8)
+        return polynomial_terms(n_terms, self._interval)
+
+    def coefficients(self, n_terms: int) -> torch.Tensor:
+        """Return c, a row for each round."""
+        return self._polynomials.coefficients(self.thetas)[:, :n_terms]
+
+    def mix(
+        self, coefficients: torch.Tensor, terms: torch.Tensor, rows: torch.Tensor, n_columns: int
+    ) -> torch.Tensor:
+        """Return the product of c and the terms."""
+        # Autograd casts the gradient of c back, so that the parts of a batch add up in double precision.
+        c = coefficients.to(self._like.device, self._like.dtype)
+        X: torch.Tensor = (c @ terms.flatten(1)).unflatten(1, terms.shape[1:])
+        return X
+
+    def needs_other_terms(self, n_terms: int) -> bool:
+        """Return whether later terms have begun to matter."""
+        return n_needed(self._polynomials.coefficients(self.thetas).detach(), 16 * self._rounding) > n_terms
+
+
+class BackpropHops(FreeHops):
+    """Free hops on a directed graph: the gradient is propagated back through the hops, last to first.
+
+    There the terms are the representations themselves, and the coefficients are those of all hops in a row.
+    Every gradient takes twice the products with P that applying the model does.
+    """
+
+    def __init__(self, scalars: Sequence[HopScalars], inputs: NodeInputs) -> None:
+        super().__init__(scalars)
+        self._inputs, self._transposed = inputs, inputs.P.transpose()
+        self.nbytes = inputs.P.nbytes
+
+    def terms(self) -> Terms:
+        """Return the representations under the parameters at the time they are asked for."""
+        # Going back holds the representations of all rounds, two gradients and two powers of P.
+        n_arrays = len(self.scalars) + 4 + PRODUCT_ARRAYS
+        return hop_terms(self.hops, n_arrays, is_fixed=False)
+
+    def coefficients(self, n_terms: int) -> torch.Tensor:
+        """Return the coefficients and the injection of every hop, one after the other."""
+        return torch.cat(
+            [hop.coefficients(theta) for hop, theta in zip(self.scalars, self.thetas, strict=True)]
+        )
+
+    def mix(
+        self, coefficients: torch.Tensor, terms: torch.Tensor, rows: torch.Tensor, n_columns: int
+    ) -> torch.Tensor:
+        """Return the terms, with a gradient in the coefficients."""
+        hops = [hop for hop in self.hops() if isinstance(hop, PolynomialHop)]
+
+        def differentiate(gradient: torch.Tensor) -> torch.Tensor:
+            found = backpropagate_hops(hops, self._inputs, self._transposed, rows, gradient, n_columns)
+            return torch.cat(found)
+
+        X: torch.Tensor = _WithGradient.apply(  # type: ignore[no-untyped-call]
+            coefficients, terms, differentiate
+        )
+        return X
+
+
+class _WithGradient(torch.autograd.Function):
+    """The value is known; ``differentiate`` turns its gradient into that of ``parameters``."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        parameters: torch.Tensor,
+        value: torch.Tensor,
+        differentiate: Callable[[torch.Tensor], torch.Tensor],
+    ) -> torch.Tensor:
+        ctx.differentiate = differentiate
+        return value.view_as(value)  # autograd would take an input returned as it is for one changed in place
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        return ctx.differentiate(gradient), None, None
+
+
+def make_differentiable(hops: Sequence[Hop], inputs: NodeInputs) -> FineTunedHops:
+    """Return hops whose parameters are free, with the cheapest gradient there is for P.
+
+    A hop that is no polynomial in P has no free parameter, and those beside it are fixed too.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from gbgnn.aggregation import IDENTITY, Adjacency, Lazy
+    >>> from gbgnn.propagation import Propagator
+    >>> undirected, directed = ([[0.5, 0.5], [0.5, 0.5]], [[0.5, 0.5], [0.0, 1.0]])
+    >>> for P, hop in (undirected, Adjacency()), (undirected, Lazy()), (directed, Lazy()):
+    ...     inputs = NodeInputs.from_tensor(torch.eye(2), Propagator(sp.csr_array(P)))
+    ...     print(type(make_differentiable([IDENTITY, hop.hop()], inputs)).__name__)
+    FixedHops
+    ChebyshevHops
+    BackpropHops
+    """
+    polynomials = [hop for hop in hops if isinstance(hop, PolynomialHop)]
+    if len(polynomials) < len(hops) or all(hop.free is None for hop in polynomials):
+        return FixedHops(hops)
+    scalars = [HopScalars.from_hop(hop) for hop in polynomials]
+    interval = spectral_interval(inputs.P)
+    if interval is None:
+        return BackpropHops(scalars, inputs)
+    return ChebyshevHops(scalars, interval, like=inputs.features)
