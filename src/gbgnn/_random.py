@@ -8,6 +8,7 @@ small network draws the same weights alone and inside a larger one.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -64,6 +65,33 @@ class Seeds:
     def _derive(self, stream: _Stream, t: int, attempt: int) -> int:
         sequence = np.random.SeedSequence(self.root, spawn_key=(int(stream), t, attempt))
         return int(sequence.generate_state(1, dtype=np.uint64)[0] >> np.uint64(1))
+
+
+@dataclass(frozen=True)
+class RoundSeeds(Sequence[int]):
+    """The seeds of several members in a round, derived when they are asked for: most parts draw nothing.
+
+    Parameters
+    ----------
+    members
+        Where those of each come from.
+    t
+        The round.
+
+    Examples
+    --------
+    >>> RoundSeeds([Seeds(0), Seeds(1)], t=2)[1] == Seeds(1).hop(2)
+    True
+    """
+
+    members: Sequence[Seeds]
+    t: int
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.members[i].hop(self.t)
 
 
 def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
@@ -148,10 +176,20 @@ def keys_of(seeds: torch.Tensor, *path: int | torch.Tensor) -> torch.Tensor:
     True
     """
     low, high = ((((half & _MASK) ^ 2**31) - 2**31).to(torch.int32) for half in (seeds, seeds >> 32))
-    key = torch.zeros_like(low)
-    for number in (low, high, *path):
-        key = mix_(key + number)
-    return key
+    return extend_keys(torch.zeros_like(low), low, high, *path)
+
+
+def extend_keys(keys: torch.Tensor, *path: int | torch.Tensor) -> torch.Tensor:
+    """Return the keys of paths that go on from those of ``keys``.
+
+    Examples
+    --------
+    >>> extend_keys(keys_of(torch.tensor([7])), Purpose.ORDER, 3).tolist() == [key_of(7, Purpose.ORDER, 3)]
+    True
+    """
+    for number in path:
+        keys = mix_(keys + number)
+    return keys
 
 
 def places(rows: torch.Tensor, n_columns: int) -> torch.Tensor:

@@ -24,6 +24,7 @@ from gbgnn.fitting import Labels, build_problem, describe_part, resolve_metric, 
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.learners.base import LABELLED
 from gbgnn.members import shared_settings
+from gbgnn.metrics import Metric
 from gbgnn.problem import LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import PolynomialRows, chebyshev_terms, spectral_interval
 from gbgnn.propagation.interval import Interval
@@ -223,8 +224,8 @@ def train_population(
     reason = reason_apart(models, inputs)
     if reason is not None:
         raise ParameterError(reason)
-    members, first = [_as_member(model, inputs.problem) for model in models], 0
-    problem = None
+    metric = resolve_metric(models[0].metric, inputs.problem.task)
+    members, problem = [_as_member(model, inputs.problem, metric) for model in models], None
     if members[0].learner.uses == LABELLED:
         problem = inputs.restrict(members[0].aggregation, max(member.n_rounds for member in members))
     if problem is not None:
@@ -265,7 +266,7 @@ def _listen(on_round: Listener | None, first: int = 0) -> Any:
     return listen
 
 
-def _as_member(model: GBGNNClassifier, problem: Problem) -> Member:
+def _as_member(model: GBGNNClassifier, problem: Problem, metric: Metric) -> Member:
     """Return a model's parts, checked."""
     check_integer("GBGNNClassifier", "n_rounds", model.n_rounds, 1)
     aggregation, learner = as_part("aggregation", model.aggregation), as_part("learner", model.learner)
@@ -281,7 +282,7 @@ def _as_member(model: GBGNNClassifier, problem: Problem) -> Member:
         n_rounds=model.n_rounds,
         seeds=Seeds(root_seed(model.random_state)),
         select=model.select,
-        metric=resolve_metric(model.metric, problem.task),
+        metric=metric,
         keep_learners=False,
     )
 
@@ -344,8 +345,8 @@ def _reasons(models: Sequence[GBGNNClassifier], inputs: PopulationInputs | None)
 
 def _describe(model: GBGNNClassifier) -> dict[str, str]:
     """Return what a model must have in common with other members, as text."""
-    parts = {family: as_part(family, getattr(model, family)) for family in ("aggregation", "learner")}
-    parts["rule"] = resolve_rule(model)
+    families = ("aggregation", "learner", "rule")
+    parts = {family: as_part(family, getattr(model, family)) for family in families}
     shared = {name: describe_part(getattr(model, name)) for name in _SHARED}
     for family, part in parts.items():
         shared |= {f"{family}.{k}" if k else family: v for k, v in shared_settings(part).items()}

@@ -133,7 +133,8 @@ def as_part(family: str, value: Any) -> Any:
     Samme()
     """
     if family == "metric":
-        is_plugin = isinstance(value, str) and value in _plugins(family)
+        # Looking for plug-ins reads a file of every installed package.
+        is_plugin = isinstance(value, str) and value not in METRICS and value in _plugins(family)
         return part_class(family, value)() if is_plugin else as_metric(value)
     if isinstance(value, str):
         return part_class(family, value)()

@@ -7,10 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbgnn import MLP, GBGNNClassifier, datasets
-from gbgnn._optimizers import Stepper
 from gbgnn.errors import ParameterError
 from gbgnn.learners.basis import RowBasis, _rotation, is_smaller
-from gbgnn.learners.network import Batch, Network
 from gbgnn.rounds import RoundContext
 from gbgnn.testing import learner_round
 
@@ -92,26 +90,22 @@ def test_where_there_are_as_many_rows_as_columns_the_basis_is_the_features() -> 
 
 @pytest.mark.parametrize("standardize", [True, False])
 @pytest.mark.parametrize("hidden_layers", [0, 1, 2])
-def test_training_is_that_of_a_network_on_the_coordinates(standardize: bool, hidden_layers: int) -> None:
-    """By hand: coordinates first, then a learner on them that knows nothing of bases."""
+@pytest.mark.parametrize("batch_size", [None, 5])
+def test_training_is_that_of_a_network_on_the_coordinates(
+    plainly, standardize: bool, hidden_layers: int, batch_size: int | None
+) -> None:
+    """By hand: coordinates first, then plain torch; weights are drawn as for the 50 columns."""
     X = random_rows(12, 50)
     context = round_on(X, 12, seed=3)
-    learner = MLP(hidden_layers=hidden_layers, units=6, epochs=8, dropout=0.0, standardize=standardize)
-    head = learner.set_params(basis="rows").fit(context)
+    learner = MLP(
+        hidden_layers=hidden_layers, units=6, epochs=8, standardize=standardize, batch_size=batch_size
+    )
     shift = X.mean(dim=0) if standardize else torch.zeros(50, dtype=X.dtype)
     size = (X - shift).square().sum(dim=1).mean().sqrt() if standardize else 1.0
-    rows = (X - shift) / size
+    rows, task = (X - shift) / size, context.weak_task
     Z = RowBasis.of(rows).coordinates(rows)
-    # The same random weights, but drawn as for 50 inputs: a factor of the first layer, taken to the inputs
-    # it would no longer be the same training, so it is trained here step by step.
-    widths = [12, *[6] * hidden_layers, 3]
-    network, small = (Network.initialized(widths, 3, like=Z, fan_in=n) for n in (50, None))
-    torch.testing.assert_close(network.layers[0][0], small.layers[0][0] * (12 / 50) ** 0.5)
-    stepper = Stepper("adam", [network.weights], 0.01, weight_decay=5e-3)
-    batch = Batch.of_task(Z, context.weak_task)
-    for _ in range(8):
-        stepper.step([network.backward(batch)])
-    torch.testing.assert_close(head(X), network.outputs(Z))
+    layers = plainly.train(learner, Z, task.targets, task.weights, task.loss, 3, seed=3, fan_in=50)
+    torch.testing.assert_close(learner.fit(context)(X), plainly.apply(layers, Z))
 
 
 def test_patience_looks_at_the_same_coordinates() -> None:

@@ -80,7 +80,9 @@ def load(network: BatchedMLP, learners: list[MLP], data: Data, seeds: list[int])
     m, targets, rows = len(learners), data.targets, data.given
     targets = targets if targets.ndim == 1 else targets[:m]
     rows = rows if data.is_shared else rows[:m]
-    network.load(schedule_of(learners), torch.tensor(seeds[:m]), rows, targets, data.weights[:m])
+    schedule = schedule_of(learners)
+    keys = schedule.derive_keys(seeds[:m], network.shape.n_steps, network.shape.n_hidden)
+    network.load(schedule, keys, rows, targets, data.weights[:m])
 
 
 def train(network: BatchedMLP, learners: list[MLP], is_exact: bool = True) -> None:
@@ -251,7 +253,7 @@ def test_units_that_a_member_does_not_have_stay_zero() -> None:
 
 
 def find_masks(share: float, units: int, seed: int = 0) -> torch.Tensor:
-    """What hidden units were multiplied by, shape (epochs, rows, units), read from the steps of plain descent.
+    """What hidden units were multiplied by, shape (epochs, rows, units), read from steps of descent.
 
     All rows and weights are one, so that before dropout every unit is the number of columns. A member for
     each row looks at that alone; its last weights move by the unit times what its last bias moves by.

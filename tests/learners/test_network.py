@@ -1,114 +1,51 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import scipy.sparse as sp
 import torch
 
-from gbgnn.learners import MLP, ConstrainedMLP, Learner, MLPHead, WeakTask, WideReLU
-from gbgnn.learners.epochs import Dropout, Orders
-from gbgnn.learners.network import Batch, Network
-from gbgnn.losses import Loss, SigmoidCrossEntropy
-from gbgnn.propagation import SparseRows
-from gbgnn.rounds import RoundContext
+from gbgnn.learners import MLP, ConstrainedMLP, Learner, MLPHead, WideReLU
+from gbgnn.learners.inputs import InputMap
+from gbgnn.learners.network import MLPHeads, Trained
+from gbgnn.propagation import DenseRows, MemberRows, SparseRows
 from gbgnn.testing import learner_round
 
-
-def make_round(regression: bool = False) -> RoundContext:
-    random = torch.Generator().manual_seed(0)
-    X = torch.randn(15, 5, generator=random, dtype=torch.float64)
-    weights = torch.rand(15, generator=random, dtype=torch.float64)
-    numbers = torch.randn(15, 3, generator=random, dtype=torch.float64)
-    targets = numbers if regression else torch.arange(15) % 3
-    return learner_round(X, targets, weights=weights / weights.sum())
+RANDOM = torch.Generator().manual_seed(0)
+X = torch.randn(15, 5, generator=RANDOM, dtype=torch.float64)
 
 
-def make_task(regression: bool = False) -> tuple[torch.Tensor, WeakTask]:
-    context = make_round(regression)
-    return context.X.dense(), context.weak_task
+def networks(n_members: int, units: int = 6, n_hidden: int = 1) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Random layers of members."""
+    sizes, random = [5, *[units] * n_hidden, 3], torch.Generator().manual_seed(1)
+    return [
+        (
+            torch.randn(n_members, n_out, n_in, generator=random, dtype=torch.float64),
+            torch.randn(n_members, n_out, generator=random, dtype=torch.float64),
+        )
+        for n_in, n_out in pairwise(sizes)
+    ]
 
 
-def started(widths: list[int], dtype: torch.dtype = torch.float64) -> Network:
-    return Network.initialized(widths, seed=0, like=torch.zeros(1, dtype=dtype))
+def one(
+    layers: list[tuple[torch.Tensor, torch.Tensor]], i: int = 0
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    return [(weight[i], bias[i]) for weight, bias in layers]
 
 
-@pytest.mark.parametrize("loss", [None, SigmoidCrossEntropy()], ids=["task's own", "sigmoid"])
-@pytest.mark.parametrize("regression", [False, True])
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
-@pytest.mark.parametrize("widths", [[5, 3], [5, 6, 3], [5, 6, 6, 3]])
-def test_gradient_equals_autograd(
-    widths: list[int], dropout: float, regression: bool, loss: Loss | None
-) -> None:
-    X, task = make_task(regression)
-    if loss is not None:
-        task = replace(task, loss=loss, targets=torch.arange(45).view(15, 3) % 2)
-    network, masks = started(widths), None
-    if dropout and len(widths) > 2:
-        masks = Dropout(dropout, (len(widths) - 2, 15, 6), seed=0, like=X).masks(epoch=0)
-    network.backward(Batch.of_task(X, task), masks)
-    copies = [(w.clone().requires_grad_(), b.clone().requires_grad_()) for w, b in network.layers]
-    hidden = X
-    for depth, (weight, bias) in enumerate(copies[:-1]):
-        hidden = (hidden @ weight + bias).relu()
-        hidden = hidden if masks is None else hidden * masks[depth]
-    output = hidden @ copies[-1][0] + copies[-1][1]
-    (task.loss.values(output, task.targets) * task.weights).sum().backward()
-    for (mine_w, mine_b), (weight, bias) in zip(network.gradients, copies, strict=True):
-        torch.testing.assert_close(mine_w, weight.grad)
-        torch.testing.assert_close(mine_b, bias.grad)
-
-
-def test_minibatch_gradients_average_to_that_of_all_rows() -> None:
-    X, task = make_task()
-    network, whole = started([5, 6, 3]), Batch.of_task(X, task)
-    masks = Dropout(0.4, (1, 15, 6), seed=1, like=X)
-    batches = list(whole.shuffled(5, Orders(15, seed=1), epoch=2))
-    parts = [network.backward(batch, masks.masks(2, batch.chosen)).clone() for batch in batches]
-    assert len(parts) == 3
-    torch.testing.assert_close(torch.stack(parts).mean(dim=0), network.backward(whole, masks.masks(2)))
-
-
-@pytest.mark.parametrize("batch_size", [None, 15, 100])
-def test_large_batches_are_all_rows_in_order(batch_size: int | None) -> None:
-    X, task = make_task()
-    whole = Batch.of_task(X, task)
-    assert list(whole.shuffled(batch_size, Orders(15, seed=0), epoch=0)) == [whole]
-
-
-def test_precisions_start_from_the_same_weights() -> None:
-    double, single = started([5, 6, 3]), started([5, 6, 3], torch.float32)
-    torch.testing.assert_close(double.weights.float(), single.weights, rtol=1e-6, atol=0)
-
-
-def test_narrow_network_starts_as_a_part_of_a_wider_one() -> None:
-    narrow, wide = started([5, 4, 3]), started([5, 9, 3])
-    (first, first_bias), (last, last_bias) = wide.layers
-    assert torch.equal(narrow.layers[0][0], first[:, :4])
-    assert torch.equal(narrow.layers[0][1], first_bias[:4])
-    # Deeper layers have fewer inputs, so that torch draws from a wider interval.
-    torch.testing.assert_close(narrow.layers[1][0], last[:4] * (9 / 4) ** 0.5)
-    torch.testing.assert_close(narrow.layers[1][1], last_bias * (9 / 4) ** 0.5)
-
-
-def test_layers_are_views_of_one_vector() -> None:
-    network = started([5, 6, 3])
-    network.weights.fill_(2.0)
-    assert all(bool((w == 2).all() and (b == 2).all()) for w, b in network.layers)
-    assert network.weights.numel() == 5 * 6 + 6 + 6 * 3 + 3
-
-
-@pytest.mark.parametrize("widths", [[5, 1], [5, 6, 3]])
-def test_head_computes_what_the_network_does_and_keeps_copies(widths: list[int]) -> None:
-    X, _ = make_task()
-    network = started(widths)
-    head = MLPHead.from_layers(network.layers)
-    before = network.outputs(X)
-    torch.testing.assert_close(head(X), before)
-    assert len(pickle.dumps(head)) < len(pickle.dumps(MLPHead([]))) + 8 * network.weights.numel() + 4000
-    network.weights.zero_()
-    torch.testing.assert_close(head(X), before)
+@pytest.mark.parametrize("n_hidden", [0, 1, 2])
+def test_head_computes_what_its_layers_do_and_keeps_copies(plainly, n_hidden: int) -> None:
+    layers = one(networks(1, n_hidden=n_hidden))
+    head, expected = MLPHead.from_layers(layers), plainly.apply(layers, X)
+    torch.testing.assert_close(head(X), expected)
+    n_weights = sum(each.numel() for layer in layers for each in layer)
+    assert len(pickle.dumps(head)) < len(pickle.dumps(MLPHead([]))) + 8 * n_weights + 4000
+    for weight, bias in layers:
+        weight.zero_()
+        bias.zero_()
+    torch.testing.assert_close(head(X), expected)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +54,7 @@ def test_head_computes_what_the_network_does_and_keeps_copies(widths: list[int])
     ids=str,
 )
 def test_first_layer_is_what_rows_meet_first(learner: Learner) -> None:
-    context = make_round(regression=True)
-    X, head = context.X.dense(), learner.fit(context)
+    head = learner.fit(learner_round(X, X[:, :3] ** 2))
     weight, bias = (head.state()[name] for name in head.first_layer)
     hidden = X @ weight.T + bias
     for layer in head.layers[1:]:
@@ -126,28 +62,69 @@ def test_first_layer_is_what_rows_meet_first(learner: Learner) -> None:
     torch.testing.assert_close(hidden, head(X))
 
 
-@pytest.mark.parametrize("widths", [[5, 1], [5, 6, 3]])
-def test_sparse_rows_give_the_same_outputs(widths: list[int]) -> None:
-    X, _ = make_task()
-    X[X.abs() < 0.8] = 0
-    head = MLPHead.from_layers(started(widths).layers)
-    sparse = SparseRows.from_scipy(sp.csr_array(X.numpy()), dtype=torch.float64)
-    torch.testing.assert_close(head.evaluate(sparse), head(X))
+@pytest.mark.parametrize("n_hidden", [0, 1])
+def test_sparse_rows_give_the_same_outputs(n_hidden: int) -> None:
+    few = torch.where(X.abs() < 0.8, 0.0, X)
+    head = MLPHead.from_layers(one(networks(1, n_hidden=n_hidden)))
+    sparse = SparseRows.from_scipy(sp.csr_array(few.numpy()), dtype=torch.float64)
+    torch.testing.assert_close(head.evaluate(sparse), head(few))
 
 
 def test_report_stays_with_the_head_but_not_in_its_state() -> None:
-    network = started([5, 3])
-    head = MLPHead.from_layers(network.layers, {"epochs": 3})
+    head = MLPHead.from_layers(one(networks(1, n_hidden=0)), {"epochs": 3})
     assert head.report() == {"epochs": 3}
     assert set(head.state()) == {"layers.0.weight", "layers.0.bias"}
     assert MLPHead.from_state(head.state()).report() is None
 
 
-def test_a_batch_takes_numbers_in_the_precision_of_its_rows() -> None:
-    context = make_round(regression=True)
-    rows = context.X.dense().float()
-    batch = Batch.of_task(rows, context.weak_task)
-    assert {t.dtype for t in (batch.rows, batch.targets, batch.weights)} == {torch.float32}
-    output = torch.zeros(15, 3)
-    expected = 2 * (output - context.weak_task.targets.float()) * context.weak_task.weights.float()[:, None]
-    torch.testing.assert_close(batch.error(output), expected)
+@pytest.mark.parametrize("n_hidden", [0, 1, 2])
+@pytest.mark.parametrize("is_batched", [True, False])
+@pytest.mark.parametrize("standardize", [True, False])
+def test_a_members_head_is_its_network_on_raw_rows_without_padding(
+    plainly, n_hidden: int, is_batched: bool, standardize: bool
+) -> None:
+    layers, units = networks(2, n_hidden=n_hidden), [4, 6]
+    for depth, (weight, bias) in enumerate(layers):
+        weight[0, :, 4 if depth else 5 :] = 0
+        if depth < n_hidden:
+            weight[0, 4:], bias[0, 4:] = 0, 0
+    rows = torch.stack([X, 3 + 2 * X.flip(0)])
+    inputs = InputMap.fit(rows if is_batched else X, standardize=standardize, basis="features")
+    trained = Trained([1, 0], layers, inputs, units)
+    heads = MLPHeads([trained])
+    for place, position in enumerate((1, 0)):
+        head, own = heads.head(position), rows[place] if is_batched else X
+        sizes = [5, *[units[place]] * n_hidden, 3]
+        assert [layer.weight.T.shape for layer in head.layers] == list(pairwise(sizes))
+        mapped = inputs.member(place)(own) if inputs.is_batched else inputs(own)
+        torch.testing.assert_close(head(own), plainly.apply(one(layers, place), mapped))
+        assert heads.report(position) is None
+    with pytest.raises(IndexError):
+        heads.head(2)
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize("at_once", [1, 20, 10**9])
+def test_outputs_of_members_are_those_of_their_heads_in_the_members_order(
+    monkeypatch: pytest.MonkeyPatch, is_shared: bool, at_once: int
+) -> None:
+    monkeypatch.setattr("gbgnn.learners.network._UNITS_AT_ONCE", at_once)  # rows in blocks
+    many = [X, 2 * X + 1, X.flip(0)]
+    rows = DenseRows(X) if is_shared else MemberRows([DenseRows(each) for each in many])
+    labelled, parts = torch.arange(8), []
+    for positions, units in (([2, 0], 6), ([1], 3)):
+        own = rows.members(positions).rows(labelled)
+        inputs = InputMap.fit(own, standardize=True, basis="features")
+        parts.append(Trained(positions, networks(len(positions), units), inputs, [units] * len(positions)))
+    heads = MLPHeads(parts)
+    output = heads.evaluate(rows)
+    assert output.shape == (3, 15, 3)
+    for i in range(3):
+        torch.testing.assert_close(output[i], heads.head(i).evaluate(rows.member(i)))
+
+
+def test_a_single_member_is_evaluated_on_sparse_rows() -> None:
+    few = torch.where(X.abs() < 0.8, 0.0, X)
+    sparse = SparseRows.from_scipy(sp.csr_array(few.numpy()), dtype=torch.float64)
+    heads = MLPHeads([Trained([0], networks(1), InputMap(), [6])])
+    torch.testing.assert_close(heads.evaluate(sparse), heads.head(0)(few)[None])

@@ -23,9 +23,8 @@ def make(n_rows: int = 10) -> Schedule:
 def chosen_by(members: list[tuple[int, int]], seeds: list[int], n_rows: int) -> torch.Tensor:
     """The rows of every step of members with so many epochs and rows per step."""
     schedule = Schedule.build([TrainingSettings(1, e, batch_size=b) for e, b in members], n_rows)
-    n_epochs = max(1, *(epochs for epochs, _ in members))
-    sizes = int(schedule.n_steps.max()), int(schedule.batch.max()), n_epochs
-    return schedule.chosen_rows(torch.tensor(seeds), *sizes)[0]
+    n_steps, n_places = int(schedule.n_steps.max()), int(schedule.batch.max())
+    return schedule.chosen_rows(schedule.derive_keys(seeds, n_steps, 1).orders, n_steps, n_places)[0]
 
 
 def test_settings_become_columns() -> None:
@@ -58,12 +57,30 @@ def test_the_last_batch_of_an_epoch_is_what_is_left_and_after_the_last_step_ther
     assert make().sizes(10).tolist() == [[4, 4, 2] * 3 + [0], [10] * 2 + [0] * 8, [1] * 10]
 
 
-def test_dropout_keys_are_those_of_the_epoch_and_the_layer() -> None:
-    keys = make().dropout_keys(torch.tensor(SEEDS), n_steps=9, n_layers=2)
+def test_keys_of_weights_are_those_of_the_layer() -> None:
+    keys = make().derive_keys(SEEDS, n_steps=9, n_hidden=2)
+    assert keys.weights.shape == (3, 3, 2)
+    for member, layer in ((0, 0), (1, 2), (2, 1)):
+        expected = [key_of(SEEDS[member], purpose, layer) for purpose in (Purpose.WEIGHTS, Purpose.BIASES)]
+        assert keys.weights[member, layer].tolist() == expected
+
+
+def test_keys_of_dropout_are_those_of_the_epoch_and_the_layer() -> None:
+    keys = make().derive_keys(SEEDS, n_steps=9, n_hidden=2).dropout
     assert keys.shape == (3, 9, 2)
-    for member, step, epoch in ((0, 4, 1), (1, 4, 4), (2, 8, 0)):
+    for member, step, epoch in ((0, 4, 1), (1, 1, 1), (2, 8, 0)):
         expected = [key_of(SEEDS[member], Purpose.DROPOUT, layer, epoch) for layer in (0, 1)]
         assert keys[member, step].tolist() == expected
+
+
+def test_keys_of_orders_are_those_of_the_epoch_where_orders_matter() -> None:
+    schedule = make()
+    keys = schedule.derive_keys(SEEDS, n_steps=9, n_hidden=1).orders
+    assert keys.shape == (3, 3)
+    assert keys[1].tolist() == [key_of(SEEDS[1], Purpose.ORDER, epoch) for epoch in range(3)]
+    whole = schedule.members([1], torch.tensor([1])).derive_keys(SEEDS[1:2], n_steps=2, n_hidden=1)
+    assert whole.orders.shape == (1, 0)
+    assert whole.to(torch.device("meta")).weights.device.type == "meta"
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -76,9 +93,10 @@ def test_chosen_rows_are_consecutive_parts_of_every_epochs_order(
 ) -> None:
     schedule = Schedule.build([TrainingSettings(1, e, batch_size=b) for e, b, _ in members], n_rows)
     n_steps, n_places = int(schedule.n_steps.max()), int(schedule.batch.max())
-    n_epochs = max(1, *(epochs for epochs, *_ in members))
-    seeds = torch.tensor([seed for *_, seed in members])
-    rows, scales = schedule.chosen_rows(seeds, n_steps, n_places, n_epochs)
+    keys = schedule.derive_keys([seed for *_, seed in members], n_steps, n_hidden=1).orders
+    if not schedule.is_batched:
+        return
+    rows, scales = schedule.chosen_rows(keys, n_steps, n_places)
     for i, (epochs, batch, seed) in enumerate(members):
         orders = [plainly.draw_order(n_rows, seed, epoch) for epoch in range(epochs)]
         parts = [part.tolist() for order in orders for part in order.split(batch)]
@@ -98,7 +116,7 @@ def test_every_epoch_takes_every_row_once_and_in_a_new_order() -> None:
 
 
 def test_orders_are_uniform() -> None:
-    orders = chosen_by([(6000, 4)], [0], n_rows=4)[0]
+    orders = chosen_by([(6000, 3)], [0], n_rows=4)[0].view(6000, 2 * 3)[:, :4]
     counts = torch.stack([(orders[:, place] == row).sum() for place in range(4) for row in range(4)])
     assert (counts - 1500).abs().max() < 5 * (6000 * 3 / 16) ** 0.5
 

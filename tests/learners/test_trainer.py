@@ -1,86 +1,207 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
-from torch.nn import functional
 
-from gbgnn import GBGNNClassifier
-from gbgnn.boosting.rules.base import label_task
-from gbgnn.population import PopulationInputs, crew
-from gbgnn.population.crew import Crew
-from gbgnn.population.hops import MixedHops, SharedHops
-from gbgnn.population.members import Members
-from gbgnn.testing import make_context
+from gbgnn.errors import ParameterError
+from gbgnn.learners import MLP, trainer
+from gbgnn.learners.network import MLPHeads
+from gbgnn.learners.trainer import Kind, Trainer
+from gbgnn.losses import SquaredError
+from gbgnn.propagation import DenseRows, MemberRows
+from gbgnn.rounds import RoundContext, WeakTask
+from gbgnn.testing import make_context, make_problem, two_blocks
 
-Build = Callable[..., GBGNNClassifier]
-Inputs = Callable[..., PopulationInputs]
+N_MEMBERS = 5
+GRAPH, Y = two_blocks(30, n_classes=3, n_features=20)
+PROBLEM = make_problem(GRAPH, Y, np.arange(12), np.arange(12, 20))
 
 
-def make(models: list[GBGNNClassifier], inputs: PopulationInputs) -> Crew:
-    members = Members.of(models, inputs)
-    return Crew(inputs, members, n_outputs=3, is_regression=False, use_graphs=False)
+def round_of_members(
+    ids: Sequence[int] = range(N_MEMBERS), *, is_shared: bool = True, has_numbers: bool = False, t: int = 1
+) -> RoundContext:
+    """A round of members, each with a seed, weights and, where asked for, rows and numbers of its own."""
+    random, m = torch.Generator().manual_seed(t), len(ids)
+    X = PROBLEM.inputs.features
+    if not is_shared:
+        X = MemberRows([DenseRows(X.dense() * (1 + i) + i * X.dense().flip(0)) for i in range(N_MEMBERS)])
+    context = replace(make_context(PROBLEM), t=t, ids=list(range(N_MEMBERS)), workspace={})
+    weights = torch.rand(N_MEMBERS, 12, generator=random, dtype=torch.float64)
+    weights /= weights.sum(dim=1, keepdim=True)
+    train, val = PROBLEM.train, PROBLEM.validation
+    numbers = torch.randn(N_MEMBERS, 30, 3, generator=random, dtype=torch.float64)
+    task = WeakTask(
+        train.rows,
+        train.targets,
+        weights,
+        3,
+        context.training.loss,
+        val.rows,
+        val.targets,
+    )
+    if has_numbers:
+        targets, watched = numbers[:, train.rows], numbers[:, val.rows]
+        task = replace(task, targets=targets, val_targets=watched, loss=SquaredError())
+    many = replace(
+        context,
+        X=X,
+        hops=[()] * N_MEMBERS,
+        scores=context.scores.expand(N_MEMBERS, -1, -1),
+        training=replace(context.training, scores=context.training.scores.expand(N_MEMBERS, -1, -1)),
+        seed=[100 * t + i for i in range(N_MEMBERS)],
+        task=task,
+    )
+    return many.members(list(ids)) if m < N_MEMBERS else many
+
+
+def kind_of(learner: MLP) -> Kind:
+    return Kind(learner.hidden_layers, learner.standardize, learner.basis, learner.patience)
+
+
+def fit(workers: Trainer, learners: list[MLP], context: RoundContext) -> MLPHeads:
+    n_rows = len(context.weak_task.rows)
+    return workers.fit([learners[i].settings(n_rows) for i in context.ids], context)
+
+
+def alone(learner: MLP, context: RoundContext, place: int) -> torch.Tensor:
+    """The outputs of a network that was trained by itself."""
+    own = replace(context.member(place), workspace={})
+    return learner.fit(own).evaluate(own.X)
+
+
+def assert_as_alone(heads: MLPHeads, learners: list[MLP], context: RoundContext) -> None:
+    output = heads.evaluate(context.X)
+    for place, i in enumerate(context.ids):
+        expected = alone(learners[i], context, place)
+        torch.testing.assert_close(output[place], expected, rtol=1e-9, atol=1e-10)
+        torch.testing.assert_close(heads.head(place).evaluate(context.X.member(place)), expected)
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_outputs_are_those_of_the_learners_in_the_order_asked_for(
-    model: Build, inputs_of: Inputs, is_shared: bool
+@pytest.mark.parametrize("has_numbers", [True, False])
+@pytest.mark.parametrize("basis", ["rows", "features"])
+def test_networks_of_members_are_those_of_learners_alone_in_every_round_and_at_retries(
+    is_shared: bool, has_numbers: bool, basis: str
 ) -> None:
-    models = [model({"units": 3 + i, "epochs": 4 + i % 2}) for i in range(5)]
-    inputs = inputs_of(models[0])
-    hops: Any = SharedHops(inputs, is_moving=True)
-    if not is_shared:
-        hops = MixedHops(inputs, torch.ones(5), is_injecting=False)
-    for t in (1, 2):
-        hops.advance(t, torch.arange(5))
-    train, ids, seeds = inputs.problem.train, [4, 0, 3], [7, 8, 9]
-    workers = make(models, inputs)
-    workers.assign(list(range(5)), hops.is_shared)
-    targets = functional.one_hot(train.targets, 3).double()[None]
-    output = workers.fit(ids, hops, seeds, targets, train.weights.expand(3, -1))
-    X = inputs.problem.inputs.P(inputs.problem.inputs.features.dense())
-    context = make_context(inputs.problem, X)
-    context = replace(context, task=label_task(context, train.weights))
-    for i, (member, seed) in enumerate(zip(ids, seeds, strict=True)):
-        head = models[member].learner.fit(replace(context, seed=seed))
-        torch.testing.assert_close(output[i], head(X[inputs.nodes]), rtol=1e-9, atol=1e-10)
+    learners = [
+        MLP(
+            units=3 + i,
+            epochs=4 + i % 2,
+            batch_size=(None, 5, 7, 100, None)[i],
+            dropout=(0.5, 0.0)[i % 2],
+            optimizer=("adam", "sgd", "rmsprop")[i % 3],
+            basis=basis,
+        )
+        for i in range(N_MEMBERS)
+    ]
+    workers = Trainer(kind_of(learners[0]))
+    kinds = {"is_shared": is_shared, "has_numbers": has_numbers}
+    for t, tries in ((1, [range(N_MEMBERS), [4, 0], [0]]), (2, [[1, 2, 3, 4], [2, 3]]), (3, [[3]])):
+        for ids in tries:
+            context = round_of_members(ids, t=t, **kinds)
+            assert_as_alone(fit(workers, learners, context), learners, context)
 
 
-def test_cohorts_are_formed_anew_when_half_have_left(model: Build, inputs_of: Inputs) -> None:
-    models = [model() for _ in range(8)]
-    workers = make(models, inputs_of(models[0]))
-    workers.assign(list(range(8)), is_shared=True)
-    first = workers._cohorts
-    workers.assign(list(range(5)), is_shared=True)
-    assert workers._cohorts is first
-    workers.assign([1, 2, 4, 5], is_shared=True)
-    assert workers._cohorts is not first
-    assert sorted(i for cohort in workers._cohorts for i in cohort.ids) == [1, 2, 4, 5]
+@pytest.mark.parametrize("has_numbers", [True, False])
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_members_lose_patience_as_alone(is_shared: bool, has_numbers: bool) -> None:
+    learners = [
+        MLP(units=4 + i, epochs=(40, 3, 25, 40, 0)[i], batch_size=(None, None, 5, 5, None)[i], patience=4)
+        for i in range(N_MEMBERS)
+    ]
+    for each in learners:
+        each.set_params(learning_rate=0.1)
+    context = round_of_members(is_shared=is_shared, has_numbers=has_numbers)
+    heads = fit(Trainer(kind_of(learners[0])), learners, context)
+    assert_as_alone(heads, learners, context)
+    for place in (0, 3):  # they have indeed stopped early
+        unstopped = MLP(**(learners[place].get_params() | {"patience": None}))
+        assert not torch.allclose(heads.evaluate(context.X)[place], alone(unstopped, context, place))
 
 
-def test_cohorts_are_no_fewer_than_cores_and_small(
-    model: Build, inputs_of: Inputs, monkeypatch: pytest.MonkeyPatch
+def test_patience_without_validation_is_an_error() -> None:
+    learners, context = [MLP(patience=3)] * N_MEMBERS, round_of_members()
+    context = replace(context, task=replace(context.weak_task, val_rows=None, val_targets=None))
+    with pytest.raises(ParameterError, match="MLP.patience stops on validation nodes, but there are none"):
+        fit(Trainer(kind_of(learners[0])), learners, context)
+
+
+def test_cohorts_are_formed_anew_when_half_have_left() -> None:
+    learners, seen = [MLP(units=4, epochs=2)] * N_MEMBERS, []
+    workers = Trainer(kind_of(learners[0]))
+    for t, ids in enumerate(([0, 1, 2, 3, 4], [0, 1, 2, 4], [1, 2, 4], [1, 4], [4], [4]), start=1):
+        fit(workers, learners, round_of_members(ids, t=t))
+        seen.append(workers._cohorts)
+    assert [new is old for old, new in pairwise(seen)] == [True, True, False, False, True]
+    assert [sorted(i for cohort in cohorts for i in cohort.ids) for cohorts in seen[2:5]] == [
+        [0, 1, 2, 3, 4],
+        [1, 4],
+        [4],
+    ]
+
+
+def test_cohorts_are_formed_anew_when_members_go_ways_of_their_own() -> None:
+    learners = [MLP(units=4, epochs=2)] * N_MEMBERS
+    workers = Trainer(kind_of(learners[0]))
+    for t, is_shared in enumerate((True, False, True), start=1):
+        context = round_of_members(t=t, is_shared=is_shared)
+        assert_as_alone(fit(workers, learners, context), learners, context)
+
+
+@pytest.mark.parametrize(("n_given", "sizes"), [(1, [5]), (2, [3, 2]), (4, [2, 2, 1]), (8, [1] * 5)])
+def test_cohorts_are_no_fewer_than_cores(
+    n_cores: Callable[[int], None], n_given: int, sizes: list[int]
 ) -> None:
-    models = [model() for _ in range(40)]
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
-    for n, sizes in ((40, {8}), (20, {5}), (3, {1})):
-        workers = make(models[:n], inputs_of(models[0]))
-        workers.assign(list(range(n)), is_shared=True)
-        assert {len(cohort.ids) for cohort in workers._cohorts} == sizes
+    n_cores(n_given)
+    learners, context = [MLP(units=4, epochs=2)] * N_MEMBERS, round_of_members()
+    workers = Trainer(kind_of(learners[0]))
+    heads = fit(workers, learners, context)
+    assert sorted((len(cohort.ids) for cohort in workers._cohorts), reverse=True) == sizes
+    assert_as_alone(heads, learners, context)
 
 
-def test_error_in_a_thread_is_raised_and_leaves_torch_as_it_was() -> None:
+def test_cohorts_are_small_on_a_cpu(n_cores: Callable[[int], None]) -> None:
+    n_cores(1)
+    assert trainer._choose_costs(torch.device("cpu"), 100, n_members=40).most == 8
+    assert trainer._choose_costs(torch.device("cuda"), 100, n_members=40).most == 512
+
+
+def test_error_in_a_thread_is_raised_and_leaves_torch_as_it_was(n_cores: Callable[[int], None]) -> None:
     def fail(number: int) -> None:
         raise ValueError(f"job {number}")
 
+    n_cores(2)
     n_before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        with pytest.raises(ValueError, match="job 0"):
-            crew._for_each(fail, [(0,), (1,)], torch.device("cpu"))
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(n_before)
+    with pytest.raises(ValueError, match="job 0"):
+        trainer._map(fail, [0, 1], torch.device("cpu"))
+    assert torch.get_num_threads() == n_before
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
+def test_memory_and_graphs_on_a_gpu_serve_several_rounds_and_retries() -> None:
+    learners = [
+        MLP(units=3 + i, epochs=12, batch_size=(None, 5)[i % 2], dropout=(0.5, 0.0)[i // 2 % 2])
+        for i in range(N_MEMBERS)
+    ]
+    workers = Trainer(kind_of(learners[0]))
+    for t, tries in ((1, [range(N_MEMBERS), [4, 0]]), (2, [[1, 2, 3, 4], [2]]), (3, [[3]])):
+        for ids in tries:
+            context = round_of_members(ids, t=t, is_shared=False)
+            output = fit(workers, learners, on_gpu(context)).evaluate(on_gpu(context).X)
+            for place, i in enumerate(context.ids):
+                expected = alone(learners[i], context, place)
+                torch.testing.assert_close(output[place].cpu(), expected, rtol=1e-7, atol=1e-8)
+
+
+def on_gpu(context: RoundContext) -> RoundContext:
+    """The round with everything that a learner looks at on a GPU."""
+    task = context.weak_task
+    moved = {k: getattr(task, k).cuda() for k in ("rows", "targets", "weights", "val_rows", "val_targets")}
+    X = MemberRows([DenseRows(context.X.member(i).dense().cuda()) for i in range(context.n_members)])
+    return replace(context, X=X, scores=context.scores.cuda(), task=replace(task, **moved))

@@ -27,7 +27,8 @@ class FixedAggregation(Aggregation):
         cls, aggregations: Sequence[FixedAggregation], context: RoundContext
     ) -> tuple[Sequence[Hop], Representation]:
         """Return the hops, and what they make of the members' representations."""
-        hops = [aggregation.hop() for aggregation in aggregations]
+        first, shared = aggregations[0], aggregations[0].hop()
+        hops = [shared if vars(each) == vars(first) else each.hop() for each in aggregations]
         if isinstance(context.X, PolynomialRows):
             return hops, mix_members(context.X, hops)
         return super().step_many(aggregations, context)

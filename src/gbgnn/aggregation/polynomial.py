@@ -106,7 +106,7 @@ class PolynomialHop(Hop):
 def mix_members(X: PolynomialRows, hops: Sequence[PolynomialHop]) -> PolynomialRows:
     """Return what the hops of several members, of the same powers, make of their rows."""
     first = hops[0]
-    if X.is_shared and all(hop == first for hop in hops):
+    if X.is_shared and all(hop is first or hop == first for hop in hops):
         hops = hops[:1]
     weights = torch.tensor([hop.coefficients for hop in hops], dtype=torch.float64)
     injection = torch.tensor([hop.injection for hop in hops], dtype=torch.float64)

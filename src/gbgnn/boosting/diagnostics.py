@@ -163,7 +163,9 @@ def _is_nan(value: float | None) -> bool:
 def peak_memory(device: torch.device) -> int | None:
     """Return the peak memory in bytes of the device, or of this process on a CPU; None if unknown."""
     if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
+        # As torch.cuda.max_memory_allocated, which flattens all statistics first.
+        statistics = torch.cuda.memory_stats_as_nested_dict(device)
+        return int(statistics["allocated_bytes"]["all"]["peak"]) if statistics else 0
     try:
         import resource
     except ImportError:  # Windows

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from gbgnn._random import Seeds
+from gbgnn._random import RoundSeeds, Seeds
 from gbgnn.aggregation import IDENTITY, Aggregation, Hop
 from gbgnn.boosting.diagnostics import describe_rounds, measure
 from gbgnn.boosting.ensemble import Ensemble, Round
@@ -129,7 +129,7 @@ def boost_many(problem: Problem, members: Sequence[Member], *, listen: Listen | 
     while ids:
         t, started = t + 1, time.perf_counter()
         going, known = [members[i] for i in ids], [models[i].ensemble.hops for i in ids]
-        seeds = [member.seeds.hop(t) for member in going]
+        seeds = RoundSeeds([member.seeds for member in going], t)
         context = RoundContext(t, problem, X, known, scores, training, seeds, None, ids, workspace)
         hops, X = take_hops(context, going)  # g^(t), and X^(t) = g^(t)(X^(t-1)) of all nodes
         context = replace(context, X=X, hops=[(*old, new) for old, new in zip(known, hops, strict=True)])
@@ -162,7 +162,8 @@ def boost_many(problem: Problem, members: Sequence[Member], *, listen: Listen | 
 
 def end_some(models: Sequence[Boosted], reasons: Mapping[int, StopReason | None]) -> list[Boosted]:
     """Return the models, of which those with a reason have ended."""
-    return [replace(model, stop=reasons.get(i) or model.stop) for i, model in enumerate(models)]
+    ended = {i: replace(models[i], stop=reason) for i, reason in reasons.items() if reason is not None}
+    return [ended.get(i, model) for i, model in enumerate(models)]
 
 
 def take_hops(context: RoundContext, members: Sequence[Member]) -> tuple[Sequence[Hop], Representation]:

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import torch
 
-from gbgnn._random import Purpose, as_uniform, draw, keys_of, mix_, places
+from gbgnn._random import as_uniform, draw, mix_, places
 from gbgnn.learners.batched_optimizers import choose_optimizer, has_triton
-from gbgnn.learners.schedule import Schedule
+from gbgnn.learners.schedule import Keys, Schedule
 from gbgnn.losses import Loss
 
 Layer = tuple[torch.Tensor, torch.Tensor]
@@ -170,7 +170,7 @@ class BatchedMLP:
     def load(
         self,
         schedule: Schedule,
-        seeds: torch.Tensor,
+        keys: Keys,
         rows: torch.Tensor,
         targets: torch.Tensor,
         sample_weights: torch.Tensor,
@@ -179,8 +179,8 @@ class BatchedMLP:
 
         Parameters
         ----------
-        schedule, seeds
-            How each is trained, and where it draws from.
+        schedule, keys
+            How each is trained, and what it draws from.
         rows
             Labelled rows, shape (rows, columns), or (members, rows, columns).
         targets
@@ -188,8 +188,8 @@ class BatchedMLP:
         sample_weights
             Of every row for every member.
         """
-        shape, m, n, n_columns = self.shape, len(seeds), self.shape.n_rows, self.shape.n_columns
-        self._draw_weights(schedule, seeds)
+        shape, m, n, n_columns = self.shape, len(keys.weights), self.shape.n_rows, self.shape.n_columns
+        self._draw_weights(schedule, keys.weights)
         self._optimizer.load(schedule)
         self._step_number.zero_()
         room = self._rows if shape.is_shared else self._rows[:m]
@@ -203,31 +203,30 @@ class BatchedMLP:
         self._kept[:m, 0, 0] = 1 / (1 - schedule.dropout)
         if shape.has_dropout:
             self._thresholds[:m, 0, 0] = schedule.threshold
-            self._keys[:m] = schedule.dropout_keys(seeds, shape.n_steps, shape.n_hidden)
+            self._keys[:m] = keys.dropout
         if shape.is_batched:
-            n_epochs = max(1, *(own.epochs for own in schedule.settings))
-            found = schedule.chosen_rows(seeds, shape.n_steps, shape.n_places, n_epochs)
+            found = schedule.chosen_rows(keys.orders, shape.n_steps, shape.n_places)
             self._chosen[:m], self._scales[:m] = found
 
-    def _draw_weights(self, schedule: Schedule, seeds: torch.Tensor) -> None:
+    def _draw_weights(self, schedule: Schedule, keys: torch.Tensor) -> None:
         """Draw torch's default initialisation, and zeros for absent units."""
-        m, n_columns = len(seeds), self.shape.n_columns
-        self.weight.zero_()
-        n_inputs = torch.full_like(schedule.units, n_columns)
-        fan_in = torch.full_like(schedule.units, self.shape.fan_in)
+        m, shape = len(keys), self.shape
+        is_padded = any(own.units < shape.units for own in schedule.settings)
         for depth, (weight, bias) in enumerate(self.layers(m)):
-            n_out, n_in = weight.shape[1:]
-            row, unit = (torch.arange(size, device=seeds.device) for size in (n_in, n_out))
-            fan_out = schedule.units if depth < self.shape.n_hidden else torch.full_like(fan_in, n_out)
+            fan_in = torch.full_like(schedule.units, shape.fan_in) if depth == 0 else schedule.units
             spread = (2 / fan_in.double().sqrt()).to(weight.dtype)[:, None, None]
-            is_there = unit[:, None] < fan_out[:, None, None]
             table = self._weight_places[depth]
-            weights = (Purpose.WEIGHTS, weight, table, is_there & (row < n_inputs[:, None, None]))
-            biases = (Purpose.BIASES, bias[..., None], table[:, :1], is_there)
-            for purpose, values, grid, mask in (weights, biases):
-                draws = draw(grid, keys_of(seeds, purpose, depth)[:, None, None])
-                values.copy_(as_uniform(draws, weight.dtype).sub_(0.5).mul_(spread).mul_(mask))
-            fan_in = n_inputs = fan_out
+            for kind, (values, grid) in enumerate(((weight, table), (bias[..., None], table[:, :1]))):
+                draws = draw(grid, keys[:, depth, kind][:, None, None])
+                values.copy_(as_uniform(draws, weight.dtype).sub_(0.5).mul_(spread))
+            if is_padded:
+                unit = torch.arange(shape.units, device=keys.device)
+                is_absent = unit >= schedule.units[:, None]
+                if depth < shape.n_hidden:
+                    weight.masked_fill_(is_absent[..., None], 0.0)
+                    bias.masked_fill_(is_absent, 0.0)
+                if depth:
+                    weight.masked_fill_(is_absent[:, None], 0.0)
 
     def step(self, m: int, n_places: int) -> None:
         """Take a step of the first ``m`` members, none of which has more than ``n_places`` rows."""

@@ -85,15 +85,17 @@ class AllAtOnce(BatchedOptimizer):
         self._coefficients = Coefficients.empty(len(like), kinds, like)
         self._rates, self._roots = (like.new_zeros(len(like), n_steps) for _ in range(2))
         self._packed = self._coefficients.pack() if has_triton(like.device) else None
+        self._loaded: Schedule | None = None
 
     def load(self, schedule: Schedule) -> None:
-        """Take over the settings, and forget the averages."""
-        m = len(schedule.n_steps)
-        self._coefficients.load(schedule.coefficients)
-        rates, roots = schedule.coefficients.schedule(schedule.n_steps, self._rates.shape[1])
-        self._rates[:m], self._roots[:m] = rates, roots
-        if self._packed is not None:
-            self._packed.copy_(self._coefficients.pack())
+        """Take over the settings, unless they are there already, and forget the averages."""
+        if schedule is not self._loaded:
+            m, self._loaded = len(schedule.settings), schedule
+            self._coefficients.load(schedule.coefficients)
+            rates, roots = schedule.coefficients.schedule(schedule.n_steps, self._rates.shape[1])
+            self._rates[:m], self._roots[:m] = rates, roots
+            if self._packed is not None:
+                self._packed.copy_(self._coefficients.pack())
         for _, _, moments in self._moved:
             moments.reset()
 

@@ -123,8 +123,8 @@ class ConstrainedMLP(Learner):
         )
         network = BatchedMLP(shape, task.loss, like=rows)
         targets = task.targets[None] if task.is_regression else task.targets
-        seeds = torch.tensor([context.seed], device=rows.device)
-        network.load(schedule.to(rows.device), seeds, rows, targets, task.weights[None])
+        keys = schedule.derive_keys([context.seed], shape.n_steps, shape.n_hidden).to(rows.device)
+        network.load(schedule.to(rows.device), keys, rows, targets, task.weights[None])
         self._project(network.layers(1))
         with threads_for(shape.n_places * network.weight.numel()):
             for n_places in schedule.sizes(shape.n_steps)[0].tolist():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -19,6 +20,18 @@ _UNITS_AT_ONCE = 2**26
 """Rows are evaluated in blocks that give about this many hidden units."""
 
 
+class LinearLayer(nn.Module):
+    """x -> x W^T + b with given weights; torch's own layer draws some first, which takes longer."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor) -> None:
+        super().__init__()
+        self.weight, self.bias = (nn.Parameter(each, requires_grad=False) for each in (weight, bias))
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return the outputs of the rows ``X``, which may be sparse."""
+        return torch.addmm(self.bias, X, self.weight.t())
+
+
 class MLPHead(Head):
     """A fitted network: linear layers with ReLU between them.
 
@@ -30,7 +43,7 @@ class MLPHead(Head):
         What the learner has to say of its training. It is not part of the model file.
     """
 
-    def __init__(self, layers: list[nn.Linear], report: dict[str, Any] | None = None) -> None:
+    def __init__(self, layers: Sequence[LinearLayer], report: dict[str, Any] | None = None) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
         self._report = report
@@ -41,8 +54,7 @@ class MLPHead(Head):
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Return the outputs of the rows ``X``; there is no dropout at prediction."""
         first, *rest = self.layers
-        assert isinstance(first, nn.Linear)
-        hidden = torch.addmm(first.bias, X, first.weight.t())  # X may be sparse
+        hidden: torch.Tensor = first(X)
         for layer in rest:
             hidden = layer(hidden.relu_())
         return hidden
@@ -64,20 +76,14 @@ class MLPHead(Head):
     def from_state(cls, state: dict[str, torch.Tensor], report: dict[str, Any] | None = None) -> MLPHead:
         """Build the network again; the shapes of the weights say how deep and wide it is."""
         n_layers = sum(name.endswith(".weight") for name in state)
-        shapes = [state[f"layers.{i}.weight"].shape for i in range(n_layers)]
-        head = cls([nn.Linear(n_in, n_out, device="meta") for n_out, n_in in shapes], report)
-        head.load_state_dict(state, assign=True)
-        return head.requires_grad_(False)
+        pairs = [(state[f"layers.{i}.weight"], state[f"layers.{i}.bias"]) for i in range(n_layers)]
+        return cls([LinearLayer(*pair) for pair in pairs], report)
 
     @classmethod
     def from_layers(cls, layers: list[Layer], report: dict[str, Any] | None = None) -> MLPHead:
         """Build the network from copies of weights, shape (out, in), and biases."""
-        state = {
-            f"layers.{i}.{name}": value.clone(memory_format=torch.contiguous_format)
-            for i, (weight, bias) in enumerate(layers)
-            for name, value in (("weight", weight), ("bias", bias))
-        }
-        return cls.from_state(state, report)
+        copies = [[each.clone(memory_format=torch.contiguous_format) for each in layer] for layer in layers]
+        return cls([LinearLayer(*pair) for pair in copies], report)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +136,20 @@ class MLPHeads(Heads):
 
     parts: Sequence[Trained]
 
+    @cached_property
+    def _places(self) -> dict[int, tuple[Trained, int]]:
+        return {i: (part, place) for part in self.parts for place, i in enumerate(part.positions)}
+
+    @cached_property
+    def _built(self) -> dict[int, MLPHead]:
+        return {}
+
     def head(self, i: int) -> MLPHead:
         """Return the network of one member."""
-        for part in self.parts:
-            if i in part.positions:
-                return part.head(part.positions.index(i))
-        raise IndexError(i)
+        if i not in self._built:
+            part, place = self._places[i]
+            self._built[i] = part.head(place)
+        return self._built[i]
 
     def report(self, i: int) -> None:
         """Return None: there is nothing to say of the training."""
@@ -151,6 +165,7 @@ class MLPHeads(Heads):
             rows = part.inputs(X.members(part.positions).dense()) if shared is None else shared
             return part.evaluate(rows)
 
-        found = map_threads(evaluate, self.parts, work=n_members * X.shape[0] * X.shape[1])
+        on_cpu = X.device.type == "cpu"
+        found = map_threads(evaluate, self.parts, work=n_members * X.shape[0] * X.shape[1] * on_cpu)
         order = torch.tensor([i for part in self.parts for i in part.positions], device=X.device)
         return torch.cat(found)[order.argsort()]

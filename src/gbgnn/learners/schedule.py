@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from gbgnn._optimizers import Coefficients
-from gbgnn._random import Purpose, cut_off, draw, keys_of, places
+from gbgnn._random import Purpose, cut_off, draw, extend_keys, keys_of, places
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,29 @@ class TrainingSettings:
     learning_rate: float = 0.01
     momentum: float = 0.0
     weight_decay: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """Keys of the streams that networks draw from, int32; computed on the host, where small numbers are fast.
+
+    Parameters
+    ----------
+    weights
+        Of the weights and biases of every layer, shape (members, layers, 2).
+    dropout
+        Of every step and hidden layer, shape (members, n_steps, hidden layers); empty without dropout.
+    orders
+        Of every epoch's order of rows, shape (members, epochs); empty where a step takes all rows.
+    """
+
+    weights: torch.Tensor
+    dropout: torch.Tensor
+    orders: torch.Tensor
+
+    def to(self, device: torch.device) -> Keys:
+        """Return the keys on a device."""
+        return Keys(*(each.to(device) for each in (self.weights, self.dropout, self.orders)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +103,9 @@ class Schedule:
             ),
         )
 
-    def members(self, positions: Sequence[int], index: torch.Tensor) -> Schedule:
-        """Return the columns of some members; ``index`` holds their positions where the columns are."""
+    def members(self, positions: Sequence[int]) -> Schedule:
+        """Return the columns of some members, on the host."""
+        index = torch.tensor(positions)
         chosen = self._map(lambda column: column[index], self.coefficients.members(index))
         return replace(chosen, settings=[self.settings[i] for i in positions])
 
@@ -119,31 +143,37 @@ class Schedule:
         size = torch.minimum(self.batch[:, None], self.n_rows - start)
         return torch.where(step < self.n_steps[:, None], size, 0)
 
-    def dropout_keys(self, seeds: torch.Tensor, n_steps: int, n_layers: int) -> torch.Tensor:
-        """Return the keys by which units are dropped, int32, shape (members, n_steps, n_layers)."""
-        epochs = self.epochs_of_steps(n_steps).to(torch.int32)[..., None]
-        layers = torch.arange(n_layers, dtype=torch.int32, device=seeds.device)
-        return keys_of(seeds[:, None, None], Purpose.DROPOUT, layers, epochs)
+    def derive_keys(self, seeds: Sequence[int], n_steps: int, n_hidden: int) -> Keys:
+        """Return what networks with these seeds draw from; a schedule on the host."""
+        own, n_epochs = keys_of(torch.tensor(seeds)), max(1, int(self.epochs.max()))
+        layers, kinds, epochs = (torch.arange(n, dtype=torch.int32) for n in (n_hidden + 1, 2, n_epochs))
+        weights = extend_keys(own[:, None, None], kinds, layers[:, None])
+        dropout = orders = torch.empty(len(own), 0, 0, dtype=torch.int32)
+        if n_hidden and bool(self.dropout.any()):
+            by_epoch = extend_keys(own[:, None, None], Purpose.DROPOUT, layers[:-1], epochs[:, None])
+            at = self.epochs_of_steps(n_steps).clamp(max=n_epochs - 1)[..., None]
+            dropout = by_epoch.gather(1, at.expand(-1, -1, n_hidden))
+        if self.is_batched:
+            orders = extend_keys(own[:, None], Purpose.ORDER, epochs)
+        return Keys(weights, dropout, orders)
 
     def chosen_rows(
-        self, seeds: torch.Tensor, n_steps: int, n_places: int, n_epochs: int
+        self, keys: torch.Tensor, n_steps: int, n_places: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the rows of every step, and the factor of their weights.
 
         Shapes are (members, n_steps, n_places) and (members, n_steps). A place that no row takes holds
-        ``n_rows``, the number of a row that is not there. No member has more than ``n_epochs``, 1 or more.
+        ``n_rows``, the number of a row that is not there. ``keys`` are those of the orders of all epochs.
         """
         n = self.n_rows
-        epochs = torch.arange(n_epochs, dtype=torch.int32, device=seeds.device)
-        keys = keys_of(seeds[:, None], Purpose.ORDER, epochs)
-        table = places(torch.arange(n, device=seeds.device), 1)[:, 0]
+        table = places(torch.arange(n, device=keys.device), 1)[:, 0]
         orders = draw(table, keys[..., None]).argsort(dim=2, stable=True)
-        step = torch.arange(n_steps, device=seeds.device)
+        step = torch.arange(n_steps, device=keys.device)
         start = step % self.batches[:, None] * self.batch[:, None]  # where in the epoch's order
         size = self.sizes(n_steps)
-        place = torch.arange(n_places, device=seeds.device)
+        place = torch.arange(n_places, device=keys.device)
         index = (self.epochs_of_steps(n_steps) * n + start)[..., None] + place
-        taken = orders.flatten(1).gather(1, index.flatten(1).clamp_(max=n_epochs * n - 1))
+        taken = orders.flatten(1).gather(1, index.flatten(1).clamp_(max=keys.shape[1] * n - 1))
         rows = torch.where(place < size[..., None], taken.view(index.shape), n)
         length = size.clamp_min(1).double()
         return rows, torch.full_like(length, n) / length

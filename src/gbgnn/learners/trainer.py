@@ -17,7 +17,7 @@ from gbgnn.learners.cohorts import Costs, split_cohorts
 from gbgnn.learners.cuda_graphs import GraphRunner, StepRunner
 from gbgnn.learners.inputs import InputMap
 from gbgnn.learners.network import MLPHeads, Trained
-from gbgnn.learners.schedule import Schedule, TrainingSettings
+from gbgnn.learners.schedule import Keys, Schedule, TrainingSettings
 from gbgnn.propagation import Representation
 from gbgnn.rounds import RoundContext, WeakTask
 
@@ -52,6 +52,13 @@ class Cohort:
         self.runner: GraphRunner | StepRunner = StepRunner(network.step)
         if network.weight.device.type == "cuda":
             self.runner = GraphRunner(network.step, shape.n_members, shape.n_places)
+        self._sent: tuple[tuple[int, ...], Schedule] | None = None
+
+    def send(self, schedule: Schedule, ids: tuple[int, ...], device: torch.device) -> Schedule:
+        """Return a schedule on the device: the one of the last round, if it was of the same members."""
+        if self._sent is None or self._sent[0] != ids:
+            self._sent = (ids, schedule.to(device))
+        return self._sent[1]
 
 
 class Trainer:
@@ -75,7 +82,7 @@ class Trainer:
         if context.t != self._round:  # a second try within a round is of some members only
             self._assign(schedule, context)
             self._round = context.t
-        place, on_device = {member: i for i, member in enumerate(context.ids)}, schedule.to(device)
+        place = {member: i for i, member in enumerate(context.ids)}
 
         # Everything is sent before training begins, because sending waits for the device; long jobs first.
         jobs = []
@@ -83,23 +90,18 @@ class Trainer:
             positions = [place[member] for member in cohort.ids if member in place]
             if not positions:
                 continue
-            index = torch.tensor(positions, device=device)
-            jobs.append(
-                Job(
-                    cohort,
-                    positions,
-                    torch.tensor([context.seed[i] for i in positions], device=device),
-                    on_device.members(positions, index),
-                    schedule.members(positions, index.cpu()),
-                    task.members(index),
-                    X if X.is_shared else X.members(positions),
-                )
-            )
+            index, shape = torch.tensor(positions, device=device), cohort.network.shape
+            own = schedule.members(positions)
+            seeds = [context.seed[i] for i in positions]
+            keys = own.derive_keys(seeds, shape.n_steps, shape.n_hidden).to(device)
+            rows = X if X.is_shared else X.members(positions)
+            on_device = cohort.send(own, tuple(context.ids[i] for i in positions), device)
+            jobs.append(Job(cohort, positions, keys, on_device, own, task.members(index), rows))
 
         def train(job: Job) -> Trained:
             inputs, rows = self._prepare(job.X, job.task) if shared is None else shared
             network = job.cohort.network
-            network.load(job.schedule, job.seeds, rows, job.task.targets, job.task.weights)
+            network.load(job.schedule, job.keys, rows, job.task.targets, job.task.weights)
             if self._kind.patience is None:
                 n_steps = job.on_host.n_steps.tolist()
                 job.cohort.runner.run(n_steps, job.on_host.sizes(n_steps[0]).amax(dim=0).tolist())
@@ -129,7 +131,7 @@ class Trainer:
         n_columns = self._n_columns(context)
         costs = _choose_costs(like.device, n_columns, len(ids))
         for positions in split_cohorts(schedule, costs, by_epoch=by_epoch):
-            own = schedule.members(positions, torch.tensor(positions))
+            own = schedule.members(positions)
             shape = Shape.build(
                 own,
                 n_columns=n_columns,
@@ -148,11 +150,11 @@ class Trainer:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What a cohort has to do in a round: for which members, from which seeds, how long, on which rows."""
+    """What a cohort has to do in a round: for which members, drawing from what, how long, on which rows."""
 
     cohort: Cohort
     positions: list[int]
-    seeds: torch.Tensor
+    keys: Keys
     schedule: Schedule
     on_host: Schedule
     task: WeakTask
