@@ -204,7 +204,9 @@ def input_recipe(model: InputSettings) -> InputRecipe:
 
 def resolve_rule(model: RuleSettings) -> BoostingRule:
     """Return the boosting rule of a model: with its learning rate, and its loss as an object."""
-    rule: BoostingRule = clone(as_part("rule", model.rule))  # the fitted model keeps its loss
+    rule: BoostingRule = as_part("rule", model.rule)
+    if rule is model.rule:
+        rule = clone(rule)  # the fitted model keeps its loss
     changes = {} if model.learning_rate is None else {"learning_rate": model.learning_rate}
     named = getattr(rule, "loss", "auto")
     if isinstance(named, str) and named != "auto":

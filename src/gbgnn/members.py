@@ -24,7 +24,7 @@ def shared_settings(part: Any) -> dict[str, str]:
     >>> shared_settings(Samme(error_floor=0.1))
     {'': 'Samme'}
     """
-    settings = part.get_params(deep=False)
+    settings = vars(part) if is_dataclass(part) else part.get_params(deep=False)
     free = getattr(part, "may_differ", [name for name, value in settings.items() if isinstance(value, float)])
     return {"": type(part).__name__} | {k: repr(v) for k, v in settings.items() if k not in free}
 
@@ -73,6 +73,8 @@ def map_tensors(function: Callable[..., torch.Tensor], value: Any, *others: Any)
         return function(value, *others)
     if isinstance(value, tuple):
         return tuple(map_tensors(function, *each) for each in zip(value, *others, strict=True))
+    if isinstance(value, dict):
+        return {k: map_tensors(function, each, *(other[k] for other in others)) for k, each in value.items()}
     if is_dataclass(value):
         names = vars(value)
         fields = {

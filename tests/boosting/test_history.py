@@ -23,9 +23,9 @@ EXPONENTIAL = {name for name in COLUMNS if name.startswith("exp_")}
 
 def test_rows_and_columns() -> None:
     history = History()
-    history.append(1, {"gamma": 0.5})
-    history.append(2, {"gamma": None})
-    history.append(3, {"gamma": 0.25})
+    history.append({"round": 1, "gamma": 0.5})
+    history.append({"round": 2, "gamma": None})
+    history.append({"round": 3, "gamma": 0.25})
     assert history["gamma_total"] == [0.5, 0.5, 0.75]
     assert history[-1]["round"] == 3
     assert [row["round"] for row in history] == [1, 2, 3]
@@ -34,9 +34,9 @@ def test_rows_and_columns() -> None:
 
 def test_a_copy_does_not_grow() -> None:
     history = History(metric="f1")
-    history.append(1, {"gamma": 0.5})
+    history.append({"round": 1, "gamma": 0.5})
     copy = history.copy()
-    history.append(2, {"gamma": 0.5})
+    history.append({"round": 2, "gamma": 0.5})
     assert (len(copy), copy.metric, copy.rows) == (1, "f1", history.rows[:1])
 
 

@@ -14,7 +14,7 @@ from gbgnn.aggregation import Hop
 from gbgnn.boosting.history import Row
 from gbgnn.boosting.rules import BoostingRule, Vote
 from gbgnn.learners import ChosenHeads
-from gbgnn.members import for_rows
+from gbgnn.members import for_rows, map_tensors
 from gbgnn.metrics import Metric, PredictedMany
 from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.rounds import TrainingLoss
@@ -78,6 +78,7 @@ def measure(
 
 
 def describe_rounds(
+    t: int,
     hops: Sequence[Hop],
     heads: ChosenHeads,
     vote: Vote,
@@ -91,7 +92,7 @@ def describe_rounds(
 
     Parameters
     ----------
-    hops, heads, vote
+    t, hops, heads, vote
         The round.
     own
         The angle with the gradient of the rule's own loss, where it has one.
@@ -102,11 +103,26 @@ def describe_rounds(
     started
         When the round began, by ``time.perf_counter``.
     """
-    quality, learned = vote.quality, [hop.record() for hop in hops]
+    learned = [hop.record() for hop in hops]
+    # One transfer: what is made of these numbers takes longer to ask a device for than to compute here.
+    rounding, values = rounding_error(vote, after), (before.value, after.value)
+    numbers = (
+        vote.quality,
+        own,
+        vote.eta,
+        *values,
+        rounding,
+        after.gradient_norm,
+        vote.weighted_error,
+        measured,
+    )
+    quality, own, eta, loss_before, loss_after, rounding, gradient_norm, error, measured = to_host(numbers)
+    n_members = len(hops)
     columns = {
-        "eta": vote.eta,
+        "round": [t] * n_members,
+        "eta": eta,
         **measured,
-        "gradient_norm": after.gradient_norm,
+        "gradient_norm": gradient_norm,
         "cosine": quality.cosine,
         "alpha": quality.alpha,
         "beta": quality.beta,
@@ -116,19 +132,29 @@ def describe_rounds(
         "exp_alpha": None if own is None else own.alpha,
         "exp_beta": None if own is None else own.beta,
         "exp_gamma": None if own is None else own.gamma,
-        "guaranteed_decrease": guaranteed_decrease(quality, vote.eta, before),
-        "decrease": before.value - after.value,
-        "rounding": rounding_error(vote, after),
-        "weighted_error": vote.weighted_error,
+        "guaranteed_decrease": guaranteed_decrease(quality, eta, before),
+        "decrease": loss_before - loss_after,
+        "rounding": rounding,
+        "weighted_error": error,
         "coefficients": [each.get("coefficients") for each in learned],
         "alignment": [each.get("alignment") for each in learned],
         "learner": heads.reports(),
         "attempts": vote.attempts.tolist(),
-        "peak_memory": [peak_memory(vote.direction.device)] * len(hops),
+        "peak_memory": [peak_memory(vote.direction.device)] * n_members,
     }
-    rows = as_rows(columns, len(hops))
-    seconds = (time.perf_counter() - started) / len(hops)
-    return [row | {"seconds": seconds} for row in rows]
+    rows = as_rows(columns, n_members)
+    seconds = (time.perf_counter() - started) / n_members
+    for row in rows:
+        row["seconds"] = seconds
+    return rows
+
+
+def to_host(value: Any) -> Any:
+    """Return a value with all its tensors, one number for each member, on the host, by one transfer."""
+    found: list[torch.Tensor] = []
+    map_tensors(lambda each: found.append(each.double()) or each, value)
+    moved = iter(torch.stack(found).cpu())
+    return map_tensors(lambda each: next(moved), value)
 
 
 def as_rows(columns: Columns, n_members: int) -> list[Row]:
@@ -143,21 +169,16 @@ def as_rows(columns: Columns, n_members: int) -> list[Row]:
     numbers = torch.stack(
         [column.double() for column in tensors.values()]
     ).tolist()  # one wait for the device
-    known = dict(zip(tensors, numbers, strict=True))
+    known: Columns = dict(zip(tensors, numbers, strict=True))
+    for name in _NULLABLE & known.keys():
+        known[name] = [None if math.isnan(value) else value for value in known[name]]
     nothing = [None] * n_members
     found = [known.get(name, nothing if column is None else column) for name, column in columns.items()]
-    rows = [dict(zip(columns, values, strict=True)) for values in zip(*found, strict=True)]
-    for row in rows:
-        row |= {name: None for name in _NULLABLE if name in row and _is_nan(row[name])}
-    return rows
+    return [dict(zip(columns, values, strict=True)) for values in zip(*found, strict=True)]
 
 
-_NULLABLE = ("alpha", "beta", "gamma", "edge", "exp_alpha", "exp_beta", "exp_gamma")
+_NULLABLE = {"alpha", "beta", "gamma", "edge", "exp_alpha", "exp_beta", "exp_gamma"}
 """Columns in which NaN means that there is no such number."""
-
-
-def _is_nan(value: float | None) -> bool:
-    return value is not None and math.isnan(value)
 
 
 def peak_memory(device: torch.device) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from gbgnn.errors import ParameterError, suggest
@@ -64,11 +64,11 @@ class History:
         """Return the history as it is now: rounds to come will not be in it."""
         return History(self.rows, self.metric)
 
-    def append(self, t: int, measured: Mapping[str, Any]) -> None:
-        """Add the row of round ``t``, with the running sum of gamma."""
+    def append(self, row: Row) -> None:
+        """Add the row of a round, with the running sum of gamma."""
         reached = self.rows[-1]["gamma_total"] if self.rows else 0.0
-        total = reached + (measured["gamma"] or 0.0)
-        self.rows.append({"round": t, **measured, "gamma_total": total})
+        row["gamma_total"] = reached + (row["gamma"] or 0.0)
+        self.rows.append(row)
 
     def __getitem__(self, key: str | int) -> Any:
         if isinstance(key, int):

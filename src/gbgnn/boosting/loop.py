@@ -143,7 +143,7 @@ def boost_many(problem: Problem, members: Sequence[Member], *, listen: Listen | 
         state = rule.update(state, vote, context)
         before, training = training, TrainingLoss.at(scores, problem.train, loss)
         measured = measure(scores, sum_steps(vote, models, ids), problem, training, rule, metric)
-        rows = describe_rounds(hops, heads, vote, own, before, training, measured, started)
+        rows = describe_rounds(t, hops, heads, vote, own, before, training, measured, started)
         for place, i in enumerate(ids):
             if models[i].goes_on:
                 head = heads.head(place) if members[i].keep_learners else None
@@ -246,8 +246,8 @@ def sum_steps(vote: Vote, models: Sequence[Boosted], ids: Sequence[int]) -> torc
 
 def add_round(model: Boosted, member: Member, trained: Round, row: Row, scores: torch.Tensor) -> Boosted:
     """Return a model with one more round, and whether it is the last one."""
-    model.history.append(trained.t, row)
-    best = RoundSelection(member.select, model.history.metric).better(model.best, model.history[-1], scores)
+    model.history.append(row)
+    best = RoundSelection(member.select, model.history.metric).better(model.best, row, scores)
     model = Boosted(model.ensemble.add(trained), model.history, scores, best)
     asked = member.announce(model) if member.announce is not None else None
     stop = StopReason.ROUNDS_EXHAUSTED if asked is None and trained.t >= member.n_rounds else asked

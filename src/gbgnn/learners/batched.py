@@ -119,28 +119,25 @@ class BatchedMLP:
     def __init__(self, shape: Shape, loss: Loss, like: torch.Tensor) -> None:
         self.shape, self._loss, new, device = shape, loss, like.new_zeros, like.device
         m, n, (width, first, *_) = shape.n_members, shape.n_rows, shape.widths
-        self.weight, self.gradient = new(m, first, width), new(m, first, width)
         n_later = sum(n_out * n_in + n_out for n_out, n_in in shape.later_sizes)
-        self._later, self._later_gradient = new(m, n_later), new(m, n_later)
+        self.weight, self._later, self.parameters = _allocate(m, first, width, n_later, like)
+        self.gradient, later_gradient, gradients = _allocate(m, first, width, n_later, like)
         self.later_layers = self._split_layers(self._later)
-        self._gradients = self._split_layers(self._later_gradient)
-        moved = [(self.weight.flatten(1), self.gradient.flatten(1)), (self._later, self._later_gradient)]
-        self._optimizer = choose_optimizer(moved[: shape.n_hidden + 1], shape.kinds, shape.n_steps)
+        self._gradients = self._split_layers(later_gradient)
+        moved = list(zip(self.parameters, gradients, strict=True))
+        self._optimizer = choose_optimizer(moved, shape.kinds, shape.n_steps)
         self._has_kernels = has_triton(device)
         self._step_number = torch.zeros(1, dtype=torch.int64, device=device)
         # One row more than there are, for places that no row takes.
         self._rows = new(n + 1, width) if shape.is_shared else new(m, n + 1, width)
-        is_numeric = loss.takes == "numbers"
-        self._targets = new(m, n + 1, shape.n_outputs) if is_numeric else self._step_number.new_zeros(n + 1)
+        self._targets: torch.Tensor | None = None
         self._sample_weights, self._scales = new(m, n + 1), new(m, shape.n_steps)
         self._row_starts = torch.arange(m, device=device)[:, None] * (n + 1)
         n_chosen = (shape.n_steps, shape.n_places) if shape.is_batched else (0, 0)
         self._chosen = torch.zeros(m, *n_chosen, dtype=torch.int64, device=device)
         self._places = places(torch.arange(n + 1, device=device), first)
         sizes = [(first, shape.n_columns), *shape.later_sizes]
-        self._weight_places = [
-            places(torch.arange(n_in, device=device), n_out).T.contiguous() for n_out, n_in in sizes
-        ]
+        self._weight_places = [_hash_layer(n_out, n_in, device) for n_out, n_in in sizes]
         self._keys = torch.zeros(m, shape.n_steps, max(1, shape.n_hidden), dtype=torch.int32, device=device)
         self._thresholds = torch.zeros(m, 1, 1, dtype=torch.int32, device=device)
         self._kept = new(m, 1, 1)
@@ -155,11 +152,6 @@ class BatchedMLP:
         sizes = [size for n_out, n_in in self.shape.later_sizes for size in (n_out * n_in, n_out)]
         parts = iter(flat.split(sizes, dim=1) if sizes else ())
         return [(next(parts).unflatten(1, size), next(parts)) for size in self.shape.later_sizes]
-
-    @property
-    def parameters(self) -> list[torch.Tensor]:
-        """All weights, as two arrays with a row for each member."""
-        return [self.weight, self._later]
 
     def layers(self, m: int) -> list[Layer]:
         """Return the weights and biases of the first ``m`` members, as views."""
@@ -195,10 +187,7 @@ class BatchedMLP:
         room = self._rows if shape.is_shared else self._rows[:m]
         room[..., :n, :n_columns] = rows
         room[..., :n, n_columns] = 1
-        if targets.ndim == 1:
-            self._targets[:n] = targets
-        else:
-            self._targets[:m, :n] = targets
+        self._load_targets(self._loss.encode(targets, shape.n_outputs, self.weight.dtype))
         self._sample_weights[:m, :n] = sample_weights
         self._kept[:m, 0, 0] = 1 / (1 - schedule.dropout)
         if shape.has_dropout:
@@ -208,6 +197,17 @@ class BatchedMLP:
             found = schedule.chosen_rows(keys.orders, shape.n_steps, shape.n_places)
             self._chosen[:m], self._scales[:m] = found
 
+    def _load_targets(self, encoded: torch.Tensor) -> None:
+        """Copy targets, of all members or of each, to where they stay."""
+        n, is_shared = self.shape.n_rows, encoded.ndim < 3
+        if self._targets is None:
+            front = () if is_shared else (self.shape.n_members,)
+            self._targets = encoded.new_zeros(*front, n + 1, *encoded.shape[len(front) + 1 :])
+        if is_shared:
+            self._targets[:n] = encoded
+        else:
+            self._targets[: len(encoded), :n] = encoded
+
     def _draw_weights(self, schedule: Schedule, keys: torch.Tensor) -> None:
         """Draw torch's default initialisation, and zeros for absent units."""
         m, shape = len(keys), self.shape
@@ -215,10 +215,11 @@ class BatchedMLP:
         for depth, (weight, bias) in enumerate(self.layers(m)):
             fan_in = torch.full_like(schedule.units, shape.fan_in) if depth == 0 else schedule.units
             spread = (2 / fan_in.double().sqrt()).to(weight.dtype)[:, None, None]
-            table = self._weight_places[depth]
-            for kind, (values, grid) in enumerate(((weight, table), (bias[..., None], table[:, :1]))):
-                draws = draw(grid, keys[:, depth, kind][:, None, None])
-                values.copy_(as_uniform(draws, weight.dtype).sub_(0.5).mul_(spread))
+            table, is_bias = self._weight_places[depth]
+            draws = draw(table, torch.where(is_bias, keys[:, depth, 1:, None], keys[:, depth, :1, None]))
+            drawn = as_uniform(draws, weight.dtype).sub_(0.5).mul_(spread)
+            weight.copy_(drawn[..., :-1])
+            bias.copy_(drawn[..., -1])
             if is_padded:
                 unit = torch.arange(shape.units, device=keys.device)
                 is_absent = unit >= schedule.units[:, None]
@@ -237,15 +238,16 @@ class BatchedMLP:
     def backward(self, m: int, n_places: int) -> None:
         """Leave the gradient of the next step: forward with dropout, then the chain rule."""
         now, shape, chosen, targets = self._step_number, self.shape, None, self._targets
+        assert targets is not None, "load first"
         if shape.is_batched:
             chosen = self._chosen[:m, :, :n_places].index_select(1, now)[:, 0]
             rows = self._take(self._rows, chosen, out=self._taken_rows[: chosen.numel()])
-            targets = targets[chosen] if targets.ndim == 1 else self._take(targets, chosen)
+            targets = self._take(targets, chosen) if targets.ndim == 3 else targets[chosen]
             weights = self._sample_weights[:m].gather(1, chosen) * self._scales[:m].index_select(1, now)
         else:
             n = shape.n_rows
             rows = self._rows[:n] if shape.is_shared else self._rows[:m, :n]
-            targets = targets[:n] if targets.ndim == 1 else targets[:m, :n]
+            targets = targets[:m, :n] if targets.ndim == 3 else targets[:n]
             weights = self._sample_weights[:m, :n]
         hidden = [self._room(flat, m, n_places, depth) for depth, flat in enumerate(self._hidden)]
         output = self._first_layer(rows, m, *hidden[:1])
@@ -253,7 +255,7 @@ class BatchedMLP:
             output = self._layer(
                 depth, self._relu_dropout_(hidden[depth], chosen, depth), *hidden[depth + 1 :]
             )
-        error = self._loss.evaluate("gradient", output, targets).mul_(weights[..., None])
+        error = self._loss.evaluate("error", output, targets).mul_(weights[..., None])
         self._backward(rows, hidden, error)
 
     def outputs(self, rows: torch.Tensor, m: int) -> torch.Tensor:
@@ -336,6 +338,27 @@ class BatchedMLP:
             torch.mm(stacked.T, rows, out=self.gradient[:m].flatten(0, 1))
         else:
             _bmm(error.mT, rows, self.gradient[:m])
+
+
+def _allocate(
+    m: int, n_out: int, n_in: int, n_later: int, like: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
+    """Return room for the first layer's weights, for all others, and the arrays that hold them.
+
+    One array for one member, so that a step is one pass; of several, first layers must lie side by side.
+    """
+    if m == 1:
+        whole = like.new_zeros(1, n_out * n_in + n_later)
+        return whole[:, : n_out * n_in].unflatten(1, (n_out, n_in)), whole[:, n_out * n_in :], [whole]
+    first, later = like.new_zeros(m, n_out, n_in), like.new_zeros(m, n_later)
+    return first, later, [first.flatten(1), later] if n_later else [first.flatten(1)]
+
+
+def _hash_layer(n_out: int, n_in: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the hashes of the places of weights and, in a last column, of biases; and which are biases."""
+    table = places(torch.arange(n_in, device=device), n_out).T
+    is_bias = torch.arange(n_in + 1, device=device) == n_in
+    return torch.cat([table, table[:, :1]], dim=1), is_bias
 
 
 def apply_layers(first: Layer, rest: list[Layer], rows: torch.Tensor) -> torch.Tensor:

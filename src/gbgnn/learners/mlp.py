@@ -134,6 +134,9 @@ class MLP(Learner):
         """Train the networks of several members at once, on a GPU as CUDA graphs."""
         first, n_rows = learners[0], len(context.weak_task.rows)
         kind = Kind(first.hidden_layers, first.standardize, first.basis, first.patience)
-        trainer = context.workspace.setdefault(kind, Trainer(kind))
-        heads: Heads = trainer.fit([learner.settings(n_rows) for learner in learners], context)
+        trainer, settings = context.workspace.setdefault(kind, (Trainer(kind), {}))
+        for member, learner in zip(context.ids or (), learners, strict=True):
+            if member not in settings:
+                settings[member] = learner.settings(n_rows)
+        heads: Heads = trainer.fit(settings, context)
         return heads

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -34,6 +34,32 @@ class Kind:
     patience: int | None
 
 
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How long some members of a cohort are trained.
+
+    Parameters
+    ----------
+    on_host, on_device
+        Their schedule.
+    n_steps, n_rows
+        Steps of each, and the most rows that one of them takes at each step.
+    """
+
+    on_host: Schedule
+    on_device: Schedule
+    n_steps: list[int]
+    n_rows: list[int]
+
+    @classmethod
+    def build(cls, settings: Sequence[TrainingSettings], n_rows: int, device: torch.device) -> Plan:
+        """Return the plan of members with these settings, those with more steps first."""
+        schedule = Schedule.build(settings, n_rows)
+        n_steps: list[int] = schedule.n_steps.tolist()
+        sizes = schedule.sizes(n_steps[0]).amax(dim=0).tolist()
+        return cls(schedule, schedule.to(device), n_steps, sizes)
+
+
 class Cohort:
     """Members that are trained in lockstep, and the memory for it.
 
@@ -52,13 +78,14 @@ class Cohort:
         self.runner: GraphRunner | StepRunner = StepRunner(network.step)
         if network.weight.device.type == "cuda":
             self.runner = GraphRunner(network.step, shape.n_members, shape.n_places)
-        self._sent: tuple[tuple[int, ...], Schedule] | None = None
+        self._plan: tuple[list[int], Plan] | None = None
 
-    def send(self, schedule: Schedule, ids: tuple[int, ...], device: torch.device) -> Schedule:
-        """Return a schedule on the device: the one of the last round, if it was of the same members."""
-        if self._sent is None or self._sent[0] != ids:
-            self._sent = (ids, schedule.to(device))
-        return self._sent[1]
+    def plan(self, ids: list[int], settings: Sequence[TrainingSettings]) -> Plan:
+        """Return the plan for some members: that of the last round, if it was of the same ones."""
+        if self._plan is None or self._plan[0] != ids:
+            own = Plan.build(settings, self.network.shape.n_rows, self.network.weight.device)
+            self._plan = ids, own
+        return self._plan[1]
 
 
 class Trainer:
@@ -73,42 +100,38 @@ class Trainer:
     def __init__(self, kind: Kind) -> None:
         self._kind, self._cohorts, self._round = kind, list[Cohort](), 0
 
-    def fit(self, settings: Sequence[TrainingSettings], context: RoundContext) -> MLPHeads:
-        """Return newly trained networks of the context's members, with settings of their own."""
+    def fit(self, settings: Mapping[int, TrainingSettings], context: RoundContext) -> MLPHeads:
+        """Return newly trained networks of the context's members, by their settings."""
         assert context.ids is not None
         X, task, device = context.X, context.weak_task, context.scores.device
-        schedule = Schedule.build(settings, len(task.rows))
         shared = self._prepare(X, task) if X.is_shared else None
         if context.t != self._round:  # a second try within a round is of some members only
-            self._assign(schedule, context)
+            self._assign(settings, context)
             self._round = context.t
-        place = {member: i for i, member in enumerate(context.ids)}
 
         # Everything is sent before training begins, because sending waits for the device; long jobs first.
-        jobs = []
+        place, jobs = {member: i for i, member in enumerate(context.ids)}, []
         for cohort in sorted(self._cohorts, key=lambda cohort: -cohort.work):
-            positions = [place[member] for member in cohort.ids if member in place]
-            if not positions:
+            ids = [member for member in cohort.ids if member in place]
+            if not ids:
                 continue
-            index, shape = torch.tensor(positions, device=device), cohort.network.shape
-            own = schedule.members(positions)
+            positions, shape = [place[member] for member in ids], cohort.network.shape
+            plan = cohort.plan(ids, [settings[member] for member in ids])
             seeds = [context.seed[i] for i in positions]
-            keys = own.derive_keys(seeds, shape.n_steps, shape.n_hidden).to(device)
-            rows = X if X.is_shared else X.members(positions)
-            on_device = cohort.send(own, tuple(context.ids[i] for i in positions), device)
-            jobs.append(Job(cohort, positions, keys, on_device, own, task.members(index), rows))
+            keys = plan.on_host.derive_keys(seeds, shape.n_steps, shape.n_hidden).to(device)
+            own = task.members(torch.tensor(positions, device=device))
+            jobs.append(Job(cohort, positions, keys, plan, own, X if X.is_shared else X.members(positions)))
 
         def train(job: Job) -> Trained:
             inputs, rows = self._prepare(job.X, job.task) if shared is None else shared
-            network = job.cohort.network
-            network.load(job.schedule, job.keys, rows, job.task.targets, job.task.weights)
+            network, plan = job.cohort.network, job.plan
+            network.load(plan.on_device, job.keys, rows, job.task.targets, job.task.weights)
             if self._kind.patience is None:
-                n_steps = job.on_host.n_steps.tolist()
-                job.cohort.runner.run(n_steps, job.on_host.sizes(n_steps[0]).amax(dim=0).tolist())
+                job.cohort.runner.run(plan.n_steps, plan.n_rows)
             else:
                 train_until(job, inputs, self._kind.patience)
             layers = [(weight.clone(), bias.clone()) for weight, bias in network.layers(len(job.positions))]
-            return Trained(job.positions, layers, inputs, [own.units for own in job.on_host.settings])
+            return Trained(job.positions, layers, inputs, [own.units for own in plan.on_host.settings])
 
         with threads_for(jobs[0].cohort.work_of_step if len(jobs) == 1 else 0):
             return MLPHeads(_map(train, jobs, device))
@@ -119,13 +142,14 @@ class Trainer:
         inputs = InputMap.fit(rows, standardize=self._kind.standardize, basis=self._kind.basis)
         return inputs, inputs(rows)
 
-    def _assign(self, schedule: Schedule, context: RoundContext) -> None:
+    def _assign(self, settings: Mapping[int, TrainingSettings], context: RoundContext) -> None:
         """Form cohorts of the members that go on: at first, and when half of them have left."""
         ids, is_shared = list(context.ids or ()), context.X.is_shared
         n_planned = sum(len(cohort.ids) for cohort in self._cohorts)
         if 2 * len(ids) > n_planned and n_planned and self._cohorts[0].network.shape.is_shared == is_shared:
             return
         self._cohorts = []  # the old memory goes before the new is taken
+        schedule = Schedule.build([settings[member] for member in ids], len(context.weak_task.rows))
         like = torch.empty(0, dtype=context.scores.dtype, device=context.scores.device)
         by_epoch = self._kind.patience is not None
         n_columns = self._n_columns(context)
@@ -155,8 +179,7 @@ class Job:
     cohort: Cohort
     positions: list[int]
     keys: Keys
-    schedule: Schedule
-    on_host: Schedule
+    plan: Plan
     task: WeakTask
     X: Representation
 
@@ -174,16 +197,16 @@ def train_until(job: Job, inputs: InputMap, patience: int) -> None:
     lowest = rows.new_full((m,), math.inf)
     n_since = torch.zeros(m, dtype=torch.int64, device=rows.device)
     has_stopped = torch.zeros(m, dtype=torch.bool, device=rows.device)
-    n_batches, batch = int(job.on_host.batches[0]), job.on_host.sizes(int(job.on_host.batches[0]))
-    for epoch in range(int(job.on_host.epochs.max())):
-        job.cohort.runner.run([n_batches] * m, batch.amax(dim=0).tolist())
+    n_batches = int(job.plan.on_host.batches[0])
+    for epoch in range(int(job.plan.on_host.epochs.max())):
+        job.cohort.runner.run([n_batches] * m, job.plan.n_rows[:n_batches])
         loss = task.loss.evaluate("values", network.outputs(rows, m), task.val_targets).mean(dim=-1)
         is_better = (loss < lowest) & ~has_stopped
         lowest, n_since = torch.where(is_better, loss, lowest), torch.where(is_better, 0, n_since + 1)
         for kept, now in zip(best, network.parameters, strict=True):
             kept.copy_(torch.where(is_better.view(m, *[1] * (now.ndim - 1)), now[:m], kept))
         # Those that have stopped come along, and nothing of that is kept.
-        has_stopped |= (n_since >= patience) | (job.schedule.epochs <= epoch + 1)
+        has_stopped |= (n_since >= patience) | (job.plan.on_device.epochs <= epoch + 1)
         if bool(has_stopped.all()):
             break
     for kept, now in zip(best, network.parameters, strict=True):

@@ -44,8 +44,11 @@ class Loss(BaseEstimator, ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         """Do not take for granted that another formula keeps to the axes that its parent's does."""
         super().__init_subclass__(**options)
-        if {"values", "gradient", "curvature", "link"} & set(vars(cls)) and "takes_members" not in vars(cls):
+        own = set(vars(cls))
+        if own & {"values", "gradient", "curvature", "link"} and "takes_members" not in own:
             cls.takes_members = False
+        if "gradient" in own and "error" not in own:
+            cls.encode, cls.error = Loss.encode, Loss.error  # type: ignore[method-assign]
 
     @abstractmethod
     def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -62,6 +65,14 @@ class Loss(BaseEstimator, ABC):
     @abstractmethod
     def link(self, scores: torch.Tensor) -> torch.Tensor:
         """Return what scores say of the targets: probabilities, or numbers."""
+
+    def encode(self, targets: torch.Tensor, n_outputs: int, dtype: torch.dtype) -> torch.Tensor:
+        """Return targets as :meth:`error` wants them; called once before a learner is trained."""
+        return targets.to(dtype) if targets.is_floating_point() else targets
+
+    def error(self, outputs: torch.Tensor, encoded: torch.Tensor) -> torch.Tensor:
+        """Return each row's gradient for a learner in training, who can do without the last digits."""
+        return self.gradient(outputs, encoded)
 
     def evaluate(self, method: str, scores: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
         """Return what a method says of the scores of one model, or of several, shape (members, n, K).

@@ -38,6 +38,14 @@ class SoftmaxCrossEntropy(Loss):
         # p - 1 of a node that is all but certain would round to 0; the sum of the others does not.
         return others.scatter_(-1, own, -others.sum(dim=-1, keepdim=True))
 
+    def encode(self, targets: torch.Tensor, n_outputs: int, dtype: torch.dtype) -> torch.Tensor:
+        """Return one-hot rows."""
+        return functional.one_hot(targets, n_outputs).to(dtype)
+
+    def error(self, outputs: torch.Tensor, encoded: torch.Tensor) -> torch.Tensor:
+        """Return softmax(s) - one-hot(y), as it is rounded."""
+        return softmax(outputs).sub_(encoded)
+
     def curvature(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return p (1 - p), p the softmax of the scores."""
         p = softmax(scores)
