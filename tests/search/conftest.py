@@ -8,9 +8,9 @@ import pytest
 
 from gbgnn import datasets
 from gbgnn.datasets import Dataset
-from gbgnn.search import Choice, Integer, Real, SearchSpace, TuningResult, tune
+from gbgnn.search import Choice, Integer, Real, SearchResult, SearchSpace, tune
 from gbgnn.search.objective import Task
-from gbgnn.search.study import state_of
+from gbgnn.search.study import state_name
 
 SPACE = SearchSpace(
     # SAMME.R refuses no learner, so every trial has all its rounds.
@@ -37,7 +37,7 @@ class Toy:
         data = self.data
         return Task(data.train, data.y[data.train], data.graph, (data.val, data.y[data.val]))
 
-    def tune(self, n_trials: int = 4, **options: Any) -> TuningResult:
+    def tune(self, n_trials: int = 4, **options: Any) -> SearchResult:
         task = self.task
         given = {"space": self.space, "device": "cpu", "n_trials": n_trials, **options}
         return tune(task.nodes, task.y, graph=task.graph, validation=task.validation, **given)
@@ -54,9 +54,9 @@ def told():
 
     def tell(study: optuna.Study) -> list[tuple[Any, ...]]:
         return [
-            (state_of(t), t.values, t.params, t.intermediate_values)
+            (state_name(t), t.values, t.params, t.intermediate_values)
             for t in study.trials
-            if state_of(t) != "interrupted"
+            if state_name(t) != "interrupted"
         ]
 
     return tell

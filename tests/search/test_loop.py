@@ -15,8 +15,8 @@ from sklearn.metrics import accuracy_score, get_scorer, make_scorer
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.model import FittedModel
 from gbgnn.search import SearchSpace, TrialReport, tune
-from gbgnn.search.proposals import N_RANDOM_TRIALS
-from gbgnn.search.study import state_of
+from gbgnn.search.sampler import N_RANDOM_TRIALS
+from gbgnn.search.study import state_name
 
 N_TRIALS = N_RANDOM_TRIALS + 4  # so that TPE has its say
 
@@ -134,7 +134,7 @@ def test_trials_are_pruned_by_the_metric_too(toy, impatient) -> None:
     """Negative values, of which the largest are best."""
     result = toy.tune(12, space=toy.space.changed({"metric": "neg_log_loss"}))
     assert result.counts["pruned"] > 0
-    values = [trial.value for trial in result.trials if state_of(trial) == "complete"]
+    values = [trial.value for trial in result.trials if state_name(trial) == "complete"]
     assert max(values) < 0
     assert result.best_value == max(values)
 
@@ -172,7 +172,7 @@ def test_after_a_kill_a_study_goes_on_as_if_nothing_had_been(toy, told, tmp_path
     storage = tmp_path / "s.log"
     assert _worker(storage, N_TRIALS, victim=N_TRIALS - 3).wait() == -signal.SIGKILL
     result = toy.tune(N_TRIALS, storage=storage)
-    assert [state_of(trial) for trial in result.trials].count("interrupted") == 1
+    assert [state_name(trial) for trial in result.trials].count("interrupted") == 1
     assert told(result.study) == told(toy.tune(N_TRIALS).study)
 
 
@@ -182,7 +182,7 @@ def test_two_processes_share_a_study(toy, tmp_path: Path) -> None:
     assert [worker.wait() for worker in workers] == [0, 0]
     result = toy.tune(12, storage=storage)
     assert 12 <= len(result.trials) <= 13  # the last two may have begun together
-    assert {state_of(trial) for trial in result.trials} <= {"complete", "pruned"}
+    assert {state_name(trial) for trial in result.trials} <= {"complete", "pruned"}
     assert len({trial.user_attrs["process"] for trial in result.trials}) == 2
     assert len({tuple(trial.params.values()) for trial in result.trials}) == len(result.trials)
 
@@ -215,7 +215,7 @@ def test_studies_of_one_storage_do_not_mix(toy, tmp_path: Path) -> None:
 def test_reports_tell_value_and_best(toy, impatient) -> None:
     seen: list[TrialReport] = []
     result = toy.tune(10, on_trial=seen.append)
-    assert [report.state for report in seen] == [state_of(trial) for trial in result.trials]
+    assert [report.state for report in seen] == [state_name(trial) for trial in result.trials]
     assert {report.state for report in seen} == {"complete", "pruned"}
     best = None
     for report, trial in zip(seen, result.trials, strict=True):
@@ -230,7 +230,7 @@ def test_pruned_and_failed_trials_are_counted(toy, impatient) -> None:
     space = toy.space.changed({"learner__learning_rate": {"low": 1e-3, "high": 1e30}})
     seen: list[TrialReport] = []
     result = toy.tune(N_TRIALS, space=space, on_trial=seen.append)
-    states = [state_of(trial) for trial in result.trials]
+    states = [state_name(trial) for trial in result.trials]
     assert result.counts == {state: states.count(state) for state in ("complete", "pruned", "failed")}
     assert all(result.counts.values())
     assert {report.value for report in seen if report.state == "failed"} == {None}

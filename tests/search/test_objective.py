@@ -7,7 +7,7 @@ from sklearn.metrics import get_scorer
 from gbgnn import GBGNNClassifier, WideReLU
 from gbgnn.errors import GBGNNWarning, WeakLearnerError
 from gbgnn.search.objective import needs_learners, run_trial, train
-from gbgnn.search.study import N_STARTUP_TRIALS, open_study, state_of
+from gbgnn.search.study import N_STARTUP_TRIALS, open_study, state_name
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_hopeless_trial_is_given_up_and_not_fine_tuned(toy, study: optuna.Stud
         study.add_trial(optuna.trial.create_trial(value=2.0, intermediate_values=better_than_perfect))
     space = toy.space.changed({"fine_tune": True, "fine_tune__epochs": 10**6} if fine_tune else {})
     trial = run_trial(study, space, toy.task, (0, 0, 0), "cpu")
-    assert state_of(trial) == "pruned"
+    assert state_name(trial) == "pruned"
     assert list(trial.intermediate_values) == [1, 2, 3, 4, 5]
     assert trial.values == [trial.intermediate_values[5]]
 
@@ -67,7 +67,7 @@ def test_a_model_without_a_round_is_a_failed_trial(toy, study: optuna.Study) -> 
     diverging = {"learner__optimizer": "sgd", "learner__learning_rate": 1e30}
     space = toy.space.changed(diverging)
     trial = run_trial(study, space, toy.task, (0, 0, 0), "cpu")
-    assert (state_of(trial), trial.values) == ("failed", None)
+    assert (state_name(trial), trial.values) == ("failed", None)
     model = space.build(trial.params, seed=0).set_params(device="cpu")
     with pytest.raises(WeakLearnerError) as error:
         toy.task.fit(model)
@@ -82,13 +82,13 @@ def test_what_is_no_verdict_on_the_model_is_passed_on(toy, study: optuna.Study, 
     monkeypatch.setattr(GBGNNClassifier, "fit", fit)
     with pytest.raises(error):
         run_trial(study, toy.space, toy.task, (0, 0, 0), "cpu")
-    assert [state_of(trial) for trial in study.trials] == ["interrupted"]
+    assert [state_name(trial) for trial in study.trials] == ["interrupted"]
 
 
 def test_warnings_of_trials_are_not_shown(toy, study: optuna.Study, recwarn) -> None:
     space = toy.space.changed({"fine_tune__learning_rate": 1e30, "fine_tune__optimizer": "sgd"})
     trial = run_trial(study, space, toy.task, (0, 0, 0), "cpu")
-    assert state_of(trial) == "complete"
+    assert state_name(trial) == "complete"
     assert not [warning for warning in recwarn if issubclass(warning.category, GBGNNWarning)]
 
 

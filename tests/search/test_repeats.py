@@ -13,32 +13,40 @@ from hypothesis import strategies as st
 
 from gbgnn import Graph
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.search import Choice, SearchSpace, TrialReport, TuningResult, batches, tune, tune_repeatedly
-from gbgnn.search.proposals import N_RANDOM_TRIALS
-from gbgnn.search.study import state_of
+from gbgnn.search import Choice, SearchResult, SearchSpace, TrialReport, batched_trials, tune, tune_repeatedly
+from gbgnn.search.sampler import N_RANDOM_TRIALS
+from gbgnn.search.study import state_name
 
 DOUBLE = {"dtype": "float64"}  # in which rounding turns no prediction
 SEEDS = [4, 0, 7]
 N_TRIALS, POPULATION = N_RANDOM_TRIALS + 4, 4  # TPE has its say, and the last batch is a small one
 
 
-def _repeat(toy, seeds=SEEDS, n_trials: int = N_TRIALS, **options: Any) -> list[TuningResult]:
+def _repeat(toy, seeds=SEEDS, n_trials: int = N_TRIALS, **options: Any) -> list[SearchResult]:
     task = toy.task
     known = {"graph": task.graph, "validation": task.validation, "space": toy.space.changed(DOUBLE)}
     asked = {"population": POPULATION, "device": "cpu", "jobs": 1, "seeds": seeds, "n_trials": n_trials}
     return tune_repeatedly(task.nodes, task.y, **known | asked | options)
 
 
-def _by_itself(toy, seed: int, n_trials: int = N_TRIALS, **options: Any) -> TuningResult:
+def _by_itself(toy, seed: int, n_trials: int = N_TRIALS, **options: Any) -> SearchResult:
     asked = {"space": toy.space.changed(DOUBLE), "population": POPULATION} | options
     return toy.tune(n_trials, seed=seed, **asked)
 
 
-def _told(result: TuningResult) -> dict[str, Any]:
+def _told(result: SearchResult) -> dict[str, Any]:
     """Return all that a search says, apart from times."""
     return {
         "trials": [
-            (t.number, state_of(t), t.values, t.params, t.distributions, t.intermediate_values, t.user_attrs)
+            (
+                t.number,
+                state_name(t),
+                t.values,
+                t.params,
+                t.distributions,
+                t.intermediate_values,
+                t.user_attrs,
+            )
             for t in result.trials
         ],
         "best": (result.best_settings, result.best_value, result.counts),
@@ -48,8 +56,8 @@ def _told(result: TuningResult) -> dict[str, Any]:
     }
 
 
-def _states(results: list[TuningResult]) -> list[list[str]]:
-    return [[state_of(trial) for trial in result.trials] for result in results]
+def _states(results: list[SearchResult]) -> list[list[str]]:
+    return [[state_name(trial) for trial in result.trials] for result in results]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -126,13 +134,13 @@ def test_seeds_and_sizes_change_nothing_of_a_search(toy, seeds, n_trials: int, p
 
 def test_the_trials_of_all_searches_are_trained_at_once(toy, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    usual = batches.train_population
+    usual = batched_trials.train_population
 
     def train(inputs, models, **options):
         sizes.append(len(models))
         return usual(inputs, models, **options)
 
-    monkeypatch.setattr(batches, "train_population", train)
+    monkeypatch.setattr(batched_trials, "train_population", train)
     _repeat(toy, n_trials=10)
     assert sizes == [12, 12, 6]
 
@@ -172,7 +180,7 @@ def test_an_interrupt_while_another_process_draws_ends_the_search(toy, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gbgnn.search.repeats.Processes.call", interrupted)
-    monkeypatch.setattr(batches, "train_population", None)
+    monkeypatch.setattr(batched_trials, "train_population", None)
     with pytest.raises(KeyboardInterrupt):
         _repeat(toy, jobs=2)
 

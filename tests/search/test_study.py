@@ -16,15 +16,15 @@ from optuna.trial import TrialState, create_trial
 import gbgnn
 from gbgnn.errors import DataError, ParameterError
 from gbgnn.search import Choice, Integer, Real, SearchSpace
-from gbgnn.search.proposals import ask
+from gbgnn.search.sampler import ask
 from gbgnn.search.study import (
     N_STARTUP_TRIALS,
     N_WARMUP_ROUNDS,
-    desk_of,
     finished,
+    in_memory_study,
     medians,
     open_study,
-    state_of,
+    state_name,
 )
 
 SPACE = SearchSpace({}, {"n_rounds": Integer(1, 99), "learning_rate": Real(0, 1), "rule": Choice(["a", "b"])})
@@ -120,7 +120,7 @@ def test_a_desk_has_the_finished_trials(tmp_path: Path) -> None:
     study = open_study(tmp_path / "s.log", "mine", RECORD)
     params = _play(study, 2)
     study.ask()
-    desk = desk_of(study.trials)
+    desk = in_memory_study(study.trials)
     assert [trial.params for trial in desk.trials] == params
     _play(desk, 1)
     assert len(study.trials) == 3
@@ -138,8 +138,8 @@ def test_states_in_words() -> None:
         value = 0.5 if state is TrialState.COMPLETE else None
         study.add_trial(create_trial(state=state, value=value, user_attrs=attrs))
     states = ["complete", "pruned", "failed", "interrupted", "running"]
-    assert [state_of(trial) for trial in study.trials] == states
-    assert [state_of(trial) for trial in finished(study)] == states[:3]
+    assert [state_name(trial) for trial in study.trials] == states
+    assert [state_name(trial) for trial in finished(study)] == states[:3]
 
 
 curves = st.lists(

@@ -21,8 +21,8 @@ from gbgnn.cli.spaces import to_document
 from gbgnn.cli.training import new_job
 from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError
-from gbgnn.search import SearchSpace, TrialReport, TuningResult, tune
-from gbgnn.search.study import ERROR, finished, state_of
+from gbgnn.search import SearchResult, SearchSpace, TrialReport, tune
+from gbgnn.search.study import ERROR, finished, state_name
 
 SPACE, TRIALS = "space.toml", "trials.jsonl"
 
@@ -48,7 +48,7 @@ def study_name(data: Dataset, space: SearchSpace, seed: int) -> str:
     return "-".join([data.name, *words, *depth, *tuned, f"seed{seed}"])
 
 
-def search(data: Dataset, space: SearchSpace, *, quiet: bool, **options: Any) -> TuningResult:
+def search(data: Dataset, space: SearchSpace, *, quiet: bool, **options: Any) -> SearchResult:
     """Search, and show how it goes; after Ctrl-C, say what was kept."""
     if not quiet:
         screen.note(describe(data))
@@ -81,7 +81,7 @@ def search(data: Dataset, space: SearchSpace, *, quiet: bool, **options: Any) ->
 
 
 def keep(
-    found: TuningResult,
+    found: SearchResult,
     space: SearchSpace,
     source: Source,
     *,
@@ -147,11 +147,11 @@ def show(report: dict[str, Any], space: SearchSpace) -> None:
         screen.out(f"the study {report['study']!r}: optuna-dashboard {report['storage']}")
 
 
-def _rows(found: TuningResult) -> Iterator[dict[str, Any]]:
+def _rows(found: SearchResult) -> Iterator[dict[str, Any]]:
     for trial in finished(found.study):
         yield {
             "trial": trial.number,
-            "state": state_of(trial),
+            "state": state_name(trial),
             "value": None if trial.values is None else trial.values[0],
             "settings": trial.params,
             "best_round": trial.user_attrs.get("best_round"),

@@ -7,7 +7,7 @@ try:
 except ImportError as error:
     raise MissingDependencyError("gbgnn.search", "optuna", "tune") from error
 
-from gbgnn.search.loop import TrialReport, TuningResult, tune
+from gbgnn.search.loop import SearchResult, TrialReport, tune
 from gbgnn.search.ranges import Choice, Integer, Range, Real
 from gbgnn.search.repeats import tune_repeatedly
 from gbgnn.search.spaces import SearchSpace
@@ -19,9 +19,9 @@ __all__ = [
     "Integer",
     "Range",
     "Real",
+    "SearchResult",
     "SearchSpace",
     "TrialReport",
-    "TuningResult",
     "default_space",
     "paper_space",
     "tune",

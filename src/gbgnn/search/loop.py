@@ -21,13 +21,13 @@ from gbgnn.fitting import Labels, check_length, given_validation
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.model import check_graph
 from gbgnn.registry import as_part
-from gbgnn.search.batches import Batch, Batches
-from gbgnn.search.confirming import Confirmed, best_trials, find_winners
+from gbgnn.search.batched_trials import Batch, BatchedTrials
 from gbgnn.search.objective import Task, run_trial
-from gbgnn.search.processes import attending
-from gbgnn.search.proposals import Draw, propose
+from gbgnn.search.reevaluate import Confirmed, best_trials, find_winners
+from gbgnn.search.sampler import Draw, propose
 from gbgnn.search.spaces import SearchSpace, Settings
-from gbgnn.search.study import ERROR, finished, open_study, state_of
+from gbgnn.search.study import ERROR, finished, open_study, state_name
+from gbgnn.search.workers import register_worker
 
 _LEAST_COMPLETE = 10
 
@@ -56,7 +56,7 @@ class TrialReport:
 
 
 @dataclass(frozen=True, eq=False)
-class TuningResult:
+class SearchResult:
     """What a search has found.
 
     Parameters
@@ -119,7 +119,7 @@ def tune(
     confirm: int = 0,
     device: Any = "auto",
     on_trial: Callable[[TrialReport], None] | None = None,
-) -> TuningResult:
+) -> SearchResult:
     """Search a space for the settings that are best on the validation nodes.
 
     Trials are proposed by TPE, given up by the median stopping rule, and judged by the model they would
@@ -182,7 +182,7 @@ def tune(
     check_task(nodes, y, graph, validation, space, confirm)
     task = Task(nodes, y, graph, validation)
     data = {"graph": graph_checksum(graph), "labels": labels_checksum([(nodes, y), validation])}
-    batches = Batches(space, task, device, seeds_per_trial)
+    batches = BatchedTrials(space, task, device, seeds_per_trial)
     together = population is not None and batches.can_train()
     if seeds_per_trial > 1 and not together:
         raise ParameterError(
@@ -192,7 +192,7 @@ def tune(
     record = {"space": space.to_document(), "data": data, "seeds per trial": seeds_per_trial}
     study = open_study(storage, study_name, record)
     size = population if together and population is not None else 1
-    with attending(study) as stream:
+    with register_worker(study) as stream:
         while draws := next_draws(study, (seed, stream), n_trials, size):
             if timeout is not None and time.perf_counter() - started > timeout:
                 break
@@ -221,7 +221,7 @@ def conclude(
     confirmed: Sequence[Confirmed],
     device: Any,
     seconds: float,
-) -> TuningResult:
+) -> SearchResult:
     """Fit the winner of a search that is over, and return what was found."""
     best = _best(study)
     settings, value = best.params, best.values[0]
@@ -231,12 +231,12 @@ def conclude(
     own_seed = best.user_attrs.get("draw", [seed])[0]  # a trial may also have been added by hand
     model = space.build(settings, own_seed).set_params(device=device)
     task.fit(model)
-    return TuningResult(settings, value, counts(study), model, study, seconds, confirmed)
+    return SearchResult(settings, value, counts(study), model, study, seconds, confirmed)
 
 
 def counts(study: optuna.Study) -> dict[str, int]:
     """Return how many trials are complete, pruned and failed."""
-    states = Counter(map(state_of, finished(study)))
+    states = Counter(map(state_name, finished(study)))
     return {state: states[state] for state in ("complete", "pruned", "failed")}
 
 
@@ -280,7 +280,7 @@ def _run(
     task: Task,
     draws: Sequence[Draw],
     device: Any,
-    batches: Batches | None,
+    batches: BatchedTrials | None,
 ) -> list[FrozenTrial]:
     """Draw trials and train them: all at once, or one by one."""
     if batches is None:
@@ -293,4 +293,4 @@ def report_of(done: Sequence[FrozenTrial], n_trials: int) -> TrialReport:
     values = [trial.values[0] for trial in done if trial.state is TrialState.COMPLETE]
     last = done[-1]
     value = None if last.values is None else last.values[0]
-    return TrialReport(state_of(last), value, max(values, default=None), len(done), n_trials)
+    return TrialReport(state_name(last), value, max(values, default=None), len(done), n_trials)

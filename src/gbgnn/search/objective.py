@@ -16,10 +16,10 @@ from gbgnn.errors import GBGNNWarning, WeakLearnerError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.fitting import Labels
 from gbgnn.graph import Graph
-from gbgnn.search.processes import PROCESS, name_of_this
-from gbgnn.search.proposals import Draw, ask
+from gbgnn.search.sampler import Draw, ask
 from gbgnn.search.spaces import SearchSpace
 from gbgnn.search.study import ERROR
+from gbgnn.search.workers import PROCESS, worker_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def run_trial(study: optuna.Study, space: SearchSpace, task: Task, draw: Draw, d
         Where to train.
     """
     trial = ask(study, space, draw)
-    trial.set_user_attr(PROCESS, name_of_this())
+    trial.set_user_attr(PROCESS, worker_name())
     return train(study, trial, space.build(trial.params, seed=draw[0]).set_params(device=device), task)
 
 

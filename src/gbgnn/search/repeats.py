@@ -15,18 +15,18 @@ from gbgnn._isolation import Processes, n_cores
 from gbgnn.errors import ParameterError
 from gbgnn.fitting import Labels
 from gbgnn.graph import Graph
-from gbgnn.search.batches import Batch, Batches
-from gbgnn.search.confirming import find_winners
+from gbgnn.search.batched_trials import Batch, BatchedTrials
 from gbgnn.search.loop import (
+    SearchResult,
     TrialReport,
-    TuningResult,
     check_task,
     conclude,
     next_draws,
     report_of,
 )
 from gbgnn.search.objective import Task
-from gbgnn.search.proposals import Draw, propose
+from gbgnn.search.reevaluate import find_winners
+from gbgnn.search.sampler import Draw, propose
 from gbgnn.search.spaces import SearchSpace, Settings
 from gbgnn.search.study import finished, open_study
 
@@ -46,7 +46,7 @@ def tune_repeatedly(
     device: Any = "auto",
     jobs: int | None = None,
     on_trial: Callable[[int, TrialReport], None] | None = None,
-) -> list[TuningResult]:
+) -> list[SearchResult]:
     """Search a space once for every seed, as :func:`tune` does, with the trials of all seeds trained at once.
 
     This is for knowing how much a search depends on chance, and fills a GPU that one search does not. Every
@@ -88,7 +88,7 @@ def tune_repeatedly(
         raise ParameterError(f"seeds must be one or more integers >= 0, no two the same; got {seeds}.")
     check_task(nodes, y, graph, validation, space, confirm)
     started, task = time.perf_counter(), Task(nodes, y, graph, validation)
-    batches = Batches(space, task, device, seeds_per_trial)
+    batches = BatchedTrials(space, task, device, seeds_per_trial)
     if not batches.can_train():
         raise ParameterError(
             "no population can train the models of this space, those with fine-tuning for example; search "

@@ -63,20 +63,20 @@ def open_study(storage: str | os.PathLike[str] | None, name: str, record: Mappin
     return study
 
 
-def desk_of(trials: Iterable[FrozenTrial]) -> optuna.Study:
+def in_memory_study(trials: Iterable[FrozenTrial]) -> optuna.Study:
     """Return a study in memory with those of the trials that are finished."""
     with _silence():
-        desk = optuna.create_study(direction="maximize", pruner=_pruner())
-    desk.add_trials(trial for trial in trials if trial.state.is_finished())
-    return desk
+        study = optuna.create_study(direction="maximize", pruner=_pruner())
+    study.add_trials(trial for trial in trials if trial.state.is_finished())
+    return study
 
 
-def state_of(trial: FrozenTrial) -> str:
+def state_name(trial: FrozenTrial) -> str:
     """Return ``"complete"``, ``"pruned"``, ``"failed"``, ``"interrupted"`` or ``"running"``.
 
     Examples
     --------
-    >>> state_of(optuna.trial.create_trial(value=0.8))
+    >>> state_name(optuna.trial.create_trial(value=0.8))
     'complete'
     """
     if trial.state is TrialState.FAIL:
@@ -87,7 +87,7 @@ def state_of(trial: FrozenTrial) -> str:
 def finished(study: optuna.Study) -> list[FrozenTrial]:
     """Return the trials that have come to an end of their own, in order."""
     ends = ("complete", "pruned", "failed")
-    return [trial for trial in study.get_trials(deepcopy=False) if state_of(trial) in ends]
+    return [trial for trial in study.get_trials(deepcopy=False) if state_name(trial) in ends]
 
 
 def medians(trials: Iterable[FrozenTrial]) -> dict[int, float]:

@@ -10,15 +10,15 @@ import numpy as np
 
 from gbgnn.datasets import Dataset
 from gbgnn.search import (
+    SearchResult,
     SearchSpace,
     TrialReport,
-    TuningResult,
     default_space,
     paper_space,
     tune,
     tune_repeatedly,
 )
-from gbgnn.search.confirming import best_trials
+from gbgnn.search.reevaluate import best_trials
 from gbgnn_lab.experiments.judging import judge
 from gbgnn_lab.experiments.paper import Cell
 from gbgnn_lab.experiments.protocol import N_KEPT, Protocol
@@ -91,7 +91,7 @@ def search(
     return [_judged(each, space, data) for each in found]
 
 
-def _judged(found: TuningResult, space: SearchSpace, data: Dataset) -> Outcome:
+def _judged(found: SearchResult, space: SearchSpace, data: Dataset) -> Outcome:
     predictions = found.model.predict(np.arange(data.graph.n_nodes))
     results = {
         **judge(predictions, data),
@@ -103,7 +103,7 @@ def _judged(found: TuningResult, space: SearchSpace, data: Dataset) -> Outcome:
     return Outcome(as_plain({**space.base, **found.best_settings}), as_plain(results))
 
 
-def finalists_of(found: TuningResult, space: SearchSpace) -> list[Fields]:
+def finalists_of(found: SearchResult, space: SearchSpace) -> list[Fields]:
     """Return settings, validation accuracy and rounds of the best few trials, the confirmed ones if any."""
     best = [
         (trial.params, trial.values[0], trial.user_attrs.get("best_round"))

@@ -13,7 +13,7 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import FrozenTrial
 
 from gbgnn.search.spaces import SearchSpace, Settings
-from gbgnn.search.study import desk_of
+from gbgnn.search.study import in_memory_study
 
 N_RANDOM_TRIALS = 10
 """So many trials are drawn at random before TPE has enough to learn from."""
@@ -46,7 +46,7 @@ def propose(trials: Sequence[FrozenTrial], space: SearchSpace, draws: Sequence[D
 
     Nothing but the arguments decides, so that any process can do it; TPE takes some 20 ms for each.
     """
-    desk = desk_of(trials)
+    desk = in_memory_study(trials)
     return [ask(desk, space, draw).params for draw in draws]
 
 

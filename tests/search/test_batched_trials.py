@@ -7,12 +7,12 @@ import optuna
 import pytest
 
 from gbgnn import Graph
-from gbgnn.search import Choice, TrialReport, batches
+from gbgnn.search import Choice, TrialReport, batched_trials
 from gbgnn.search import study as study_module
-from gbgnn.search.batches import Batch, Batches, MedianStopping
+from gbgnn.search.batched_trials import Batch, BatchedTrials, MedianStopping
 from gbgnn.search.objective import Task, run_trial
-from gbgnn.search.proposals import propose
-from gbgnn.search.study import medians, open_study, state_of
+from gbgnn.search.sampler import propose
+from gbgnn.search.study import medians, open_study, state_name
 
 DOUBLE = {"dtype": "float64"}  # in which rounding turns no prediction
 
@@ -28,7 +28,7 @@ def _draws(n: int) -> list[tuple[int, ...]]:
 
 def _run(space, task: Task, study: optuna.Study, draws) -> list[optuna.trial.FrozenTrial]:
     settings = propose(study.trials, space, draws)
-    (ended,) = Batches(space, task, "cpu").run([Batch(study, draws, settings)])
+    (ended,) = BatchedTrials(space, task, "cpu").run([Batch(study, draws, settings)])
     return ended
 
 
@@ -42,7 +42,7 @@ def _told(trial: optuna.trial.FrozenTrial) -> tuple[object, ...]:
     attrs = trial.user_attrs
     why = attrs.get("error", "").partition(",")[0]
     return (
-        state_of(trial),
+        state_name(trial),
         trial.values,
         trial.params,
         trial.intermediate_values,
@@ -71,7 +71,7 @@ def test_trials_of_a_batch_are_what_they_are_alone(toy, study: optuna.Study, cha
 def test_failed_trials_say_why(toy, study: optuna.Study) -> None:
     diverging = {"learner__optimizer": "sgd", "learner__learning_rate": 1e30}
     (trial,) = _run(toy.space.changed(diverging), toy.task, study, _draws(1))
-    assert (state_of(trial), trial.user_attrs["error"]) == (
+    assert (state_name(trial), trial.user_attrs["error"]) == (
         "failed",
         "round 1: a learner returned NaN or infinity",
     )
@@ -79,7 +79,7 @@ def test_failed_trials_say_why(toy, study: optuna.Study) -> None:
 
 def test_a_batch_is_pruned_by_the_trials_before_it(toy, impatient) -> None:
     result = toy.tune(24, space=toy.space.changed(DOUBLE), population=8)
-    states = [state_of(trial) for trial in result.trials]
+    states = [state_name(trial) for trial in result.trials]
     assert states[:8] == ["complete"] * 8
     assert "pruned" in states[8:]
     for first in (8, 16):
@@ -87,7 +87,7 @@ def test_a_batch_is_pruned_by_the_trials_before_it(toy, impatient) -> None:
         for trial in result.trials[first : first + 8]:
             best = np.maximum.accumulate(list(trial.intermediate_values.values()))
             below = [t for t, value in enumerate(best, start=1) if value < limits.get(t, 0)]
-            assert (state_of(trial) == "pruned") == bool(below)
+            assert (state_name(trial) == "pruned") == bool(below)
             if below:
                 assert below == [len(best)]  # given up at once
 
@@ -105,7 +105,7 @@ def test_a_population_is_drawn_at_once_and_trained_to_the_end(toy, told, tmp_pat
 def test_an_interrupted_batch_leaves_nothing_and_is_drawn_again(
     toy, told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual, stopped = batches.MedianStopping.__call__, []
+    usual, stopped = batched_trials.MedianStopping.__call__, []
 
     def interrupt(self, t, accuracies):
         stopped.append(t)
@@ -114,7 +114,7 @@ def test_an_interrupted_batch_leaves_nothing_and_is_drawn_again(
         return usual(self, t, accuracies)
 
     with monkeypatch.context() as patch:
-        patch.setattr(batches.MedianStopping, "__call__", interrupt)
+        patch.setattr(batched_trials.MedianStopping, "__call__", interrupt)
         with pytest.raises(KeyboardInterrupt):
             toy.tune(16, population=4, storage=tmp_path / "s.log")
     result = toy.tune(16, population=4, storage=tmp_path / "s.log")
@@ -124,7 +124,7 @@ def test_an_interrupted_batch_leaves_nothing_and_is_drawn_again(
 
 def test_what_no_population_can_train_is_searched_one_by_one(toy, told) -> None:
     space = toy.space.changed({"fine_tune__epochs": 2})
-    assert not Batches(space, toy.task, "cpu").can_train()
+    assert not BatchedTrials(space, toy.task, "cpu").can_train()
     one, other = (toy.tune(3, space=space, population=population) for population in (None, 3))
     assert told(one.study) == told(other.study)
 
@@ -138,14 +138,14 @@ def test_what_turns_out_to_be_for_nobody_together_is_trained_alone(toy, study: o
 
 def test_inputs_are_built_once_for_all_batches(toy, study: optuna.Study, monkeypatch) -> None:
     built = []
-    usual = batches.PopulationInputs.of
+    usual = batched_trials.PopulationInputs.of
 
     def of(*args, **kwargs):
         built.append(args)
         return usual(*args, **kwargs)
 
-    monkeypatch.setattr(batches.PopulationInputs, "of", of)
-    together = Batches(toy.space, toy.task, "cpu")
+    monkeypatch.setattr(batched_trials.PopulationInputs, "of", of)
+    together = BatchedTrials(toy.space, toy.task, "cpu")
     assert together.can_train()
     for draws in (_draws(2), [(0, 0, 2)]):
         together.run([Batch(study, draws, propose(study.trials, toy.space, draws))])
@@ -183,7 +183,7 @@ def test_batches_of_two_studies_are_what_each_is_alone(toy, changes) -> None:
     alone = [_run(space, toy.task, open_study(None, "mine", {}), own) for own in draws]
     studies = [open_study(None, "mine", {}) for _ in draws]
     planned = [Batch(study, own, propose([], space, own)) for study, own in zip(studies, draws, strict=True)]
-    ended = Batches(space, toy.task, "cpu").run(planned)
+    ended = BatchedTrials(space, toy.task, "cpu").run(planned)
     for own, study, expected in zip(ended, studies, alone, strict=True):
         assert [_told(trial) for trial in own] == [_told(trial) for trial in expected]
         assert [_told(trial) for trial in study.trials] == [_told(trial) for trial in expected]
@@ -202,9 +202,9 @@ def test_a_study_prunes_by_its_own_past(toy, alone: bool) -> None:
     settings = propose([], space, _draws(3))
     strict, lax = (_with_past(space, accuracy) for accuracy in (1.0, 0.0))
     planned = [Batch(study, _draws(3), settings) for study in (strict, lax)]
-    given_up, kept = Batches(space, task, "cpu").run(planned)
-    assert {state_of(trial) for trial in given_up} == {"pruned"}
-    assert {state_of(trial) for trial in kept} == {"complete"}
+    given_up, kept = BatchedTrials(space, task, "cpu").run(planned)
+    assert {state_name(trial) for trial in given_up} == {"pruned"}
+    assert {state_name(trial) for trial in kept} == {"complete"}
     n_rounds = study_module.N_WARMUP_ROUNDS
     for short, long in zip(given_up, kept, strict=True):
         first = {t: value for t, value in long.intermediate_values.items() if t <= n_rounds}
@@ -215,16 +215,16 @@ def test_a_study_prunes_by_its_own_past(toy, alone: bool) -> None:
 
 def test_batches_are_trained_in_one_go(toy, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    usual = batches.train_population
+    usual = batched_trials.train_population
 
     def train(inputs, models, **options):
         sizes.append(len(models))
         return usual(inputs, models, **options)
 
-    monkeypatch.setattr(batches, "train_population", train)
+    monkeypatch.setattr(batched_trials, "train_population", train)
     settings = propose([], toy.space, _draws(3))
     planned = [Batch(open_study(None, "mine", {}), _draws(3), settings) for _ in range(2)]
-    Batches(toy.space, toy.task, "cpu").run(planned)
+    BatchedTrials(toy.space, toy.task, "cpu").run(planned)
     assert sizes == [6]
 
 
@@ -232,11 +232,13 @@ def test_an_interrupt_leaves_nothing_in_any_study(toy, monkeypatch: pytest.Monke
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(batches, "train_population", interrupted)
+    monkeypatch.setattr(batched_trials, "train_population", interrupted)
     studies = [open_study(None, "mine", {}) for _ in range(2)]
     settings = propose([], toy.space, _draws(2))
     with pytest.raises(KeyboardInterrupt):
-        Batches(toy.space, toy.task, "cpu").run([Batch(study, _draws(2), settings) for study in studies])
+        BatchedTrials(toy.space, toy.task, "cpu").run(
+            [Batch(study, _draws(2), settings) for study in studies]
+        )
     assert [study.trials for study in studies] == [[], []]
 
 

@@ -7,8 +7,8 @@ import optuna
 import pytest
 
 from gbgnn.search import Choice, Integer, Real, SearchSpace
-from gbgnn.search.proposals import N_RANDOM_TRIALS, ask, propose
-from gbgnn.search.study import desk_of, open_study
+from gbgnn.search.sampler import N_RANDOM_TRIALS, ask, propose
+from gbgnn.search.study import in_memory_study, open_study
 
 SPACE = SearchSpace(
     {},
@@ -38,7 +38,7 @@ def test_trials_depend_on_their_draw_and_on_those_before_alone() -> None:
     whole, broken = _new(), _new()
     _play(whole, n_trials)
     _play(broken, n_trials - 2)
-    _play(other := desk_of(broken.trials), 2)
+    _play(other := in_memory_study(broken.trials), 2)
     assert [t.params for t in other.trials] == [t.params for t in whole.trials]
     assert len({tuple(t.params.values()) for t in whole.trials}) == n_trials
 

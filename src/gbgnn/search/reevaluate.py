@@ -91,7 +91,7 @@ def confirm(
     models = [
         space.build(trial.params, other)
         for trial, seed in rivals
-        for other in seeds_of(seed, seeds_per_trial + N_SEEDS)[seeds_per_trial:]
+        for other in draw_seeds(seed, seeds_per_trial + N_SEEDS)[seeds_per_trial:]
     ]
     told = iter(curves(models))
     found: dict[int, list[Confirmed]] = {seed: [] for _, seed in searches}
@@ -114,12 +114,12 @@ def stopped(settings: Settings, n_rounds: int) -> Settings:
     return {**settings, "n_rounds": n_rounds, "select": "last"}
 
 
-def seeds_of(seed: int, n: int) -> list[int]:
+def draw_seeds(seed: int, n: int) -> list[int]:
     """Return the seeds that settings are trained with in the search of a seed, which comes first.
 
     Examples
     --------
-    >>> len({*seeds_of(0, 6), *seeds_of(1, 6)}), seeds_of(7, 9)[:4] == seeds_of(7, 4)
+    >>> len({*draw_seeds(0, 6), *draw_seeds(1, 6)}), draw_seeds(7, 9)[:4] == draw_seeds(7, 4)
     (12, True)
     """
     others = np.random.SeedSequence((seed, 1)).generate_state(max(0, n - 1))

@@ -9,8 +9,8 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.search import Integer, SearchSpace
-from gbgnn.search.batches import Batches
-from gbgnn.search.confirming import N_SEEDS, best_trials, confirm, mean_curve, seeds_of
+from gbgnn.search.batched_trials import BatchedTrials
+from gbgnn.search.reevaluate import N_SEEDS, best_trials, confirm, draw_seeds, mean_curve
 
 SPACE = SearchSpace({"n_rounds": 4}, {"learner__units": Integer(1, 99)})
 DOUBLE = {"dtype": "float64"}
@@ -32,7 +32,7 @@ def numbered(*trials: FrozenTrial) -> list[FrozenTrial]:
 
 
 def others(seed: int) -> list[int]:
-    return seeds_of(seed, 1 + N_SEEDS)[1:]
+    return draw_seeds(seed, 1 + N_SEEDS)[1:]
 
 
 def same_curve(curve):
@@ -63,7 +63,7 @@ def test_every_trial_is_trained_with_the_other_seeds_of_its_search() -> None:
     searches = [(numbered(a_trial(0.5, 0.5, units=units)), seed) for units, seed in ((7, 0), (9, 4))]
     assert [len(found) for found in confirm(searches, SPACE, 3, curves)] == [1, 1]
     assert asked == [(7, seed) for seed in others(0)] + [(9, seed) for seed in others(4)]
-    assert len({*seeds_of(0, 6), *seeds_of(4, 6)}) == 2 + 2 * N_SEEDS
+    assert len({*draw_seeds(0, 6), *draw_seeds(4, 6)}) == 2 + 2 * N_SEEDS
 
 
 def test_of_equals_the_first_trial_and_the_first_round_win() -> None:
@@ -101,7 +101,7 @@ def test_the_metric_of_the_space_confirms(toy, metric: str) -> None:
     space = toy.space.changed({"metric": metric, **DOUBLE})
     found = toy.tune(4, space=space, population=4, confirm=2, seed=2)
     winner = found.trials[found.confirmed[0].number]
-    models = [space.build(winner.params, seed).set_params(device="cpu") for seed in seeds_of(2, 6)]
+    models = [space.build(winner.params, seed).set_params(device="cpu") for seed in draw_seeds(2, 6)]
     for model in models:
         toy.task.fit(model)
     mean = np.mean([model.history_[f"val_{metric}"] for model in models], axis=0)
@@ -115,7 +115,7 @@ def test_the_winner_is_the_best_mean_over_models_fitted_one_by_one(toy, populati
     found = toy.tune(6, space=space, population=population, confirm=3, seed=2)
     means = {}
     for trial in best_trials(found.trials, 3):
-        models = [space.build(trial.params, seed).set_params(device="cpu") for seed in seeds_of(2, 6)]
+        models = [space.build(trial.params, seed).set_params(device="cpu") for seed in draw_seeds(2, 6)]
         mean = np.mean(toy.task.curves(models), axis=0)
         means[trial.number] = (mean.max(), mean.argmax() + 1)
     assert {each.number: each.settings["n_rounds"] for each in found.confirmed} == {
@@ -147,14 +147,14 @@ def test_curves_are_those_of_models_trained_alone(toy) -> None:
         space.build(corner, seed).set_params(device="cpu") for seed in (0, 1) for corner in space.corners()
     ]
     alone = toy.task.curves(models)
-    assert Batches(space, toy.task, "cpu").curves(models) == alone
+    assert BatchedTrials(space, toy.task, "cpu").curves(models) == alone
     assert {len(curve) for curve in alone} == {7}
 
 
 def test_models_that_no_population_can_train_have_curves_too(toy) -> None:
     space = toy.space.changed({"learner": "wide", "rule": "gradient", **DOUBLE})
     models = [space.build({"aggregation__mixing": 0.5}, seed).set_params(device="cpu") for seed in (0, 1)]
-    assert Batches(space, toy.task, "cpu").curves(models) == toy.task.curves(models)
+    assert BatchedTrials(space, toy.task, "cpu").curves(models) == toy.task.curves(models)
 
 
 def test_a_model_without_a_round_has_an_empty_curve(toy) -> None:
@@ -179,7 +179,7 @@ def test_a_trial_with_several_seeds_is_their_mean(toy, confirm: int) -> None:
     space = toy.space.changed(DOUBLE)
     found = toy.tune(4, space=space, population=4, seeds_per_trial=3, confirm=confirm, seed=1)
     for trial in found.trials:
-        models = [space.build(trial.params, seed).set_params(device="cpu") for seed in seeds_of(1, 3)]
+        models = [space.build(trial.params, seed).set_params(device="cpu") for seed in draw_seeds(1, 3)]
         mean = np.mean(toy.task.curves(models), axis=0)
         np.testing.assert_allclose(list(trial.intermediate_values.values()), mean, atol=1e-12)
         assert trial.values[0] == pytest.approx(mean.max())
@@ -200,7 +200,7 @@ def test_a_trial_is_confirmed_beside_the_seeds_it_had() -> None:
 
     ((found,),) = confirm([(numbered(a_trial(0.8, 0.8)), 0)], SPACE, 1, curves, 3)
     assert found.value == pytest.approx(3 * 0.8 / (3 + N_SEEDS))
-    assert asked == seeds_of(0, 3 + N_SEEDS)[3:]
+    assert asked == draw_seeds(0, 3 + N_SEEDS)[3:]
 
 
 def test_several_seeds_need_a_population_and_a_refusal_leaves_no_study(toy, tmp_path) -> None:

@@ -14,11 +14,11 @@ from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.population import MemberResult, PopulationInputs, train_population
 from gbgnn.population.members import Members
-from gbgnn.search.confirming import mean_curve, seeds_of
 from gbgnn.search.objective import Task, train
-from gbgnn.search.proposals import Draw
+from gbgnn.search.reevaluate import draw_seeds, mean_curve
+from gbgnn.search.sampler import Draw
 from gbgnn.search.spaces import SearchSpace, Settings
-from gbgnn.search.study import ERROR, desk_of, finished, medians
+from gbgnn.search.study import ERROR, finished, in_memory_study, medians
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Candidate:
     limits: Mapping[int, float]
 
 
-class Batches:
+class BatchedTrials:
     """Trains trials many at a time.
 
     A batch is added to its study as a whole: storing every accuracy of every round by itself would take
@@ -106,7 +106,7 @@ class Batches:
         before = finished(batch.study)
         limits = medians(before)
         for draw, settings in zip(batch.draws, batch.settings, strict=True):
-            models = [self._model(settings, seed) for seed in seeds_of(draw[0], self._seeds_per_trial)]
+            models = [self._model(settings, seed) for seed in draw_seeds(draw[0], self._seeds_per_trial)]
             yield Candidate(draw, settings, models, before, limits)
 
     def _train(self, candidates: Sequence[Candidate]) -> list[FrozenTrial]:
@@ -122,7 +122,7 @@ class Batches:
         return [self._trial(each, [next(results) for _ in each.models]) for each in candidates]
 
     def _train_alone(self, candidate: Candidate) -> FrozenTrial:
-        desk = desk_of(candidate.before)
+        desk = in_memory_study(candidate.before)
         desk.enqueue_trial(dict(candidate.settings))
         trial = desk.ask(self._space.distributions())
         trial.set_user_attr("draw", list(candidate.draw))
