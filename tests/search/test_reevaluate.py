@@ -10,7 +10,8 @@ from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.search import Integer, SearchSpace
 from gbgnn.search.batched_trials import BatchedTrials
-from gbgnn.search.reevaluate import N_SEEDS, best_trials, confirm, draw_seeds, mean_curve
+from gbgnn.search.reevaluate import N_SEEDS, confirm, draw_seeds, mean_curve
+from gbgnn.search.study import best_trials
 
 SPACE = SearchSpace({"n_rounds": 4}, {"learner__units": Integer(1, 99)})
 DOUBLE = {"dtype": "float64"}
@@ -103,7 +104,7 @@ def test_the_metric_of_the_space_confirms(toy, metric: str) -> None:
     winner = found.trials[found.confirmed[0].number]
     models = [space.build(winner.params, seed).set_params(device="cpu") for seed in draw_seeds(2, 6)]
     for model in models:
-        toy.task.fit(model)
+        toy.known.fit(model)
     mean = np.mean([model.history_[f"val_{metric}"] for model in models], axis=0)
     assert found.best_value == pytest.approx(mean.max())
     assert found.best_settings["n_rounds"] == mean.argmax() + 1
@@ -116,7 +117,7 @@ def test_the_winner_is_the_best_mean_over_models_fitted_one_by_one(toy, populati
     means = {}
     for trial in best_trials(found.trials, 3):
         models = [space.build(trial.params, seed).set_params(device="cpu") for seed in draw_seeds(2, 6)]
-        mean = np.mean(toy.task.curves(models), axis=0)
+        mean = np.mean(toy.known.curves(models), axis=0)
         means[trial.number] = (mean.max(), mean.argmax() + 1)
     assert {each.number: each.settings["n_rounds"] for each in found.confirmed} == {
         number: rounds for number, (_, rounds) in means.items()
@@ -146,21 +147,21 @@ def test_curves_are_those_of_models_trained_alone(toy) -> None:
     models = [
         space.build(corner, seed).set_params(device="cpu") for seed in (0, 1) for corner in space.corners()
     ]
-    alone = toy.task.curves(models)
-    assert BatchedTrials(space, toy.task, "cpu").curves(models) == alone
+    alone = toy.known.curves(models)
+    assert BatchedTrials(space, toy.known, "cpu").curves(models) == alone
     assert {len(curve) for curve in alone} == {7}
 
 
 def test_models_that_no_population_can_train_have_curves_too(toy) -> None:
     space = toy.space.changed({"learner": "wide", "rule": "gradient", **DOUBLE})
     models = [space.build({"aggregation__mixing": 0.5}, seed).set_params(device="cpu") for seed in (0, 1)]
-    assert BatchedTrials(space, toy.task, "cpu").curves(models) == toy.task.curves(models)
+    assert BatchedTrials(space, toy.known, "cpu").curves(models) == toy.known.curves(models)
 
 
 def test_a_model_without_a_round_has_an_empty_curve(toy) -> None:
     diverging = toy.space.changed({"learner__optimizer": "sgd", "learner__learning_rate": 1e30})
     (corner, *_) = diverging.corners()
-    assert toy.task.curves([diverging.build(corner, 0).set_params(device="cpu")]) == [[]]
+    assert toy.known.curves([diverging.build(corner, 0).set_params(device="cpu")]) == [[]]
 
 
 def test_fine_tuning_is_refused(toy) -> None:
@@ -180,7 +181,7 @@ def test_a_trial_with_several_seeds_is_their_mean(toy, confirm: int) -> None:
     found = toy.tune(4, space=space, population=4, seeds_per_trial=3, confirm=confirm, seed=1)
     for trial in found.trials:
         models = [space.build(trial.params, seed).set_params(device="cpu") for seed in draw_seeds(1, 3)]
-        mean = np.mean(toy.task.curves(models), axis=0)
+        mean = np.mean(toy.known.curves(models), axis=0)
         np.testing.assert_allclose(list(trial.intermediate_values.values()), mean, atol=1e-12)
         assert trial.values[0] == pytest.approx(mean.max())
         assert trial.user_attrs["best_round"] == mean.argmax() + 1

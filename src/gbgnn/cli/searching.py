@@ -23,6 +23,7 @@ from gbgnn.cli.training import new_job
 from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError
 from gbgnn.search import SearchResult, SearchSpace, TrialReport, tune
+from gbgnn.search.ranges import describe_range
 from gbgnn.search.study import ERROR, finished, state_name
 
 SPACE, TRIALS = "space.toml", "trials.jsonl"
@@ -129,7 +130,7 @@ def show(report: dict[str, Any], space: SearchSpace) -> None:
         (
             name,
             _word(value),
-            str(space.ranges.get(name, "confirmed")),
+            describe_range(space.ranges[name]) if name in space.ranges else "confirmed",
             screen.number(importances.get(name), ".2f"),
         )
         for name, value in report["best_settings"].items()

@@ -124,9 +124,9 @@ class Place:
 
     def space_checksum(self, cell: Cell, protocol: Protocol) -> str:
         """Return a checksum of what is searched: the ranges that a space's name stands for may change."""
-        from gbgnn_lab.experiments.searching import space_of  # optuna, which a table alone does not need
+        from gbgnn_lab.experiments.searching import cell_space  # optuna, which a table alone does not need
 
-        return space_of(cell, protocol.space, len(self.data.train)).checksum()[:DIGITS]
+        return cell_space(cell, protocol.space, len(self.data.train)).checksum()[:DIGITS]
 
 
 def page(name: str, borrows: Sequence[str], shelf: Shelf) -> Page:
@@ -149,13 +149,13 @@ def _search(
 def _search_tuning(
     cell: Cell, data: Dataset, run: int, protocol: Protocol, device: Any, before: Record, tell: Tell
 ) -> Outcome:
-    from gbgnn_lab.experiments.two_stages import search_tuning
+    from gbgnn_lab.experiments.two_stages import search_fine_tuning
 
     if before.failure is not None:
         raise ParameterError(
             f"there is nothing to fine-tune: the search without fine-tuning failed ({before.failure})"
         )
-    return search_tuning(cell, data, run, protocol, before.results["finalists"], device, tell)
+    return search_fine_tuning(cell, data, run, protocol, before.results["finalists"], device, tell)
 
 
 def _is_covered(known: Result | None, cell: Cell, place: Place, protocol: Protocol, n_runs: int) -> bool:

@@ -115,8 +115,8 @@ def test_a_space_that_has_changed_is_searched_again(tiny, shelf, fake, monkeypat
     run_all(TABLE1, tiny, asked, shelf)
     assert run_all(TABLE1, tiny, asked, shelf) == [0, 0]
     assert run_all(TABLE4, tiny, replace(asked, layers=(1,)), shelf) == [0, 0]
-    space_of = searching.space_of
-    monkeypatch.setattr(searching, "space_of", lambda *given: space_of(*given).changed({"n_rounds": 7}))
+    cell_space = searching.cell_space
+    monkeypatch.setattr(searching, "cell_space", lambda *given: cell_space(*given).changed({"n_rounds": 7}))
     assert run_all(TABLE1, tiny, replace(asked, runs=1), shelf) == [1, 1]
     assert run_all(TABLE4, tiny, replace(asked, layers=(1,)), shelf) == [2, 2]
     # Two runs of one space and one of another are no three runs.

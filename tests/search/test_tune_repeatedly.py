@@ -23,10 +23,10 @@ N_TRIALS, POPULATION = N_RANDOM_TRIALS + 4, 4  # TPE has its say, and the last b
 
 
 def _repeat(toy, seeds=SEEDS, n_trials: int = N_TRIALS, **options: Any) -> list[SearchResult]:
-    task = toy.task
-    known = {"graph": task.graph, "validation": task.validation, "space": toy.space.changed(DOUBLE)}
+    known = toy.known
+    given = {"graph": known.graph, "validation": known.validation, "space": toy.space.changed(DOUBLE)}
     asked = {"population": POPULATION, "device": "cpu", "jobs": 1, "seeds": seeds, "n_trials": n_trials}
-    return tune_repeatedly(task.nodes, task.y, **known | asked | options)
+    return tune_repeatedly(known.nodes, known.y, **given | asked | options)
 
 
 def _by_itself(toy, seed: int, n_trials: int = N_TRIALS, **options: Any) -> SearchResult:
@@ -100,15 +100,15 @@ def test_spaces_of_many_kinds_are_searched_as_they_are_by_themselves(toy, impati
 def test_what_turns_out_to_be_for_nobody_together_is_trained_alone(toy, impatient) -> None:
     """On a directed graph P has complex eigenvalues, and a population no basis for learned hops."""
     one_way = (np.random.default_rng(0).random((90, 90)) < 0.1).astype(float)
-    graph = Graph(one_way, toy.task.graph.features)
+    graph = Graph(one_way, toy.known.graph.features)
     space = toy.space.changed(
         DOUBLE | {"aggregation": "kta", "propagation": "random_walk", "learner__epochs": 2}
     )
-    task, asked = toy.task, {"space": space, "n_trials": 8, "population": POPULATION, "device": "cpu"}
-    given = {"graph": graph, "validation": task.validation, **asked}
-    found = tune_repeatedly(task.nodes, task.y, **given, seeds=[0, 1], jobs=1)
+    known, asked = toy.known, {"space": space, "n_trials": 8, "population": POPULATION, "device": "cpu"}
+    given = {"graph": graph, "validation": known.validation, **asked}
+    found = tune_repeatedly(known.nodes, known.y, **given, seeds=[0, 1], jobs=1)
     assert [_told(result) for result in found] == [
-        _told(tune(task.nodes, task.y, **given, seed=seed)) for seed in (0, 1)
+        _told(tune(known.nodes, known.y, **given, seed=seed)) for seed in (0, 1)
     ]
 
 
@@ -148,7 +148,7 @@ def test_the_trials_of_all_searches_are_trained_at_once(toy, monkeypatch: pytest
 def test_the_best_models_are_fitted_again(toy) -> None:
     for seed, result in zip(SEEDS, _repeat(toy, n_trials=3), strict=True):
         values = [trial.value for trial in result.trials]
-        assert result.best_value == max(values) == result.model.score(*toy.task.validation)
+        assert result.best_value == max(values) == result.model.score(*toy.known.validation)
         assert result.best_settings == result.trials[int(np.argmax(values))].params
         assert result.model.random_state == seed
         assert len(list(result.model.staged_predict(toy.data.test))) == 7  # its learners are there
@@ -156,7 +156,7 @@ def test_the_best_models_are_fitted_again(toy) -> None:
 
 def test_searches_share_the_time(toy, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(perf_counter=iter([10.0, 16.0]).__next__)
-    monkeypatch.setattr("gbgnn.search.repeats.time", clock)
+    monkeypatch.setattr("gbgnn.search.search.time", clock)
     assert [result.seconds for result in _repeat(toy, n_trials=1)] == [2.0, 2.0, 2.0]
 
 
@@ -179,7 +179,7 @@ def test_an_interrupt_while_another_process_draws_ends_the_search(toy, monkeypat
     def interrupted(self, function, *args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gbgnn.search.repeats.Processes.call", interrupted)
+    monkeypatch.setattr("gbgnn.search.sampler.Processes.call", interrupted)
     monkeypatch.setattr(batched_trials, "train_population", None)
     with pytest.raises(KeyboardInterrupt):
         _repeat(toy, jobs=2)
@@ -209,8 +209,7 @@ def test_no_search_takes_a_label_but_those_of_train_and_validation(toy) -> None:
     ("options", "message"),
     [
         ({"n_trials": 0}, "tune_repeatedly.n_trials must be an integer >= 1; got 0"),
-        ({"population": 0}, "tune_repeatedly.population must be an integer >= 1; got 0"),
-        ({"population": None}, "tune_repeatedly.population must be an integer >= 1; got None"),
+        ({"population": 0}, "tune_repeatedly.population must be an integer >= 1, or None; got 0"),
         ({"confirm": -1}, "tune_repeatedly.confirm must be an integer >= 0; got -1"),
         ({"jobs": 0}, "tune_repeatedly.jobs must be an integer >= 1, or None; got 0"),
         ({"seeds": [0, -1]}, r"seeds must be one or more integers >= 0, no two the same; got \[0, -1\]."),
@@ -221,24 +220,26 @@ def test_no_search_takes_a_label_but_those_of_train_and_validation(toy) -> None:
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_is_drawn(toy, options, message, monkeypatch) -> None:
-    monkeypatch.setattr("gbgnn.search.repeats.propose", None)
+    monkeypatch.setattr("gbgnn.search.sampler.propose", None)
     with pytest.raises(ParameterError, match=message):
         _repeat(toy, **options)
 
 
 def test_nodes_that_are_in_both_sets_are_refused(toy) -> None:
-    task = toy.task
+    known = toy.known
     with pytest.raises(GraphError, match="validation shares 18 nodes with the training nodes"):
-        _repeat(toy, validation=(task.nodes, task.y))
+        _repeat(toy, validation=(known.nodes, known.y))
 
 
-def test_spaces_with_fine_tuning_are_sent_to_tune(toy) -> None:
-    space = toy.space.changed({"fine_tune__epochs": 2})
-    message = (
-        r"no population can train the models of this space, .* search with tune\(\), once for every seed."
-    )
-    with pytest.raises(ParameterError, match=message):
-        _repeat(toy, space=space)
+@pytest.mark.parametrize("changes", [{}, {"fine_tune__epochs": 2}], ids=["no population", "fine-tuning"])
+def test_trials_that_no_population_trains_are_interleaved_one_by_one(toy, changes, told) -> None:
+    space, seen = toy.space.changed(changes), []
+    asked = {"n_trials": 3, "space": space, "population": 2 if changes else None}
+    found = _repeat(toy, on_trial=lambda seed, report: seen.append(seed), **asked)
+    assert seen == SEEDS * 3
+    assert [told(result.study) for result in found] == [
+        told(toy.tune(3, seed=seed, space=space).study) for seed in SEEDS
+    ]
 
 
 def test_a_search_without_a_complete_trial_has_no_best_one(toy) -> None:

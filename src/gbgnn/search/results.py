@@ -1,0 +1,116 @@
+"""SearchResult: what a search has found, and the winner fitted again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial
+
+from gbgnn.errors import ParameterError
+from gbgnn.estimators import GBGNNClassifier
+from gbgnn.search.objective import TrainingData
+from gbgnn.search.reevaluate import Confirmed
+from gbgnn.search.sampler import DRAW
+from gbgnn.search.spaces import SearchSpace
+from gbgnn.search.study import ERROR, best_trials, finished, state_name
+from gbgnn.settings import Settings, build_model
+
+_LEAST_COMPLETE = 10
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """What a search has found.
+
+    Parameters
+    ----------
+    best_settings
+        The winner's settings, those that were searched; where several seeds were asked, ``n_rounds`` and
+        ``select`` too.
+    best_value
+        Its validation accuracy as the trial had it, to which rounding in a population may add or take a node;
+        where several seeds were asked, their mean.
+    counts
+        How many trials are ``complete``, ``pruned`` and ``failed``.
+    model
+        Fitted with the winner's settings and seed; its learners are kept.
+    study
+        The study, for Optuna's own tools.
+    seconds
+        How long this search took; trials of an earlier one are not in it.
+    confirmed
+        The trials that were confirmed, the best first; empty where none were.
+    settings
+        All settings that ``model`` was built with by :func:`gbgnn.settings.build_model`: fixed ones, best
+        ones, ``random_state`` and ``device``. A record of the run needs no other model for them.
+    checksums
+        Of what was searched on, ``graph`` and ``labels``, for the same record.
+    """
+
+    best_settings: Settings
+    best_value: float
+    counts: dict[str, int]
+    model: GBGNNClassifier
+    study: optuna.Study
+    seconds: float
+    confirmed: Sequence[Confirmed]
+    settings: Settings
+    checksums: Mapping[str, str]
+
+    @property
+    def trials(self) -> list[FrozenTrial]:
+        """All trials, in order."""
+        return self.study.get_trials(deepcopy=False)
+
+    def importances(self) -> dict[str, float]:
+        """Return how much each setting has to do with a good value, as shares of one, the largest first.
+
+        Empty while fewer than ten trials are complete: what they say is noise.
+        """
+        if self.counts["complete"] < _LEAST_COMPLETE:
+            return {}
+        return optuna.importance.get_param_importances(self.study)
+
+
+def fit_winner(
+    study: optuna.Study,
+    seed: int,
+    confirmed: Sequence[Confirmed],
+    *,
+    space: SearchSpace,
+    data: TrainingData,
+    device: Any,
+    seconds: float,
+    checksums: Mapping[str, str],
+) -> SearchResult:
+    """Fit the winner of a search that is over, and return what was found."""
+    best = find_best(study)
+    chosen, value = best.params, best.values[0]
+    if confirmed:
+        chosen, value = confirmed[0].settings, confirmed[0].value
+        best = study.get_trials(deepcopy=False)[confirmed[0].number]
+    own_seed = best.user_attrs.get(DRAW, [seed])[0]  # a trial may also have been added by hand
+    settings = {**space.base, **chosen, "random_state": own_seed, "device": device}
+    model = build_model(settings)
+    data.fit(model)
+    states = Counter(map(state_name, finished(study)))
+    counts = {state: states[state] for state in ("complete", "pruned", "failed")}
+    return SearchResult(chosen, value, counts, model, study, seconds, confirmed, settings, checksums)
+
+
+def find_best(study: optuna.Study) -> FrozenTrial:
+    """Return the first of the best trials of a study, or say why there is none."""
+    done = finished(study)
+    best = best_trials(done, 1)
+    if not best:
+        reasons = [trial.user_attrs[ERROR] for trial in done if ERROR in trial.user_attrs]
+        why = f" The last one: {reasons[-1]}" if reasons else ""
+        raise ParameterError(
+            f"none of {len(done)} trials was completed, so there is no best one; search longer, or "
+            f"elsewhere.{why}"
+        )
+    return best[0]
