@@ -272,7 +272,6 @@ def _chosen(family: str, settings: Mapping[str, Any]) -> Any:
     return part
 
 
-@cache
 def _field_names(kind: type[Any]) -> list[str]:
     names = list(kind().get_params(deep=False))
     return [*names, "estimator_params"] if kind is SklearnLearner else names

@@ -35,7 +35,7 @@ def _run_batches(trials: BatchedTrials, space, planned) -> list[list[optuna.tria
 
 
 def _run(space, known: TrainingData, study: optuna.Study, draws) -> list[optuna.trial.FrozenTrial]:
-    (ended,) = _run_batches(BatchedTrials(space, known, "cpu"), space, [(study, draws)])
+    (ended,) = _run_batches(BatchedTrials(FitObjective(space, known, "cpu")), space, [(study, draws)])
     return ended
 
 
@@ -132,7 +132,7 @@ def test_an_interrupted_batch_leaves_nothing_and_is_drawn_again(
 
 def test_what_no_population_can_train_is_searched_one_by_one(toy, told) -> None:
     space = toy.space.changed({"fine_tune__epochs": 2})
-    assert not BatchedTrials(space, toy.known, "cpu").can_train()
+    assert not BatchedTrials(FitObjective(space, toy.known, "cpu")).can_train()
     one, other = (toy.tune(3, space=space, population=population) for population in (None, 3))
     assert told(one.study) == told(other.study)
 
@@ -153,7 +153,7 @@ def test_inputs_are_built_once_for_all_batches(toy, study: optuna.Study, monkeyp
         return usual(*args, **kwargs)
 
     monkeypatch.setattr(batched_trials.PopulationInputs, "of", of)
-    together = BatchedTrials(toy.space, toy.known, "cpu")
+    together = BatchedTrials(FitObjective(toy.space, toy.known, "cpu"))
     assert together.can_train()
     for draws in (_draws(2), [(0, 0, 2)]):
         _run_batches(together, toy.space, [(study, draws)])
@@ -191,7 +191,7 @@ def test_batches_of_two_studies_are_what_each_is_alone(toy, changes) -> None:
     alone = [_run(space, toy.known, open_study(None, "mine", {}), own) for own in draws]
     studies = [open_study(None, "mine", {}) for _ in draws]
     planned = zip(studies, draws, strict=True)
-    ended = _run_batches(BatchedTrials(space, toy.known, "cpu"), space, planned)
+    ended = _run_batches(BatchedTrials(FitObjective(space, toy.known, "cpu")), space, planned)
     for own, study, expected in zip(ended, studies, alone, strict=True):
         assert [_told(trial) for trial in own] == [_told(trial) for trial in expected]
         assert [_told(trial) for trial in study.trials] == [_told(trial) for trial in expected]
@@ -210,7 +210,9 @@ def test_a_study_prunes_by_its_own_past(toy, alone: bool) -> None:
     settings = propose([], space.distributions(), _draws(3))
     strict, lax = (_with_past(space, accuracy) for accuracy in (1.0, 0.0))
     planned = [Batch(study, _draws(3), finished(study)) for study in (strict, lax)]
-    given_up, kept = BatchedTrials(space, known, "cpu").run(lambda batches: [settings] * 2, planned)
+    given_up, kept = BatchedTrials(FitObjective(space, known, "cpu")).run(
+        lambda batches: [settings] * 2, planned
+    )
     assert {state_name(trial) for trial in given_up} == {"pruned"}
     assert {state_name(trial) for trial in kept} == {"complete"}
     n_rounds = pruning.N_WARMUP_ROUNDS
@@ -231,7 +233,7 @@ def test_batches_are_trained_in_one_go(toy, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(batched_trials, "train_population", train)
     planned = [(open_study(None, "mine", {}), _draws(3)) for _ in range(2)]
-    _run_batches(BatchedTrials(toy.space, toy.known, "cpu"), toy.space, planned)
+    _run_batches(BatchedTrials(FitObjective(toy.space, toy.known, "cpu")), toy.space, planned)
     assert sizes == [6]
 
 
@@ -243,7 +245,9 @@ def test_an_interrupt_leaves_nothing_in_any_study(toy, monkeypatch: pytest.Monke
     studies = [open_study(None, "mine", {}) for _ in range(2)]
     with pytest.raises(KeyboardInterrupt):
         _run_batches(
-            BatchedTrials(toy.space, toy.known, "cpu"), toy.space, [(each, _draws(2)) for each in studies]
+            BatchedTrials(FitObjective(toy.space, toy.known, "cpu")),
+            toy.space,
+            [(each, _draws(2)) for each in studies],
         )
     assert [study.trials for study in studies] == [[], []]
 
@@ -255,14 +259,14 @@ def test_an_error_while_training_is_no_reason_to_train_alone(toy, study: optuna.
     monkeypatch.setattr(batched_trials, "train_population", broken)
     with pytest.raises(ParameterError, match="a real mistake"):
         _run(toy.space, toy.known, study, _draws(2))
-    models = [toy.space.build(corner, 0) for corner in toy.space.corners()]
+    models = [toy.space.build(corner, 0).set_params(device="cpu") for corner in toy.space.corners()]
     with pytest.raises(ParameterError, match="a real mistake"):
-        BatchedTrials(toy.space, toy.known, "cpu").curves(models)
+        BatchedTrials(FitObjective(toy.space, toy.known, "cpu")).curves(models)
     assert study.trials == []
 
 
 def test_several_seeds_are_refused_where_no_population_can_train_them(toy, study: optuna.Study) -> None:
     space = toy.space.changed({"aggregation": "kta", "propagation": "random_walk"})
-    trials = BatchedTrials(space, _one_way(toy.known), "cpu", seeds_per_trial=2)
+    trials = BatchedTrials(FitObjective(space, _one_way(toy.known), "cpu"), seeds_per_trial=2)
     with pytest.raises(ParameterError, match="seeds_per_trial > 1 needs trials that .* real eigenvalues"):
         _run_batches(trials, space, [(study, _draws(2))])

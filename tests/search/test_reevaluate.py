@@ -10,7 +10,8 @@ from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.search import Integer, SearchSpace
 from gbgnn.search.batched_trials import BatchedTrials
-from gbgnn.search.reevaluate import N_SEEDS, confirm, draw_seeds, mean_curve
+from gbgnn.search.objective import FitObjective
+from gbgnn.search.reevaluate import N_SEEDS, draw_seeds, mean_curve, reevaluate
 from gbgnn.search.study import best_trials
 
 SPACE = SearchSpace({"n_rounds": 4}, {"learner__units": Integer(1, 99)})
@@ -47,7 +48,7 @@ def test_what_is_good_with_one_seed_alone_is_not_the_winner() -> None:
     def curves(models):
         return [[0.1, 0.1, 0.1] if model.learner.units == 7 else [0.6, 0.7, 0.9] for model in models]
 
-    ((first, second),) = confirm([(numbered(lucky, steady), 0)], SPACE, 2, curves)
+    ((first, second),) = reevaluate([(numbered(lucky, steady), 0)], SPACE.build, 2, curves)
     assert (first.number, second.number) == (1, 0)
     means = np.mean([[0.8, 0.7, 0.6], *[[0.6, 0.7, 0.9]] * N_SEEDS], axis=0)
     assert first.value == pytest.approx(means.max())
@@ -62,14 +63,14 @@ def test_every_trial_is_trained_with_the_other_seeds_of_its_search() -> None:
         return [[0.5]] * len(models)
 
     searches = [(numbered(a_trial(0.5, 0.5, units=units)), seed) for units, seed in ((7, 0), (9, 4))]
-    assert [len(found) for found in confirm(searches, SPACE, 3, curves)] == [1, 1]
+    assert [len(found) for found in reevaluate(searches, SPACE.build, 3, curves)] == [1, 1]
     assert asked == [(7, seed) for seed in others(0)] + [(9, seed) for seed in others(4)]
     assert len({*draw_seeds(0, 6), *draw_seeds(4, 6)}) == 2 + 2 * N_SEEDS
 
 
 def test_of_equals_the_first_trial_and_the_first_round_win() -> None:
     trials = numbered(a_trial(0.5, 0.5, 0.5), a_trial(0.5, 0.5, 0.5))
-    (found,) = confirm([(trials, 0)], SPACE, 2, same_curve([0.5, 0.5]))
+    (found,) = reevaluate([(trials, 0)], SPACE.build, 2, same_curve([0.5, 0.5]))
     assert [each.number for each in found] == [0, 1]
     assert {each.settings["n_rounds"] for each in found} == {1}
 
@@ -78,7 +79,7 @@ def test_only_complete_trials_are_confirmed_and_the_best_of_them() -> None:
     pruned = create_trial(state=TrialState.PRUNED, value=0.99)
     trials = numbered(a_trial(0.5), pruned, a_trial(0.7), a_trial(0.6), a_trial(0.7))
     assert [trial.number for trial in best_trials(trials, 3)] == [2, 4, 3]
-    assert confirm([([pruned], 0)], SPACE, 3, same_curve([])) == [[]]
+    assert reevaluate([([pruned], 0)], SPACE.build, 3, same_curve([])) == [[]]
 
 
 @given(
@@ -148,14 +149,14 @@ def test_curves_are_those_of_models_trained_alone(toy) -> None:
         space.build(corner, seed).set_params(device="cpu") for seed in (0, 1) for corner in space.corners()
     ]
     alone = toy.known.curves(models)
-    assert BatchedTrials(space, toy.known, "cpu").curves(models) == alone
+    assert BatchedTrials(FitObjective(space, toy.known, "cpu")).curves(models) == alone
     assert {len(curve) for curve in alone} == {7}
 
 
 def test_models_that_no_population_can_train_have_curves_too(toy) -> None:
     space = toy.space.changed({"learner": "wide", "rule": "gradient", **DOUBLE})
     models = [space.build({"aggregation__mixing": 0.5}, seed).set_params(device="cpu") for seed in (0, 1)]
-    assert BatchedTrials(space, toy.known, "cpu").curves(models) == toy.known.curves(models)
+    assert BatchedTrials(FitObjective(space, toy.known, "cpu")).curves(models) == toy.known.curves(models)
 
 
 def test_a_model_without_a_round_has_an_empty_curve(toy) -> None:
@@ -199,7 +200,7 @@ def test_a_trial_is_confirmed_beside_the_seeds_it_had() -> None:
         asked.extend(model.random_state for model in models)
         return [[0.0]] * len(models)
 
-    ((found,),) = confirm([(numbered(a_trial(0.8, 0.8)), 0)], SPACE, 1, curves, 3)
+    ((found,),) = reevaluate([(numbered(a_trial(0.8, 0.8)), 0)], SPACE.build, 1, curves, 3)
     assert found.value == pytest.approx(3 * 0.8 / (3 + N_SEEDS))
     assert asked == draw_seeds(0, 3 + N_SEEDS)[3:]
 
@@ -216,3 +217,18 @@ def test_trials_with_another_number_of_seeds_are_another_study(toy, tmp_path) ->
     toy.tune(2, population=2, storage=tmp_path / "s.log")
     with pytest.raises(ParameterError, match="was made with another seeds per trial"):
         toy.tune(2, population=2, storage=tmp_path / "s.log", seeds_per_trial=2)
+
+
+@pytest.mark.parametrize("population", [None, 2])
+def test_what_is_confirmed_is_trained_on_the_device_of_the_search(toy, population, monkeypatch) -> None:
+    devices = []
+    usual = GBGNNClassifier.set_params
+
+    def set_params(self, **params):
+        devices.extend([params["device"]] if "device" in params else [])
+        return usual(self, **params)
+
+    monkeypatch.setattr(GBGNNClassifier, "set_params", set_params)
+    toy.tune(2, population=population, confirm=2)
+    assert len(devices) >= 2 + 2 * N_SEEDS + 1  # the trials, those that confirm them, the winner
+    assert set(devices) == {"cpu"}

@@ -195,7 +195,7 @@ def test_optuna_says_no_more_than_usual(toy, capfd) -> None:
 def test_no_search_takes_a_label_but_those_of_train_and_validation(toy) -> None:
     """There is no argument for another, and what labels the other nodes have is nowhere to be seen."""
     one, many = (set(inspect.signature(search).parameters) for search in (tune, tune_repeatedly))
-    assert many - one == {"seeds", "jobs"}
+    assert (many - one, one - many) == ({"seeds", "jobs"}, {"seed"})
     data, rest = toy.data, np.setdiff1d(np.arange(90), [*toy.data.train, *toy.data.val])
     y = data.y.copy()
     y[rest] = (y[rest] + 1) % 3
@@ -208,10 +208,10 @@ def test_no_search_takes_a_label_but_those_of_train_and_validation(toy) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_trials": 0}, "tune_repeatedly.n_trials must be an integer >= 1; got 0"),
-        ({"population": 0}, "tune_repeatedly.population must be an integer >= 1, or None; got 0"),
-        ({"confirm": -1}, "tune_repeatedly.confirm must be an integer >= 0; got -1"),
-        ({"jobs": 0}, "tune_repeatedly.jobs must be an integer >= 1, or None; got 0"),
+        ({"n_trials": 0}, "tune.n_trials must be an integer >= 1; got 0"),
+        ({"population": 0}, "tune.population must be an integer >= 1, or None; got 0"),
+        ({"confirm": -1}, "tune.confirm must be an integer >= 0; got -1"),
+        ({"jobs": 0}, "tune.jobs must be an integer >= 1, or None; got 0"),
         ({"seeds": [0, -1]}, r"seeds must be one or more integers >= 0, no two the same; got \[0, -1\]."),
         ({"seeds": np.arange(0)}, r"seeds must be one or more integers >= 0, no two the same; got \[\]."),
         ({"seeds": [3, 1, 3]}, r"seeds must be one or more integers >= 0, no two the same; got \[3, 1, 3\]."),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
@@ -12,18 +12,20 @@ from gbgnn.boosting import StopReason
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.population import MemberResult, PopulationInputs, reason_apart, train_population
-from gbgnn.search.objective import FitObjective, TrainingData, run_trial
+from gbgnn.search.objective import FitObjective, run_trial
 from gbgnn.search.pruning import MedianStopping, medians
 from gbgnn.search.reevaluate import draw_seeds, mean_curve
-from gbgnn.search.sampler import DRAW, Batch, Draw, Propose
-from gbgnn.search.spaces import SearchSpace
+from gbgnn.search.sampler import DRAW, Batch, Draw, Propose, ask
 from gbgnn.search.study import BEST_ROUND, ERROR, in_memory_study
 from gbgnn.settings import Settings
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A trial to train, its model with every seed that it gets, and the trials that were finished before."""
+    """A trial to train, its model with every seed that it gets, and what came before it."""
 
     draw: Draw
     settings: Settings
@@ -40,31 +42,28 @@ class BatchedTrials:
 
     Parameters
     ----------
-    space, data
-        What trials may take, and what they are trained on.
-    device
-        Where to train.
+    objective
+        What a trial would be by itself.
     seeds_per_trial
         With how many seeds each trial is trained. With more than one it is judged by the mean of their
         accuracies, after the round where that is highest.
     """
 
-    def __init__(self, space: SearchSpace, data: TrainingData, device: Any, seeds_per_trial: int = 1) -> None:
-        self._space, self._data, self._device, self._seeds_per_trial = space, data, device, seeds_per_trial
+    def __init__(self, objective: FitObjective, seeds_per_trial: int = 1) -> None:
+        self._objective, self._seeds_per_trial = objective, seeds_per_trial
+        self._distributions = objective.space.distributions()
         self._inputs: dict[str, PopulationInputs] = {}
 
     def can_train(self) -> bool:
         """Return whether a population can train any model of the space."""
-        return any(reason_apart([self._build(corner, seed=0)]) is None for corner in self._space.corners())
+        objective = self._objective
+        return any(reason_apart([objective.build(corner, 0)]) is None for corner in objective.space.corners())
 
     def run(self, propose: Propose, batches: Sequence[Batch]) -> list[list[FrozenTrial]]:
         """Train the trials of all batches together and add them to their studies; return them by batch."""
         proposed = zip(batches, propose(batches), strict=True)
         candidates = [each for batch, settings in proposed for each in self._candidates(batch, settings)]
-        ended: dict[int, FrozenTrial] = {}
-        for group in _group_models([candidate.models[0] for candidate in candidates]):
-            ended |= zip(group, self._train([candidates[i] for i in group]), strict=True)
-        trials = iter([ended[i] for i in range(len(candidates))])
+        trials = iter(_train_groups([each.models[0] for each in candidates], candidates, self._train))
         by_batch = [[next(trials) for _ in batch.draws] for batch in batches]
         for batch, new in zip(batches, by_batch, strict=True):
             batch.study.add_trials(new)
@@ -72,23 +71,18 @@ class BatchedTrials:
 
     def curves(self, models: Sequence[GBGNNClassifier]) -> list[list[float]]:
         """Train models, and return the validation accuracy of each after every round."""
-        found: dict[int, list[float]] = {}
-        for model in models:
-            model.set_params(device=self._device)
-        for group in _group_models(models):
-            members = [models[i] for i in group]
-            if self._reason_apart(members) is not None:
-                curves = self._data.curves(members)
-            else:
-                results = train_population(self._inputs_for(members[0]), members)
-                curves = [result.val_accuracy for result in results]
-            found |= zip(group, curves, strict=True)
-        return [found[i] for i in range(len(models))]
+
+        def train(group: Sequence[GBGNNClassifier]) -> list[list[float]]:
+            if self._reason_apart(group) is not None:
+                return self._objective.data.curves(group)
+            return [each.val_accuracy for each in train_population(self._inputs_for(group[0]), group)]
+
+        return _train_groups(models, models, train)
 
     def _candidates(self, batch: Batch, settings: Sequence[Settings]) -> Iterator[Candidate]:
         limits = medians(batch.before)
         for draw, own in zip(batch.draws, settings, strict=True):
-            models = [self._build(own, seed) for seed in draw_seeds(draw[0], self._seeds_per_trial)]
+            models = [self._objective.build(own, seed) for seed in draw_seeds(draw[0], self._seeds_per_trial)]
             yield Candidate(draw, own, models, batch.before, limits)
 
     def _train(self, candidates: Sequence[Candidate]) -> list[FrozenTrial]:
@@ -106,9 +100,7 @@ class BatchedTrials:
     def _train_alone(self, candidate: Candidate) -> FrozenTrial:
         study = in_memory_study(candidate.before)
         study.enqueue_trial(candidate.settings)
-        trial = study.ask(self._space.distributions())
-        trial.set_user_attr(DRAW, list(candidate.draw))
-        return run_trial(study, trial, FitObjective(self._space, self._data, self._device))
+        return run_trial(study, ask(study, self._distributions, candidate.draw), self._objective)
 
     def _conclude(self, candidate: Candidate, results: Sequence[MemberResult]) -> FrozenTrial:
         """Return what came of a trial, as Optuna has it."""
@@ -126,13 +118,10 @@ class BatchedTrials:
             state=state,
             value=value,
             params=candidate.settings,
-            distributions=self._space.distributions(),
+            distributions=self._distributions,
             user_attrs=attrs,
             intermediate_values=dict(enumerate(curve, 1)),
         )
-
-    def _build(self, settings: Settings, seed: int) -> GBGNNClassifier:
-        return self._space.build(settings, seed).set_params(device=self._device)
 
     def _reason_apart(self, models: Sequence[GBGNNClassifier]) -> str | None:
         """Return why models cannot be trained together on these data; what no data could help comes first."""
@@ -142,21 +131,26 @@ class BatchedTrials:
         """Return what a model is trained on; rows that were computed for one batch serve the next."""
         key = repr((model.propagation, model.feature_norm, model.class_weight, model.dtype))
         if key not in self._inputs:
-            data = self._data
+            data = self._objective.data
             self._inputs[key] = PopulationInputs.of(
                 model, data.nodes, data.y, graph=data.graph, validation=data.validation
             )
         return self._inputs[key]
 
 
-def _group_models(models: Sequence[GBGNNClassifier]) -> list[list[int]]:
-    """Return the numbers of models in groups that can be trained together; who cannot at all is alone."""
+def _train_groups(
+    models: Sequence[GBGNNClassifier], items: Sequence[Item], train: Callable[[list[Item]], Sequence[Found]]
+) -> list[Found]:
+    """Train items in groups whose models can be trained together, and return what was found of each."""
     groups: list[list[int]] = []
     for i, model in enumerate(models):
         for group in groups:
             if reason_apart([models[group[0]], model]) is None:
                 group.append(i)
                 break
-        else:
+        else:  # nobody goes with it, or it cannot be in a population at all
             groups.append([i])
-    return groups
+    found = {
+        i: each for group in groups for i, each in zip(group, train([items[i] for i in group]), strict=True)
+    }
+    return [found[i] for i in range(len(models))]

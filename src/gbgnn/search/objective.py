@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from gbgnn.search.pruning import MedianStopping, medians
 from gbgnn.search.sampler import DRAW, Batch, Distributions, ask
 from gbgnn.search.spaces import SearchSpace
 from gbgnn.search.study import BEST_ROUND, ERROR, finished
-from gbgnn.search.workers import PROCESS, worker_name
+from gbgnn.settings import Settings
 
 Objective = Callable[[optuna.Trial], float]
 """Trains what a trial proposes, and returns how good it is.
@@ -58,21 +59,20 @@ class TrainingData:
 
     def curves(self, models: Iterable[GBGNNClassifier]) -> list[list[float]]:
         """Fit models; return how good each is on the validation nodes after every round, or an empty list."""
-        return [self._curve(model) for model in models]
+        curves: list[list[float]] = []
+        for model in models:
+            try:
+                with _ignore_warnings():
+                    self.fit(model)
+                curves.append(list(model.history_[f"val_{model.history_.metric}"]))
+            except WeakLearnerError:
+                curves.append([])
+        return curves
 
     def checksums(self) -> dict[str, str]:
         """Return checksums of the graph and of the labels."""
         labels = labels_checksum([(self.nodes, self.y), self.validation])
         return {"graph": graph_checksum(self.graph), "labels": labels}
-
-    def _curve(self, model: GBGNNClassifier) -> list[float]:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", GBGNNWarning)
-                self.fit(model)
-        except WeakLearnerError:
-            return []
-        return list(model.history_[f"val_{model.history_.metric}"])
 
 
 @dataclass(eq=False)
@@ -92,15 +92,7 @@ class ReportRounds(Callback):
 
 @dataclass(frozen=True, eq=False)
 class FitObjective:
-    """Fits the model of a trial, whose seed is that of its draw.
-
-    Parameters
-    ----------
-    space, data
-        What settings belong to, and what the model is trained on.
-    device
-        Where to train.
-    """
+    """Fits the model of a trial, whose seed is that of its draw, on a device."""
 
     space: SearchSpace
     data: TrainingData
@@ -108,31 +100,30 @@ class FitObjective:
 
     def __call__(self, trial: optuna.Trial) -> float:
         """Return how good the model is on the validation nodes."""
-        model = self.space.build(trial.params, seed=trial.user_attrs[DRAW][0])
+        model = self.build(trial.params, seed=trial.user_attrs[DRAW][0])
         stopping = MedianStopping([medians(finished(trial.study))])
         # Fine-tuning moves the learners; nothing else asks for them.
         is_fine_tuned = model.fine_tune not in (None, False)
-        model.set_params(
-            device=self.device, callbacks=[ReportRounds(trial, stopping)], keep_learners=is_fine_tuned
-        )
+        model.set_params(callbacks=[ReportRounds(trial, stopping)], keep_learners=is_fine_tuned)
         value = self.data.fit(model)
         if model.stop_reason_ is StopReason.PRUNED:
             raise optuna.TrialPruned
         trial.set_user_attr(BEST_ROUND, model.best_round_)
         return value
 
+    def build(self, settings: Settings, seed: int) -> GBGNNClassifier:
+        """Return an unfitted model of the space."""
+        return self.space.build(settings, seed).set_params(device=self.device)
+
 
 def run_one_by_one(
     distributions: Distributions, objective: Objective, batches: Sequence[Batch]
 ) -> list[list[FrozenTrial]]:
     """Draw and run the trials of batches one after another; return what came of them, by batch."""
-
-    def run(study: optuna.Study, draw: tuple[int, ...]) -> FrozenTrial:
-        trial = ask(study, distributions, draw)
-        trial.set_user_attr(PROCESS, worker_name())
-        return run_trial(study, trial, objective)
-
-    return [[run(batch.study, draw) for draw in batch.draws] for batch in batches]
+    return [
+        [run_trial(batch.study, ask(batch.study, distributions, draw), objective) for draw in batch.draws]
+        for batch in batches
+    ]
 
 
 def run_trial(study: optuna.Study, trial: optuna.Trial, objective: Objective) -> FrozenTrial:
@@ -142,9 +133,7 @@ def run_trial(study: optuna.Study, trial: optuna.Trial, objective: Objective) ->
     other errors, and Ctrl-C, are passed on, and the trial is left to be drawn again.
     """
     try:
-        with warnings.catch_warnings():
-            # A search tries settings that no one would choose; a thousand trials may warn a thousand times.
-            warnings.simplefilter("ignore", GBGNNWarning)
+        with _ignore_warnings():
             value = objective(trial)
         if math.isnan(value):
             raise WeakLearnerError("the metric of the validation nodes is not a number.")
@@ -157,3 +146,11 @@ def run_trial(study: optuna.Study, trial: optuna.Trial, objective: Objective) ->
         study.tell(trial, state=TrialState.FAIL)
         raise
     return study.tell(trial, value)
+
+
+@contextmanager
+def _ignore_warnings() -> Iterator[None]:
+    """Let no model warn: a search tries settings that no one would choose, a thousand times."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GBGNNWarning)
+        yield

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from optuna.trial import FrozenTrial
 
 from gbgnn.estimators import GBGNNClassifier
-from gbgnn.search.spaces import SearchSpace
 from gbgnn.search.study import BEST_ROUND, best_trials
 from gbgnn.settings import Settings
 
@@ -46,9 +45,9 @@ class Confirmed:
     number: int
 
 
-def confirm(
+def reevaluate(
     searches: Sequence[tuple[Sequence[FrozenTrial], int]],
-    space: SearchSpace,
+    build: Callable[[Settings, int], GBGNNClassifier],
     n_best: int,
     curves: Curves,
     seeds_per_trial: int = 1,
@@ -62,8 +61,8 @@ def confirm(
     ----------
     searches
         The trials of each search, and its seed.
-    space
-        What was searched.
+    build
+        Returns the unfitted model of settings and a seed.
     n_best
         How many trials of each to confirm.
     curves
@@ -76,7 +75,7 @@ def confirm(
         return [[_stand(best) for best in best_trials(trials, n_standing)] for trials, _ in searches]
     rivals = [[(trial, seed) for trial in best_trials(trials, n_best)] for trials, seed in searches]
     models = [
-        space.build(trial.params, other)
+        build(trial.params, other)
         for own in rivals
         for trial, seed in own
         for other in draw_seeds(seed, seeds_per_trial + N_SEEDS)[seeds_per_trial:]

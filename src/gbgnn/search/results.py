@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import optuna
 from optuna.trial import FrozenTrial
@@ -16,7 +14,7 @@ from gbgnn.search.objective import TrainingData
 from gbgnn.search.reevaluate import Confirmed
 from gbgnn.search.sampler import DRAW
 from gbgnn.search.spaces import SearchSpace
-from gbgnn.search.study import ERROR, best_trials, finished, state_name
+from gbgnn.search.study import ENDS, ERROR, best_trials, finished, state_name
 from gbgnn.settings import Settings, build_model
 
 _LEAST_COMPLETE = 10
@@ -34,37 +32,43 @@ class SearchResult:
     best_value
         Its validation accuracy as the trial had it, to which rounding in a population may add or take a node;
         where several seeds were asked, their mean.
-    counts
-        How many trials are ``complete``, ``pruned`` and ``failed``.
     model
         Fitted with the winner's settings and seed; its learners are kept.
+    settings
+        All settings that ``model`` was built with by :func:`gbgnn.settings.build_model`: fixed ones, best
+        ones, ``random_state`` and ``device``. A record of the run needs no other model for them.
     study
         The study, for Optuna's own tools.
     seconds
         How long this search took; trials of an earlier one are not in it.
     confirmed
         The trials that were confirmed, the best first; empty where none were.
-    settings
-        All settings that ``model`` was built with by :func:`gbgnn.settings.build_model`: fixed ones, best
-        ones, ``random_state`` and ``device``. A record of the run needs no other model for them.
-    checksums
-        Of what was searched on, ``graph`` and ``labels``, for the same record.
     """
 
     best_settings: Settings
     best_value: float
-    counts: dict[str, int]
     model: GBGNNClassifier
+    settings: Settings
     study: optuna.Study
     seconds: float
     confirmed: Sequence[Confirmed]
-    settings: Settings
-    checksums: Mapping[str, str]
 
     @property
     def trials(self) -> list[FrozenTrial]:
         """All trials, in order."""
         return self.study.get_trials(deepcopy=False)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many trials are ``complete``, ``pruned`` and ``failed``."""
+        states = list(map(state_name, self.trials))
+        return {state: states.count(state) for state in ENDS}
+
+    @property
+    def checksums(self) -> Mapping[str, str]:
+        """Checksums of what was searched on, ``graph`` and ``labels``, for a record of the run."""
+        found: Mapping[str, str] = self.study.user_attrs["data"]
+        return found
 
     def importances(self) -> dict[str, float]:
         """Return how much each setting has to do with a good value, as shares of one, the largest first.
@@ -78,28 +82,24 @@ class SearchResult:
 
 def fit_winner(
     study: optuna.Study,
-    seed: int,
     confirmed: Sequence[Confirmed],
-    *,
     space: SearchSpace,
     data: TrainingData,
-    device: Any,
+    own: Settings,
     seconds: float,
-    checksums: Mapping[str, str],
 ) -> SearchResult:
-    """Fit the winner of a search that is over, and return what was found."""
+    """Fit the winner of a search that is over, with settings of its own, and return what was found."""
     best = find_best(study)
     chosen, value = best.params, best.values[0]
     if confirmed:
         chosen, value = confirmed[0].settings, confirmed[0].value
         best = study.get_trials(deepcopy=False)[confirmed[0].number]
-    own_seed = best.user_attrs.get(DRAW, [seed])[0]  # a trial may also have been added by hand
-    settings = {**space.base, **chosen, "random_state": own_seed, "device": device}
+    settings = {**space.base, **chosen, **own}
+    if DRAW in best.user_attrs:  # a trial may also have been added by hand
+        settings["random_state"] = best.user_attrs[DRAW][0]
     model = build_model(settings)
     data.fit(model)
-    states = Counter(map(state_name, finished(study)))
-    counts = {state: states[state] for state in ("complete", "pruned", "failed")}
-    return SearchResult(chosen, value, counts, model, study, seconds, confirmed, settings, checksums)
+    return SearchResult(chosen, value, model, settings, study, seconds, confirmed)
 
 
 def find_best(study: optuna.Study) -> FrozenTrial:

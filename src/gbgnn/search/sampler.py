@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
-from optuna.samplers import BaseSampler, TPESampler
+from optuna.samplers import TPESampler
 from optuna.trial import FrozenTrial
 
 from gbgnn._isolation import Processes
 from gbgnn.search.study import in_memory_study
+from gbgnn.search.workers import PROCESS, worker_name
 from gbgnn.settings import Settings
 
 N_RANDOM_TRIALS = 10
@@ -32,17 +32,7 @@ Distributions = dict[str, BaseDistribution]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Trials of a study that are to be drawn and run.
-
-    Parameters
-    ----------
-    study
-        Where they belong.
-    draws
-        What makes each this trial and no other.
-    before
-        The trials that were finished when the batch was planned.
-    """
+    """Trials that are to be drawn and run in a study, and those that were finished ``before``."""
 
     study: optuna.Study
     draws: Sequence[Draw]
@@ -56,18 +46,12 @@ def ask(study: optuna.Study, distributions: Distributions, draw: Draw) -> optuna
     """Return a new trial; equal draws in equal studies are equal trials.
 
     No sampler lives on between trials, so that a study that was interrupted goes on as if it had not been.
-
-    Parameters
-    ----------
-    study, distributions
-        Where the trial belongs, and what it may take.
-    draw
-        From which its random numbers come.
     """
     (seed,) = np.random.SeedSequence(draw).generate_state(1)
     study.sampler = JointTPE(distributions, int(seed))
     trial = study.ask(distributions)
     trial.set_user_attr(DRAW, list(draw))
+    trial.set_user_attr(PROCESS, worker_name())
     return trial
 
 
@@ -97,18 +81,11 @@ def start_proposing(distributions: Distributions, n_processes: int = 1) -> Itera
         yield lambda batches: list(pool.map(propose_apart, batches))
 
 
-class JointTPE(BaseSampler):
+class JointTPE(TPESampler):
     """Optuna's TPE over all distributions at once.
 
     Left to itself TPE finds out from all earlier trials which settings they have in common, for every trial
     anew; of a thousand trials that takes longer than the rest of its work.
-
-    Parameters
-    ----------
-    distributions
-        What is searched.
-    seed
-        Of this one trial.
     """
 
     def __init__(self, distributions: Distributions, seed: int) -> None:
@@ -117,20 +94,8 @@ class JointTPE(BaseSampler):
             # Trials that run beside this one count as bad ones, so that it keeps away from them: an
             # experiment before Optuna 5.
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            self._tpe = TPESampler(n_startup_trials=N_RANDOM_TRIALS, seed=seed, constant_liar=True)
+            super().__init__(n_startup_trials=N_RANDOM_TRIALS, seed=seed, constant_liar=True)
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> Distributions:
         """Return all distributions that hold more than one value."""
         return {name: each for name, each in self._distributions.items() if not each.single()}
-
-    def sample_relative(
-        self, study: optuna.Study, trial: FrozenTrial, search_space: Distributions
-    ) -> dict[str, Any]:
-        """Propose values for all of them; none while there are too few trials."""
-        return self._tpe.sample_relative(study, trial, search_space)
-
-    def sample_independent(
-        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
-    ) -> Any:
-        """Propose a value for one of them: at random, while there are too few trials."""
-        return self._tpe.sample_independent(study, trial, param_name, param_distribution)

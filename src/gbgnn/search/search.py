@@ -21,7 +21,7 @@ from gbgnn.registry import as_part
 from gbgnn.search.batched_trials import BatchedTrials
 from gbgnn.search.loop import Runner, TrialReport, run_studies
 from gbgnn.search.objective import FitObjective, TrainingData, run_one_by_one
-from gbgnn.search.reevaluate import confirm as confirm_best
+from gbgnn.search.reevaluate import reevaluate
 from gbgnn.search.results import SearchResult, fit_winner
 from gbgnn.search.sampler import start_proposing
 from gbgnn.search.spaces import SearchSpace
@@ -98,20 +98,22 @@ def tune(
     True
     """
     check_integer("tune", "seed", seed, 0)
-    if timeout is not None:
-        check_number("tune", "timeout", timeout, 0, open_low=True)
-    (found,) = _search(
-        "tune",
-        TrainingData(nodes, y, graph, validation),
-        space,
-        {seed: study_name},
+    (found,) = tune_repeatedly(
+        nodes,
+        y,
+        graph=graph,
+        validation=validation,
+        space=space,
+        seeds=[seed],
         n_trials=n_trials,
         storage=storage,
+        study_name=study_name,
         timeout=timeout,
         population=population,
         seeds_per_trial=seeds_per_trial,
         confirm=confirm,
         device=device,
+        jobs=1,
         on_trial=None if on_trial is None else lambda _, report: on_trial(report),
     )
     return found
@@ -126,6 +128,9 @@ def tune_repeatedly(
     space: SearchSpace,
     seeds: Sequence[int],
     n_trials: int = 100,
+    storage: str | os.PathLike[str] | None = None,
+    study_name: str = "gbgnn",
+    timeout: float | None = None,
     population: int | None = 100,
     seeds_per_trial: int = 1,
     confirm: int = 0,
@@ -140,10 +145,12 @@ def tune_repeatedly(
 
     Parameters
     ----------
-    nodes, y, graph, validation, space, n_trials, seeds_per_trial, confirm, device
+    nodes, y, graph, validation, space, n_trials, storage, timeout, seeds_per_trial, confirm, device
         As in :func:`tune`.
     seeds
         One for each search.
+    study_name
+        As in :func:`tune`; of several seeds each has a study of its own, ``gbgnn-seed0`` for example.
     population
         How many trials each search draws at a time; so many times the number of seeds are trained at once.
         None trains one after another, and so do spaces that a population cannot train.
@@ -165,76 +172,47 @@ def tune_repeatedly(
     >>> [result.counts["complete"] for result in results]
     [3, 3]
     """
-    check_integer("tune_repeatedly", "jobs", jobs, 1, optional=True)
+    started = time.perf_counter()
     seeds = [int(seed) for seed in seeds]
     if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
         raise ParameterError(f"seeds must be one or more integers >= 0, no two the same; got {seeds}.")
-    return _search(
-        "tune_repeatedly",
-        TrainingData(nodes, y, graph, validation),
-        space,
-        {seed: f"seed {seed}" for seed in seeds},
-        n_trials=n_trials,
-        population=population,
-        seeds_per_trial=seeds_per_trial,
-        confirm=confirm,
-        device=device,
-        n_processes=min(jobs or n_cores(), len(seeds)),
-        on_trial=on_trial,
-    )
-
-
-def _search(
-    owner: str,
-    data: TrainingData,
-    space: SearchSpace,
-    names: dict[int, str],
-    *,
-    n_trials: int,
-    population: int | None,
-    seeds_per_trial: int,
-    confirm: int,
-    device: Any,
-    storage: str | os.PathLike[str] | None = None,
-    timeout: float | None = None,
-    n_processes: int = 1,
-    on_trial: Callable[[int, TrialReport], None] | None,
-) -> list[SearchResult]:
-    """Search with every seed, whose study has a name, and return what each has found."""
-    started = time.perf_counter()
-    check_integer(owner, "n_trials", n_trials, 1)
-    check_integer(owner, "population", population, 1, optional=True)
-    check_integer(owner, "seeds_per_trial", seeds_per_trial, 1)
-    check_integer(owner, "confirm", confirm, 0)
+    check_integer("tune", "n_trials", n_trials, 1)
+    check_integer("tune", "population", population, 1, optional=True)
+    check_integer("tune", "seeds_per_trial", seeds_per_trial, 1)
+    check_integer("tune", "confirm", confirm, 0)
+    check_integer("tune", "jobs", jobs, 1, optional=True)
+    if timeout is not None:
+        check_number("tune", "timeout", timeout, 0, open_low=True)
+    data, distributions = TrainingData(nodes, y, graph, validation), space.distributions()
     _check_data(data, space, confirm)
-    batched = BatchedTrials(space, data, device, seeds_per_trial)
-    together = population is not None and batched.can_train()
-    if seeds_per_trial > 1 and not together:
+    objective = FitObjective(space, data, device)
+    batched = BatchedTrials(objective, seeds_per_trial)
+    at_once = population if population is not None and batched.can_train() else None
+    if seeds_per_trial > 1 and at_once is None:
         raise ParameterError(
             "seeds_per_trial > 1 trains a trial with all its seeds at once; give population=, and a space "
             "that one can train, without fine-tuning for example."
         )
-    checksums = data.checksums()
-    record = {"space": space.to_document(), "data": checksums, "seeds per trial": seeds_per_trial}
-    studies = {seed: open_study(storage, name, record) for seed, name in names.items()}
-    run: Runner = partial(run_one_by_one, space.distributions(), FitObjective(space, data, device))
-    with start_proposing(space.distributions(), n_processes) as propose:
+    record = {"space": space.to_document(), "data": data.checksums(), "seeds per trial": seeds_per_trial}
+    names = {seed: study_name if len(seeds) == 1 else f"{study_name}-seed{seed}" for seed in seeds}
+    studies = {seed: open_study(storage, names[seed], record) for seed in seeds}
+    run: Runner = partial(run_one_by_one, distributions, objective)
+    with start_proposing(distributions, min(jobs or n_cores(), len(seeds))) as propose:
         run_studies(
             studies,
-            partial(batched.run, propose) if together else run,
+            run if at_once is None else partial(batched.run, propose),
             n_trials=n_trials,
-            at_once=population if together and population is not None else 1,
+            at_once=at_once or 1,
             deadline=None if timeout is None else started + timeout,
             on_trial=on_trial,
         )
-    searches = [(finished(study), seed) for seed, study in studies.items()]
-    curves = batched.curves if together else data.curves
-    confirmed = confirm_best(searches, space, confirm, curves, seeds_per_trial)
-    given = {"space": space, "data": data, "device": device, "checksums": checksums}
-    seconds = (time.perf_counter() - started) / len(studies)
+    searches = [(finished(studies[seed]), seed) for seed in seeds]
+    curves = data.curves if at_once is None else batched.curves
+    confirmed = reevaluate(searches, objective.build, confirm, curves, seeds_per_trial)
+    seconds = (time.perf_counter() - started) / len(seeds)
     return [
-        fit_winner(study, seed, found, **given, seconds=seconds)
-        for (seed, study), found in zip(studies.items(), confirmed, strict=True)
+        fit_winner(studies[seed], found, space, data, {"random_state": seed, "device": device}, seconds)
+        for seed, found in zip(seeds, confirmed, strict=True)
     ]
 
 

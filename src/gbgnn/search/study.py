@@ -20,6 +20,8 @@ from gbgnn.errors import DataError, ParameterError
 JOURNALS = (".log", ".journal")
 ERROR = "error"
 """The attribute of a trial that failed; one without was interrupted, and is drawn again."""
+ENDS = ("complete", "pruned", "failed")
+"""The states of trials that have come to an end of their own."""
 BEST_ROUND = "best_round"
 """The attribute of a complete trial: the round that predicts."""
 
@@ -81,8 +83,7 @@ def state_name(trial: FrozenTrial) -> str:
 
 def finished(study: optuna.Study) -> list[FrozenTrial]:
     """Return the trials that have come to an end of their own, in order."""
-    ends = ("complete", "pruned", "failed")
-    return [trial for trial in study.get_trials(deepcopy=False) if state_name(trial) in ends]
+    return [trial for trial in study.get_trials(deepcopy=False) if state_name(trial) in ENDS]
 
 
 def best_trials(trials: Iterable[FrozenTrial], n_best: int) -> list[FrozenTrial]:
