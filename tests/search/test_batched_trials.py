@@ -13,7 +13,7 @@ from gbgnn.search.batched_trials import BatchedTrials
 from gbgnn.search.objective import FitObjective, TrainingData, run_one_by_one
 from gbgnn.search.pruning import medians
 from gbgnn.search.sampler import Batch, propose, start_proposing
-from gbgnn.search.study import finished, open_study, state_name
+from gbgnn.search.study import finished_trials, open_study, state_name
 
 DOUBLE = {"dtype": "float64"}  # in which rounding turns no prediction
 
@@ -29,7 +29,7 @@ def _draws(n: int) -> list[tuple[int, ...]]:
 
 def _run_batches(trials: BatchedTrials, space, planned) -> list[list[optuna.trial.FrozenTrial]]:
     """Run draws by study."""
-    batches = [Batch(study, draws, finished(study)) for study, draws in planned]
+    batches = [Batch(study, draws, finished_trials(study)) for study, draws in planned]
     with start_proposing(space.distributions()) as drawing:
         return trials.run(drawing, batches)
 
@@ -209,7 +209,7 @@ def test_a_study_prunes_by_its_own_past(toy, alone: bool) -> None:
         known = _one_way(known)
     settings = propose([], space.distributions(), _draws(3))
     strict, lax = (_with_past(space, accuracy) for accuracy in (1.0, 0.0))
-    planned = [Batch(study, _draws(3), finished(study)) for study in (strict, lax)]
+    planned = [Batch(study, _draws(3), finished_trials(study)) for study in (strict, lax)]
     given_up, kept = BatchedTrials(FitObjective(space, known, "cpu")).run(
         lambda batches: [settings] * 2, planned
     )

@@ -15,7 +15,7 @@ from gbgnn.errors import DataError, ParameterError
 from gbgnn.search import Choice, Integer, Real, SearchSpace
 from gbgnn.search.sampler import ask
 from gbgnn.search.study import (
-    finished,
+    finished_trials,
     in_memory_study,
     open_study,
     state_name,
@@ -133,4 +133,4 @@ def test_states_in_words() -> None:
         study.add_trial(create_trial(state=state, value=value, user_attrs=attrs))
     states = ["complete", "pruned", "failed", "interrupted", "running"]
     assert [state_name(trial) for trial in study.trials] == states
-    assert [state_name(trial) for trial in finished(study)] == states[:3]
+    assert [state_name(trial) for trial in finished_trials(study)] == states[:3]

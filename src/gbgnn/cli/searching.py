@@ -24,7 +24,7 @@ from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError
 from gbgnn.search import SearchResult, SearchSpace, TrialReport, tune
 from gbgnn.search.ranges import describe_range
-from gbgnn.search.study import ERROR, finished, state_name
+from gbgnn.search.study import ERROR, finished_trials, state_name
 
 SPACE, TRIALS = "space.toml", "trials.jsonl"
 
@@ -150,7 +150,7 @@ def show(report: dict[str, Any], space: SearchSpace) -> None:
 
 
 def _rows(found: SearchResult) -> Iterator[dict[str, Any]]:
-    for trial in finished(found.study):
+    for trial in finished_trials(found.study):
         yield {
             "trial": trial.number,
             "state": state_name(trial),

@@ -11,7 +11,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from gbgnn.search.sampler import DRAW, Batch, Draw
-from gbgnn.search.study import finished, state_name
+from gbgnn.search.study import finished_trials, state_name
 from gbgnn.search.workers import register_worker
 
 Runner = Callable[[Sequence[Batch]], Sequence[Sequence[FrozenTrial]]]
@@ -86,7 +86,7 @@ def run_studies(
 
 def _plan(study: optuna.Study, stream: Draw, n_trials: int, at_once: int) -> Batch:
     """Return what to draw next in a study, which is nothing once it has all its trials."""
-    done = finished(study)
+    done = finished_trials(study)
     first = sum(trial.user_attrs.get(DRAW, [])[:2] == list(stream) for trial in done)
     draws = [(*stream, first + i) for i in range(min(at_once, n_trials - len(done)))]
     return Batch(study, draws, done)

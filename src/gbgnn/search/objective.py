@@ -23,7 +23,7 @@ from gbgnn.graph import Graph
 from gbgnn.search.pruning import MedianStopping, medians
 from gbgnn.search.sampler import DRAW, Batch, Distributions, ask
 from gbgnn.search.spaces import SearchSpace
-from gbgnn.search.study import BEST_ROUND, ERROR, finished
+from gbgnn.search.study import BEST_ROUND, ERROR, finished_trials
 from gbgnn.settings import Settings
 
 Objective = Callable[[optuna.Trial], float]
@@ -101,7 +101,7 @@ class FitObjective:
     def __call__(self, trial: optuna.Trial) -> float:
         """Return how good the model is on the validation nodes."""
         model = self.build(trial.params, seed=trial.user_attrs[DRAW][0])
-        stopping = MedianStopping([medians(finished(trial.study))])
+        stopping = MedianStopping([medians(finished_trials(trial.study))])
         # Fine-tuning moves the learners; nothing else asks for them.
         is_fine_tuned = model.fine_tune not in (None, False)
         model.set_params(callbacks=[ReportRounds(trial, stopping)], keep_learners=is_fine_tuned)

@@ -14,7 +14,7 @@ from gbgnn.search.objective import TrainingData
 from gbgnn.search.reevaluate import Confirmed
 from gbgnn.search.sampler import DRAW
 from gbgnn.search.spaces import SearchSpace
-from gbgnn.search.study import ENDS, ERROR, best_trials, finished, state_name
+from gbgnn.search.study import ENDS, ERROR, best_trials, finished_trials, state_name
 from gbgnn.settings import Settings, build_model
 
 _LEAST_COMPLETE = 10
@@ -104,7 +104,7 @@ def fit_winner(
 
 def find_best(study: optuna.Study) -> FrozenTrial:
     """Return the first of the best trials of a study, or say why there is none."""
-    done = finished(study)
+    done = finished_trials(study)
     best = best_trials(done, 1)
     if not best:
         reasons = [trial.user_attrs[ERROR] for trial in done if ERROR in trial.user_attrs]

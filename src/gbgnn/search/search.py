@@ -25,7 +25,7 @@ from gbgnn.search.reevaluate import reevaluate
 from gbgnn.search.results import SearchResult, fit_winner
 from gbgnn.search.sampler import start_proposing
 from gbgnn.search.spaces import SearchSpace
-from gbgnn.search.study import finished, open_study
+from gbgnn.search.study import finished_trials, open_study
 
 
 def tune(
@@ -206,7 +206,7 @@ def tune_repeatedly(
             deadline=None if timeout is None else started + timeout,
             on_trial=on_trial,
         )
-    searches = [(finished(studies[seed]), seed) for seed in seeds]
+    searches = [(finished_trials(studies[seed]), seed) for seed in seeds]
     curves = data.curves if at_once is None else batched.curves
     confirmed = reevaluate(searches, objective.build, confirm, curves, seeds_per_trial)
     seconds = (time.perf_counter() - started) / len(seeds)

@@ -81,7 +81,7 @@ def state_name(trial: FrozenTrial) -> str:
     return {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}.get(trial.state, "running")
 
 
-def finished(study: optuna.Study) -> list[FrozenTrial]:
+def finished_trials(study: optuna.Study) -> list[FrozenTrial]:
     """Return the trials that have come to an end of their own, in order."""
     return [trial for trial in study.get_trials(deepcopy=False) if state_name(trial) in ENDS]
 
