@@ -107,7 +107,7 @@ def test_ctrl_c_while_rounds_are_replayed_keeps_the_checkpoint(run, monkeypatch:
     assert Path("r.partial/checkpoint.gbgnn").read_bytes() == before
 
 
-TUNED = ("--fine-tune", "--tune-epochs", "6", "--tune-lr", "0.05", "--keep", "tuned")
+TUNED = ("--fine-tune", "--fine-tune-epochs", "6", "--fine-tune-lr", "0.05", "--keep", "tuned")
 AGAIN = "interrupted in fine-tuning; begin it again from the 4 boosted rounds with: gbgnn fit --resume r"
 
 

@@ -20,6 +20,7 @@ from gbgnn.cli import (
     tune,
 )
 from gbgnn.cli.command import epilog, guarded, help_of, register
+from gbgnn.cli.model_options import ModelCommand
 
 EXAMPLES = (
     ("gbgnn fit", "train on the embedded digits"),
@@ -57,7 +58,7 @@ def root(
 
 
 app.callback(help=help_of(root), epilog=epilog(EXAMPLES))(root)
-register(app, fit.fit, examples=fit.EXAMPLES)
+register(app, fit.fit, examples=fit.EXAMPLES, cls=ModelCommand)
 register(app, tune.tune, examples=tune.EXAMPLES)
 register(app, predict.predict, examples=predict.EXAMPLES)
 register(app, evaluate.evaluate, examples=evaluate.EXAMPLES)

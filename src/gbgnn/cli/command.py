@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import ParamSpec
 
 import typer
+from typer.core import TyperCommand
 
 from gbgnn.cli import screen
 from gbgnn.errors import GBGNNError, GBGNNWarning
@@ -27,10 +28,15 @@ class UsageError(GBGNNError):
 
 
 def register(
-    app: typer.Typer, function: Callable[..., None], *, examples: Examples, name: str | None = None
+    app: typer.Typer,
+    function: Callable[..., None],
+    *,
+    examples: Examples,
+    name: str | None = None,
+    cls: type[TyperCommand] | None = None,
 ) -> None:
     """Add a command, its docstring as help and its examples below."""
-    app.command(name=name, help=help_of(function), epilog=epilog(examples))(guarded(function))
+    app.command(name=name, cls=cls, help=help_of(function), epilog=epilog(examples))(guarded(function))
 
 
 def help_of(function: Callable[..., None]) -> str:

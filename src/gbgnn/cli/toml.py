@@ -19,12 +19,12 @@ def read(path: Path) -> dict[str, Any]:
         raise DataError(f"{path} is not a TOML file: {error}.") from error
 
 
-def value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Return what ``text`` would mean in a TOML file; bare words are strings.
 
     Examples
     --------
-    >>> value("3"), value("0.5"), value("true"), value("gini")
+    >>> parse_value("3"), parse_value("0.5"), parse_value("true"), parse_value("gini")
     (3, 0.5, True, 'gini')
     """
     try:
