@@ -25,7 +25,7 @@ def geometric(what: str) -> Any:
             warnings.simplefilter("ignore", DeprecationWarning)
             import torch_geometric.nn
     except ImportError as error:
-        raise MissingDependencyError(f"the baseline {what}", "torch_geometric", "baselines") from error
+        raise MissingDependencyError(f"the baseline {what}", "torch_geometric", "lab") from error
     return torch_geometric.nn
 
 

@@ -72,7 +72,7 @@ def compare(
     peak memory, and is recorded in OUT/records.jsonl as it ends; interrupted, the same command goes on. A run
     that fails is shown as failed.
     """
-    from gbgnn.cli.watching import show, watching
+    from gbgnn_lab.cli.progress import show, watching
     from gbgnn_lab.experiments import Contest
     from gbgnn_lab.experiments import compare as run
 

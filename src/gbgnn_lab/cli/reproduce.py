@@ -97,7 +97,7 @@ def reproduce(
     machine, and tables are made of these records alone. Interrupted, the same command goes on where it was.
     Settings are chosen by validation accuracy; the test labels are read afterwards.
     """
-    from gbgnn.cli.watching import show, watching
+    from gbgnn_lab.cli.progress import show, watching
     from gbgnn_lab.experiments import EXPERIMENTS, Options, rebuild
     from gbgnn_lab.experiments import reproduce as run
 

@@ -25,7 +25,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch_geometric", None)
     monkeypatch.setitem(sys.modules, "torch_geometric.nn", None)
-    words = rf'the baseline {name} needs torch_geometric: pip install "gbgnn\[baselines\]"'
+    words = rf'the baseline {name} needs torch_geometric: pip install "gbgnn\[lab\]"'
     with pytest.raises(MissingDependencyError, match=words):
         fit_baseline(name, small, seed=0)
 

@@ -7,8 +7,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from gbgnn.cli import screen, watching
-from gbgnn.cli.watching import Bar
+from gbgnn.cli import screen
+from gbgnn_lab.cli import progress as watching
+from gbgnn_lab.cli.progress import Bar
 from gbgnn_lab.experiments import Record, Report, Watch
 from gbgnn_lab.experiments.pages import Entry, Page, Table
 from gbgnn_lab.experiments.telling import Lines
