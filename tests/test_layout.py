@@ -22,7 +22,7 @@ LAYERS = [
     ["errors", "_version"],
     [
         *("_random", "_checks", "_devices", "_isolation", "_files", "_optimizers", "_projections"),
-        *("_threads", "_blocks"),
+        *("_threads", "_blocks", "_json"),
     ],
     ["_matrices"],
     ["graph", "losses"],
@@ -35,7 +35,7 @@ LAYERS = [
     ["finetuning"],
     ["fitting"],
     ["datasets"],
-    ["callbacks", "persistence", "estimators", "guarantees", "smoothing"],
+    ["callbacks", "persistence", "settings", "estimators", "guarantees", "smoothing"],
     ["population"],
     ["search"],
     ["reports"],

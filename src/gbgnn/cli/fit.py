@@ -320,9 +320,9 @@ def fit(
     --config to repeat the run), history.jsonl (a line per round), fine_tuning.jsonl (a line per epoch, with
     --fine-tune), metrics.json and model.gbgnn.
     """
-    from gbgnn.cli.settings import from_document, is_setting, override
     from gbgnn.cli.source import Source
     from gbgnn.cli.training import new_job, resumed_job, show, train
+    from gbgnn.settings import SettingError, flatten_document, is_setting, override_settings
 
     flags = {p.name: p.opts[0] for p in context.command.params if p.name} | {"dataset": "the data set"}
     given = {k: v for k, v in context.params.items() if _was_given(context, k)}
@@ -343,7 +343,11 @@ def fit(
             normalize=normalize,
             options=key_values(data_option, "--data-option"),
         )
-        settings = override(from_document(document, str(config)), options, flags)
+        settings = flatten_document(document, str(config))
+        try:
+            settings = override_settings(settings, options, flags.__getitem__)
+        except SettingError as error:
+            raise UsageError(str(error)) from None
         job = new_job(settings, source, out=out, force=force, checkpoint_every=checkpoint_every)
     result = train(job, quiet=quiet)
     if as_json:

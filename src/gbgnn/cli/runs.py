@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gbgnn._files import write_text
+from gbgnn._json import to_json
 from gbgnn.cli import toml
-from gbgnn.cli.screen import to_json
 from gbgnn.errors import DataError, ModelFileError
 
 CONFIG, CHECKPOINT, MODEL = "config.toml", "checkpoint.gbgnn", "model.gbgnn"

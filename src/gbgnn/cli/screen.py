@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from gbgnn._json import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,29 +67,6 @@ def out(message: str = "") -> None:
 def emit_json(value: Any) -> None:
     """Write one JSON value to stdout."""
     sys.stdout.write(to_json(value, indent=2) + "\n")
-
-
-def to_json(value: Any, indent: int | None = None) -> str:
-    """Return standard JSON: NumPy scalars as numbers, what is not finite as null.
-
-    Examples
-    --------
-    >>> to_json({"loss": float("nan"), "rounds": (1, 2)})
-    '{"loss": null, "rounds": [1, 2]}'
-    """
-    return json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if hasattr(value, "tolist"):  # NumPy arrays and scalars
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
 def show_table(

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from gbgnn._files import write_text
+from gbgnn._json import to_json
 from gbgnn.cli import screen, toml
 from gbgnn.cli.command import INTERRUPTED
 from gbgnn.cli.progress import is_tenth
@@ -97,7 +98,7 @@ def keep(
     try:
         model.save(job.run.partial / MODEL)
         write_text(job.run.partial / SPACE, toml.dumps(to_document(space)))
-        write_text(job.run.partial / TRIALS, "".join(screen.to_json(row) + "\n" for row in _rows(found)))
+        write_text(job.run.partial / TRIALS, "".join(to_json(row) + "\n" for row in _rows(found)))
         report = {
             "dataset": job.data.name,
             "study": found.study.study_name,

@@ -24,7 +24,6 @@ from gbgnn.cli.command import INTERRUPTED
 from gbgnn.cli.progress import watching
 from gbgnn.cli.runs import CONFIG, MODEL, RunFolder, unfinished
 from gbgnn.cli.scoring import Scores, score_splits, show_scores
-from gbgnn.cli.settings import Settings, build_model, to_document
 from gbgnn.cli.source import Source, class_names_of, describe, fingerprint, name_of
 from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError, GBGNNError, ModelFileError, ParameterError
@@ -34,6 +33,7 @@ from gbgnn.learners import SklearnLearner
 from gbgnn.model import FittedModel
 from gbgnn.persistence import load
 from gbgnn.registry import as_part
+from gbgnn.settings import Settings, build_model, nest_settings, read_settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ def new_job(
     if isinstance(model.class_weight, dict):
         model.class_weight = _weights_by_label(model.class_weight, data)
     config = {
-        **to_document(model, settings),
+        **nest_settings(read_settings(model)),
         "data": replace(source, dataset=source.dataset or data.name).to_document(),
         "run": _facts(data, checkpoint_every),
     }
