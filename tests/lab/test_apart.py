@@ -47,7 +47,7 @@ def test_help_imports_nothing_heavy_and_misses_nothing(words: str) -> None:
 
 
 def test_the_laboratory_itself_is_free_of_torch_until_it_is_used() -> None:
-    code = "import sys, gbgnn_lab.experiments, gbgnn_lab.experiments.paper; print('torch' in sys.modules)"
+    code = "import sys, gbgnn_lab.experiments, gbgnn_lab.experiments.options; print('torch' in sys.modules)"
     assert run_python(code).stdout == "False\n"
 
 

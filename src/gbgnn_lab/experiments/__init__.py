@@ -10,33 +10,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gbgnn_lab.experiments.experiment import Options, Report
-    from gbgnn_lab.experiments.leaderboard import Contest, compare
-    from gbgnn_lab.experiments.protocol import Protocol
+    from gbgnn_lab.experiments.leaderboard import compare
+    from gbgnn_lab.experiments.options import CompareOptions, Options, Protocol
+    from gbgnn_lab.experiments.progress import Progress
     from gbgnn_lab.experiments.records import Record, RecordFile
-    from gbgnn_lab.experiments.running import Watch
+    from gbgnn_lab.experiments.report import Report
     from gbgnn_lab.experiments.suite import EXPERIMENTS, rebuild, reproduce
 
 __all__ = [
     "EXPERIMENTS",
-    "Contest",
+    "CompareOptions",
     "Options",
+    "Progress",
     "Protocol",
     "Record",
     "RecordFile",
     "Report",
-    "Watch",
     "compare",
     "rebuild",
     "reproduce",
 ]
 
 _HOMES = {
-    "experiment": ("Options", "Report"),
-    "leaderboard": ("Contest", "compare"),
-    "protocol": ("Protocol",),
+    "leaderboard": ("compare",),
+    "options": ("CompareOptions", "Options", "Protocol"),
+    "progress": ("Progress",),
     "records": ("Record", "RecordFile"),
-    "running": ("Watch",),
+    "report": ("Report",),
     "suite": ("EXPERIMENTS", "rebuild", "reproduce"),
 }
 
