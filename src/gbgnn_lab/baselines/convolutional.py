@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from gbgnn.propagation import AugmentedAdjacency, NormalizedAdjacency, RandomWalk
-from gbgnn_lab.baselines.base import NetworkModel
+from gbgnn_lab.baselines.base import NetworkModel, count, dropout_rate, penalty, share, step
+from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.layers import (
     Dense,
     GraphConvolution,
@@ -20,8 +21,7 @@ from gbgnn_lab.baselines.layers import (
     identity_strength,
 )
 from gbgnn_lab.baselines.matrices import Matrix, SparseMatrix, dropout
-from gbgnn_lab.baselines.task import Task
-from gbgnn_lab.baselines.training import Group, first_layer_decays
+from gbgnn_lab.baselines.training import Group
 
 
 class Stack(nn.Module):
@@ -42,9 +42,9 @@ class Stack(nn.Module):
         return H
 
 
-def _widths(task: Task, depth: int, units: int) -> list[tuple[int, int]]:
+def _widths(data: TrainingData, depth: int, units: int) -> list[tuple[int, int]]:
     """Return the numbers of inputs and outputs of each layer."""
-    return list(pairwise([task.features.n_columns, *[units] * (depth - 1), task.n_classes]))
+    return list(pairwise([data.features.n_columns, *[units] * (depth - 1), data.n_classes]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,19 +69,16 @@ class GCN(NetworkModel):
     dropout=0.5)
     """
 
-    depth: int = 2
-    units: int = 16
-    dropout: float = 0.5
+    penalized = "layers"
 
-    def network(self, task: Task) -> nn.Module:
+    depth: int = count(2)
+    units: int = count(16)
+    dropout: float = dropout_rate(0.5)
+
+    def network(self, data: TrainingData) -> nn.Module:
         """Return the stack."""
-        layers = [GraphConvolution(*widths) for widths in _widths(task, self.depth, self.units)]
-        return Stack(layers, task.mixing(AugmentedAdjacency()), task.features, self.dropout)
-
-    def groups(self, network: nn.Module) -> list[Group]:
-        """Penalise the first layer only."""
-        assert isinstance(network, Stack)
-        return first_layer_decays(network.layers, self.weight_decay)
+        layers = [GraphConvolution(*widths) for widths in _widths(data, self.depth, self.units)]
+        return Stack(layers, data.mixing(AugmentedAdjacency()), data.features, self.dropout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,16 +101,16 @@ class TAGCN(NetworkModel):
     dropout=0.5)
     """
 
-    depth: int = 2
-    degree: int = 2
-    units: int = 16
-    dropout: float = 0.5
+    depth: int = count(2)
+    degree: int = count(2)
+    units: int = count(16)
+    dropout: float = dropout_rate(0.5)
 
-    def network(self, task: Task) -> nn.Module:
+    def network(self, data: TrainingData) -> nn.Module:
         """Return the stack."""
-        widths = _widths(task, self.depth, self.units)
+        widths = _widths(data, self.depth, self.units)
         layers = [PolynomialConvolution(*pair, self.degree) for pair in widths]
-        return Stack(layers, task.mixing(NormalizedAdjacency()), task.features, self.dropout)
+        return Stack(layers, data.mixing(NormalizedAdjacency()), data.features, self.dropout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,27 +129,27 @@ class GraphSAGE(NetworkModel):
     dropout=0.5)
     """
 
-    depth: int = 2
-    units: int = 16
-    dropout: float = 0.5
+    depth: int = count(2)
+    units: int = count(16)
+    dropout: float = dropout_rate(0.5)
 
-    def network(self, task: Task) -> nn.Module:
+    def network(self, data: TrainingData) -> nn.Module:
         """Return the stack."""
-        layers = [MeanConvolution(*widths) for widths in _widths(task, self.depth, self.units)]
-        return Stack(layers, task.mixing(RandomWalk()), task.features, self.dropout)
+        layers = [MeanConvolution(*widths) for widths in _widths(data, self.depth, self.units)]
+        return Stack(layers, data.mixing(RandomWalk()), data.features, self.dropout)
 
 
 class JumpingNetwork(nn.Module):
     """GCN layers whose outputs are all put side by side before the last, linear layer."""
 
-    def __init__(self, settings: JKNet, task: Task) -> None:
+    def __init__(self, settings: JKNet, data: TrainingData) -> None:
         super().__init__()
         units = settings.units
-        widths = pairwise([task.features.n_columns, *[units] * settings.depth])
+        widths = pairwise([data.features.n_columns, *[units] * settings.depth])
         self.layers = nn.ModuleList(GraphConvolution(*pair) for pair in widths)
-        self.head = Dense(units * settings.depth, task.n_classes)
-        self.P = task.mixing(AugmentedAdjacency())
-        self.X, self.dropout = task.features, settings.dropout
+        self.head = Dense(units * settings.depth, data.n_classes)
+        self.P = data.mixing(AugmentedAdjacency())
+        self.X, self.dropout = data.features, settings.dropout
 
     def forward(self) -> torch.Tensor:
         """Return the scores of all nodes."""
@@ -181,30 +178,30 @@ class JKNet(NetworkModel):
     dropout=0.5)
     """
 
-    depth: int = 2
-    units: int = 32
-    dropout: float = 0.5
-    learning_rate: float = 0.005
-    epochs: int = 500
+    depth: int = count(2)
+    units: int = count(32)
+    dropout: float = dropout_rate(0.5)
+    learning_rate: float = step(0.005)
+    epochs: int = count(500)
 
-    def network(self, task: Task) -> nn.Module:
+    def network(self, data: TrainingData) -> nn.Module:
         """Return the network."""
-        return JumpingNetwork(self, task)
+        return JumpingNetwork(self, data)
 
 
 class ResidualNetwork(nn.Module):
     """A linear layer, hops that keep a share of its output, and a linear layer."""
 
-    def __init__(self, settings: GCNII, task: Task) -> None:
+    def __init__(self, settings: GCNII, data: TrainingData) -> None:
         super().__init__()
-        self.enter = Dense(task.features.n_columns, settings.units)
+        self.enter = Dense(data.features.n_columns, settings.units)
         strengths = [identity_strength(settings.identity, i + 1) for i in range(settings.depth)]
         self.layers = nn.ModuleList(
             ResidualConvolution(settings.units, settings.restart, strength) for strength in strengths
         )
-        self.leave = Dense(settings.units, task.n_classes)
-        self.P = task.mixing(AugmentedAdjacency())
-        self.X, self.dropout = task.features, settings.dropout
+        self.leave = Dense(settings.units, data.n_classes)
+        self.P = data.mixing(AugmentedAdjacency())
+        self.X, self.dropout = data.features, settings.dropout
 
     def forward(self) -> torch.Tensor:
         """Return the scores of all nodes."""
@@ -239,24 +236,24 @@ class GCNII(NetworkModel):
     dropout=0.6, restart=0.1, identity=0.5, mixing_weight_decay=0.01)
     """
 
-    depth: int = 64
-    units: int = 64
-    dropout: float = 0.6
-    restart: float = 0.1
-    identity: float = 0.5
-    epochs: int = 1500
-    patience: int | None = 100
-    mixing_weight_decay: float = 0.01
+    depth: int = count(64)
+    units: int = count(64)
+    dropout: float = dropout_rate(0.6)
+    restart: float = share(0.1)
+    identity: float = step(0.5)
+    epochs: int = count(1500)
+    patience: int | None = count(100, optional=True)
+    mixing_weight_decay: float = penalty(0.01)
 
-    def network(self, task: Task) -> nn.Module:
+    def network(self, data: TrainingData) -> nn.Module:
         """Return the network."""
-        return ResidualNetwork(self, task)
+        return ResidualNetwork(self, data)
 
     def groups(self, network: nn.Module) -> list[Group]:
         """Penalise hops and linear layers apart."""
         assert isinstance(network, ResidualNetwork)
         linear = [*network.enter.parameters(), *network.leave.parameters()]
         return [
-            Group(list(network.layers.parameters()), self.mixing_weight_decay),
-            Group(linear, self.weight_decay),
+            (list(network.layers.parameters()), self.mixing_weight_decay),
+            (linear, self.weight_decay),
         ]

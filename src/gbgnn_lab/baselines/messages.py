@@ -12,9 +12,9 @@ from torch import nn
 from torch.nn import functional
 
 from gbgnn.errors import MissingDependencyError
-from gbgnn_lab.baselines.base import NetworkModel
+from gbgnn_lab.baselines.base import NetworkModel, count, dropout_rate, step
+from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.matrices import dropout
-from gbgnn_lab.baselines.task import Task
 
 
 def geometric(what: str) -> Any:
@@ -32,18 +32,18 @@ def geometric(what: str) -> Any:
 class AttentionNetwork(nn.Module):
     """Attention layers with ELU between them."""
 
-    def __init__(self, settings: GAT, task: Task) -> None:
+    def __init__(self, settings: GAT, data: TrainingData) -> None:
         super().__init__()
         convolution = geometric("gat").GATConv
         width = settings.heads * settings.units
-        hidden = pairwise([task.features.n_columns, *[width] * (settings.depth - 1)])
-        n_last = width if settings.depth > 1 else task.features.n_columns
+        hidden = pairwise([data.features.n_columns, *[width] * (settings.depth - 1)])
+        n_last = width if settings.depth > 1 else data.features.n_columns
         options = {"dropout": settings.dropout}
-        last = convolution(n_last, task.n_classes, heads=settings.output_heads, concat=False, **options)
+        last = convolution(n_last, data.n_classes, heads=settings.output_heads, concat=False, **options)
         self.layers = nn.ModuleList(
             [*(convolution(n_in, settings.units, settings.heads, **options) for n_in, _ in hidden), last]
         )
-        self.edges, self.X, self.dropout = task.edges, task.features, settings.dropout
+        self.edges, self.X, self.dropout = data.edges, data.features, settings.dropout
 
     def forward(self) -> torch.Tensor:
         """Return the scores of all nodes."""
@@ -77,32 +77,32 @@ class GAT(NetworkModel):
     output_heads=1, dropout=0.6)
     """
 
-    depth: int = 2
-    units: int = 8
-    heads: int = 8
-    output_heads: int = 1
-    dropout: float = 0.6
-    learning_rate: float = 0.005
-    epochs: int = 1000
-    patience: int | None = 100
+    depth: int = count(2)
+    units: int = count(8)
+    heads: int = count(8)
+    output_heads: int = count(1)
+    dropout: float = dropout_rate(0.6)
+    learning_rate: float = step(0.005)
+    epochs: int = count(1000)
+    patience: int | None = count(100, optional=True)
 
-    def network(self, task: Task) -> nn.Module:
+    def network(self, data: TrainingData) -> nn.Module:
         """Return the network."""
-        return AttentionNetwork(self, task)
+        return AttentionNetwork(self, data)
 
 
 class MixtureNetwork(nn.Module):
     """Gaussian mixture layers over learned coordinates of every edge, ReLU between them."""
 
-    def __init__(self, settings: MoNet, task: Task) -> None:
+    def __init__(self, settings: MoNet, data: TrainingData) -> None:
         super().__init__()
         convolution = geometric("monet").GMMConv
-        widths = pairwise([task.features.n_columns, *[settings.units] * (settings.depth - 1), task.n_classes])
+        widths = pairwise([data.features.n_columns, *[settings.units] * (settings.depth - 1), data.n_classes])
         n_coordinates = settings.coordinates
         self.layers = nn.ModuleList(convolution(*pair, n_coordinates, settings.kernels) for pair in widths)
         self.maps = nn.ModuleList(nn.Linear(2, n_coordinates) for _ in self.layers)
-        self.edges, self.X, self.dropout = task.edges, task.features, settings.dropout
-        self.degrees = _inverse_root_degrees(task)
+        self.edges, self.X, self.dropout = data.edges, data.features, settings.dropout
+        self.degrees = _inverse_root_degrees(data)
 
     def forward(self) -> torch.Tensor:
         """Return the scores of all nodes."""
@@ -133,19 +133,19 @@ class MoNet(NetworkModel):
     kernels=3, coordinates=2, dropout=0.5)
     """
 
-    depth: int = 2
-    units: int = 16
-    kernels: int = 3
-    coordinates: int = 2
-    dropout: float = 0.5
+    depth: int = count(2)
+    units: int = count(16)
+    kernels: int = count(3)
+    coordinates: int = count(2)
+    dropout: float = dropout_rate(0.5)
 
-    def network(self, task: Task) -> nn.Module:
+    def network(self, data: TrainingData) -> nn.Module:
         """Return the network."""
-        return MixtureNetwork(self, task)
+        return MixtureNetwork(self, data)
 
 
-def _inverse_root_degrees(task: Task) -> torch.Tensor:
+def _inverse_root_degrees(data: TrainingData) -> torch.Tensor:
     """Return for every edge the inverse square roots of the numbers of nodes that its two ends hear."""
-    _, hearing = task.edges
-    degrees = torch.bincount(hearing, minlength=task.n_nodes).clamp_min(1)
-    return degrees.to(torch.float32).rsqrt()[task.edges].t().contiguous()
+    _, hearing = data.edges
+    degrees = torch.bincount(hearing, minlength=data.n_nodes).clamp_min(1)
+    return degrees.to(torch.float32).rsqrt()[data.edges].t().contiguous()
