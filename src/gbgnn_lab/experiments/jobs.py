@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 
 import torch
 
@@ -100,15 +99,20 @@ def run_jobs(
     todo = [job for job in (each.without(known) for each in jobs) if job.runs]
     n_runs, n_left = (sum(len(job.runs) for job in some) for some in (jobs, todo))
     progress.on_stage(n_runs - n_left, n_runs)
-    if is_alone or n_jobs > 1:
-        ended = _run_in_processes(todo, n_jobs)
-    else:
-        ended = (run_job(job, partial(progress.on_message, job.identities[0])) for job in todo)
-    with closing(ended):  # or an interrupt here would leave processes at work
-        for record in chain.from_iterable(ended):
+
+    def save(records: Sequence[Record]) -> None:
+        for record in records:
             stamped = replace(record, environment=environment or {})
             file.append(stamped)
             progress.on_record(stamped)
+
+    if is_alone or n_jobs > 1:
+        with closing(_run_in_processes(todo, n_jobs)) as ended:  # or an interrupt would leave some at work
+            for records in ended:
+                save(records)
+        return
+    for job in todo:
+        save(run_job(job, partial(progress.on_message, job.identities[0])))
 
 
 def run_job(job: Job, tell: Tell | None = None) -> list[Record]:
@@ -128,14 +132,9 @@ def run_job(job: Job, tell: Tell | None = None) -> list[Record]:
             outcomes, failure = [Outcome()] * len(job.runs), f"{type(error).__name__}: {error}"
     said = list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, GBGNNWarning)))
     seconds = _share(started, job)
+    more = {"warnings": said} if said else {}
     return [
-        Record(
-            identity,
-            outcome.settings,
-            outcome.results | ({"warnings": said} if said else {}),
-            failure,
-            seconds,
-        )
+        Record(identity, outcome.settings, outcome.results | more, failure, seconds)
         for identity, outcome in zip(job.identities, outcomes, strict=True)
     ]
 

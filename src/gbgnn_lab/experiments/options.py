@@ -130,28 +130,7 @@ def write_command(words: Iterable[str], options: Any) -> str:
 class Options:
     """What may be asked of an experiment; None, and nothing at all, leave it its own choice.
 
-    Parameters
-    ----------
-    datasets
-        Names or paths of data sets.
-    variants, layers
-        Of the tables and figures: which variants, and which numbers of hidden layers.
-    systems, depths
-        Of comparison and depth: which systems, and which depths.
-    runs
-        Runs of each, seeds 0, 1, and so on.
-    trials, tune_trials, finalists, population, seeds_per_trial, confirm, space
-        See :class:`Protocol`.
-    quick
-        Take few and small runs instead, which finish within ten minutes on two cores.
-    device
-        ``"auto"``, ``"cpu"`` or ``"cuda"``.
-    jobs
-        How many runs at once.
-    out
-        The folder of all results; an experiment has a folder of its own name in it.
-    data_dir, data_options
-        Where to look for data first, and arguments of a data set, such as the size of a synthetic one.
+    The help of a field says what it means. Those of the search are for :class:`Protocol`.
 
     Examples
     --------
@@ -276,25 +255,8 @@ class Protocol:
 class CompareOptions:
     """What is compared, and on what.
 
-    Parameters
-    ----------
-    names
-        Names or paths of data sets.
-    systems
-        Names of systems, of :data:`~gbgnn_lab.experiments.systems.SYSTEMS`; none stands for all.
-    splits
-        The most splits of each data set: its own where it has several; drawn ones, stratified, where it has
-        none; a single one of its own is the only one.
-    runs
-        Seeds per split; None takes as many as make ten runs, and at least one.
-    split
-        ``"random"`` or ``"stratified"`` draws splits in any case.
-    device, jobs
-        Where to train, and how many runs at once.
-    out
-        Folder for the records and tables.
-    data_dir, normalize, data_options
-        As in :func:`gbgnn.datasets.load`.
+    The help of a field says what it means; ``data_dir``, ``normalize`` and ``data_options`` are for
+    :func:`gbgnn.datasets.load`.
 
     Examples
     --------
