@@ -101,6 +101,8 @@ class NetworkModel(BaselineModel):
         The most steps.
     patience
         Epochs without a better validation accuracy or loss before training stops; None never stops early.
+    dropout
+        Share of the inputs of every layer that is set to zero in training.
     """
 
     penalized: ClassVar[str | None] = None
@@ -110,12 +112,21 @@ class NetworkModel(BaselineModel):
     weight_decay: float = penalty(5e-4)
     epochs: int = count(200)
     patience: int | None = count(None, optional=True)
+    dropout: float = dropout_rate(0.5)
 
     @abstractmethod
-    def network(self, data: TrainingData) -> nn.Module:
-        """Return a network that, called with nothing, gives the scores of all nodes."""
+    def build(self, data: TrainingData) -> dict[str, Any]:
+        """Return the modules to train, and what else ``forward`` needs made once, by name."""
 
-    def groups(self, network: nn.Module) -> list[Group]:
+    @abstractmethod
+    def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
+        """Return the scores of all nodes; ``network`` has what was built, ``rate`` is that of dropout."""
+
+    def network(self, data: TrainingData) -> Network:
+        """Return a network that, called with nothing, gives the scores of all nodes."""
+        return Network(self, data)
+
+    def groups(self, network: Any) -> list[Group]:
         """Return the parameters by their L2 penalty."""
         if self.penalized is None:
             return [(list(network.parameters()), self.weight_decay)]
@@ -139,6 +150,20 @@ class NetworkModel(BaselineModel):
         network.eval()
         with torch.no_grad():
             return BaselineFit(network(), epoch, count_parameters(network))
+
+
+class Network(nn.Module):
+    """What a model has built, and the data it is for."""
+
+    def __init__(self, model: NetworkModel, data: TrainingData) -> None:
+        super().__init__()
+        for name, part in model.build(data).items():
+            setattr(self, name, part)
+        self.model, self.data = model, data
+
+    def forward(self) -> torch.Tensor:
+        """Return the scores of all nodes."""
+        return self.model.forward(self, self.data, self.model.dropout if self.training else 0.0)
 
 
 def count_parameters(network: nn.Module) -> int:

@@ -46,63 +46,33 @@ class Perceptron(nn.Module):
         return H
 
 
-class FeatureNetwork(nn.Module):
-    """A perceptron on the features of all nodes."""
-
-    def __init__(self, perceptron: Perceptron, X: Matrix) -> None:
-        super().__init__()
-        self.perceptron, self.X = perceptron, X
-
-    def forward(self) -> torch.Tensor:
-        """Return the scores of all nodes."""
-        scores: torch.Tensor = self.perceptron(self.X)
-        return scores
-
-
-class PageRankNetwork(nn.Module):
-    """A perceptron on the features of all nodes, its outputs mixed by personalised PageRank."""
-
-    def __init__(self, perceptron: Perceptron, settings: APPNP, data: TrainingData) -> None:
-        super().__init__()
-        self.perceptron, self.settings = perceptron, settings
-        self.X, self.P = data.features, data.mixing(AugmentedAdjacency())
-
-    def forward(self) -> torch.Tensor:
-        """Return the scores of all nodes, by power iteration."""
-        share = self.settings.edge_dropout if self.training else 0.0
-        start: torch.Tensor = self.perceptron(self.X)
-        H = start
-        for _ in range(self.settings.depth):
-            H = torch.lerp(self.P.dropped(share) @ H, start, self.settings.restart)
-        return H
-
-
 @dataclass(frozen=True, kw_only=True)
 class MLP(NetworkModel):
     """A perceptron with one hidden layer that never sees an edge: what the features alone are worth.
 
     Parameters
     ----------
-    units, dropout
-        Width of the hidden layer; share silenced before every layer.
-    weight_decay
-        L2 penalty on the first layer; the other has none.
+    units
+        Width of the hidden layer.
 
     Examples
     --------
     >>> MLP()
-    MLP(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, units=16, dropout=0.5)
+    MLP(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, units=16)
     """
 
     penalized = "perceptron.layers"
 
     units: int = count(16)
-    dropout: float = dropout_rate(0.5)
 
-    def network(self, data: TrainingData) -> nn.Module:
-        """Return the perceptron on the features."""
-        perceptron = Perceptron([data.features.n_columns, self.units, data.n_classes], self.dropout)
-        return FeatureNetwork(perceptron, data.features)
+    def build(self, data: TrainingData) -> dict[str, Any]:
+        """Return the perceptron."""
+        return {"perceptron": Perceptron([data.features.n_columns, self.units, data.n_classes], self.dropout)}
+
+    def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
+        """Return the scores of all nodes."""
+        scores: torch.Tensor = network.perceptron(data.features)
+        return scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,18 +85,16 @@ class APPNP(NetworkModel):
         Steps of the power iteration, each one hop.
     restart
         Share of the perceptron's own output in every step (the paper's alpha).
-    units, dropout
-        Width of the hidden layer; share silenced before every layer.
+    units
+        Width of the hidden layer.
     edge_dropout
-        Share of edges silenced, anew in every step.
-    weight_decay
-        L2 penalty on the first layer; the other has none.
+        Share of edges dropped in training, anew in every step.
 
     Examples
     --------
     >>> APPNP()
-    APPNP(learning_rate=0.01, weight_decay=0.005, epochs=10000, patience=100, depth=10, restart=0.1,
-    units=64, dropout=0.5, edge_dropout=0.5)
+    APPNP(learning_rate=0.01, weight_decay=0.005, epochs=10000, patience=100, dropout=0.5, depth=10,
+    restart=0.1, units=64, edge_dropout=0.5)
     """
 
     penalized = "perceptron.layers"
@@ -134,16 +102,27 @@ class APPNP(NetworkModel):
     depth: int = count(10)
     restart: float = share(0.1)
     units: int = count(64)
-    dropout: float = dropout_rate(0.5)
     edge_dropout: float = dropout_rate(0.5)
     weight_decay: float = penalty(5e-3)
     epochs: int = count(10_000)
     patience: int | None = count(100, optional=True)
 
-    def network(self, data: TrainingData) -> nn.Module:
-        """Return the network."""
+    def build(self, data: TrainingData) -> dict[str, Any]:
+        """Return the perceptron, and what mixes."""
         widths = [data.features.n_columns, self.units, data.n_classes]
-        return PageRankNetwork(Perceptron(widths, self.dropout, bias=False), self, data)
+        return {
+            "perceptron": Perceptron(widths, self.dropout, bias=False),
+            "P": data.mixing(AugmentedAdjacency()),
+        }
+
+    def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
+        """Return the scores of all nodes, by power iteration."""
+        edge_rate = self.edge_dropout if network.training else 0.0
+        start: torch.Tensor = network.perceptron(data.features)
+        H = start
+        for _ in range(self.depth):
+            H = torch.lerp(network.P.dropped(edge_rate) @ H, start, self.restart)
+        return H
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from gbgnn.propagation import AugmentedAdjacency
 from gbgnn_lab.baselines.base import BaselineFit, BaselineModel, count, count_parameters, step
 from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.layers import GraphConvolution
-from gbgnn_lab.baselines.messages import geometric
+from gbgnn_lab.baselines.messages import import_geometric
 from gbgnn_lab.baselines.propagating import Perceptron, fit_rows
 from gbgnn_lab.baselines.training import descend
 
@@ -81,7 +81,7 @@ class DGI(BaselineModel):
     def fit(self, data: TrainingData) -> BaselineFit:
         """Learn the representation from the graph, and the classes from it."""
         encoder = Encoder(self, data)
-        infomax = geometric("dgi").DeepGraphInfomax(
+        infomax = import_geometric("dgi").DeepGraphInfomax(
             self.units, encoder, summary=_mean, corruption=encoder.corrupt
         )
         infomax.to(data.device)

@@ -11,7 +11,7 @@ from gbgnn.datasets import Dataset
 from gbgnn.errors import MissingDependencyError
 from gbgnn_lab.baselines import fit_baseline
 from gbgnn_lab.baselines.data import TrainingData
-from gbgnn_lab.baselines.messages import GAT, MoNet, geometric
+from gbgnn_lab.baselines.messages import GAT, MoNet, import_geometric
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(
 
 @pytest.mark.usefixtures("extra")
 def test_importing_the_extra_warns_of_nothing() -> None:
-    code = "from gbgnn_lab.baselines.messages import geometric; geometric('gat')"
+    code = "from gbgnn_lab.baselines.messages import import_geometric; import_geometric('gat')"
     subprocess.run([sys.executable, "-W", "error::DeprecationWarning", "-c", code], check=True)
 
 
@@ -57,7 +57,7 @@ def test_attention_layers_have_the_published_shapes(given: TrainingData) -> None
     assert (first.heads, first.out_channels, first.concat) == (8, 8, True)
     assert (last.heads, last.in_channels, last.out_channels, last.concat) == (1, 64, 3, False)
     assert len(GAT(depth=4).network(given).layers) == 4
-    assert geometric("gat").GATConv is type(first)
+    assert import_geometric("gat").GATConv is type(first)
 
 
 @pytest.mark.usefixtures("extra")
