@@ -20,6 +20,7 @@ import numpy as np
 import optuna
 from optuna.distributions import CategoricalDistribution
 
+from gbgnn._json import as_plain
 from gbgnn.datasets import Dataset
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import FineTuner, fine_tune_model
@@ -31,11 +32,12 @@ from gbgnn.search.objective import run_one_by_one
 from gbgnn.search.study import open_study
 from gbgnn.settings import build_model
 from gbgnn.tasks import Classification
-from gbgnn_lab.experiments.judging import judge
+from gbgnn_lab.experiments.evaluation import judge
+from gbgnn_lab.experiments.jobs import Outcome
+from gbgnn_lab.experiments.options import Protocol
 from gbgnn_lab.experiments.paper import Cell
-from gbgnn_lab.experiments.protocol import Protocol
+from gbgnn_lab.experiments.progress import Tell
 from gbgnn_lab.experiments.records import Fields
-from gbgnn_lab.experiments.running import Outcome, Tell, as_plain
 from gbgnn_lab.experiments.searching import cell_space
 
 _BLOCK = "fine_tune__"
