@@ -246,3 +246,13 @@ def test_a_search_without_a_complete_trial_has_no_best_one(toy) -> None:
     space = toy.space.changed({"learner__learning_rate": 1e30, "learner__optimizer": "sgd"})
     with pytest.raises(ParameterError, match="none of 2 trials was completed, so there is no best one"):
         _repeat(toy, n_trials=2, space=space)
+
+
+def test_searches_are_kept_and_go_on_each_in_its_own_study(toy, tmp_path) -> None:
+    storage = tmp_path / "s.log"
+    _repeat(toy, [0, 1], n_trials=3, storage=storage, study_name="mine")
+    found = _repeat(toy, [0, 1], n_trials=6, storage=storage, study_name="mine", population=3)
+    assert [result.study.study_name for result in found] == ["mine-seed0", "mine-seed1"]
+    assert [len(result.trials) for result in found] == [6, 6]
+    again = _repeat(toy, [0, 1], n_trials=6, population=3)
+    assert [result.best_settings for result in found] == [result.best_settings for result in again]

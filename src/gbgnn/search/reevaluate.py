@@ -61,12 +61,10 @@ def reevaluate(
     ----------
     searches
         The trials of each search, and its seed.
-    build
-        Returns the unfitted model of settings and a seed.
+    build, curves
+        How settings and a seed become an unfitted model, and how the models of all searches are trained.
     n_best
-        How many trials of each to confirm.
-    curves
-        Trains the models of all searches.
+        How many trials of each search to train again.
     seeds_per_trial
         How many seeds each trial had.
     """

@@ -93,14 +93,12 @@ def default_space(
 
     Parameters
     ----------
-    variant
-        ``"adj"``, ``"kta"``, ``"ii"`` or ``"samme_r"``.
+    variant, hidden_layers
+        As in :func:`paper_space`.
     n_train
         Number of training nodes; up to 200 are few.
-    hidden_layers
-        The paper's L, 0 to 4.
     fine_tune
-        Whether the model is fine-tuned; the better of the boosted and the tuned model is taken.
+        Whether the model is fine-tuned; the better of the boosted and the fine-tuned model is taken.
 
     Examples
     --------
