@@ -71,7 +71,7 @@ class _Bars(Progress):
 
     def update(self, done: int, words: str = "", total: int | None = None) -> None:
         if words:
-            self._bars.update(self._task, numbers=words)
+            self._bars.update(self._task, numbers=screen.escape(words))
         self._bars.update(self._task, completed=done, total=total)
 
     def note(self, message: str) -> None:

@@ -17,7 +17,7 @@ from gbgnn._version import __version__
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "optuna", "torch_geometric")
 
 
-def environment(device: Any, command: str) -> dict[str, Any]:
+def describe_environment(device: Any, command: str) -> dict[str, Any]:
     """Return versions, machine, date and command for a record.
 
     Parameters
@@ -29,7 +29,7 @@ def environment(device: Any, command: str) -> dict[str, Any]:
 
     Examples
     --------
-    >>> made = environment("cpu", "gbgnn reproduce table1")
+    >>> made = describe_environment("cpu", "gbgnn reproduce table1")
     >>> made["machine"]["gpu"] is None, made["command"]
     (True, 'gbgnn reproduce table1')
     """

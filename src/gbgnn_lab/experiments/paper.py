@@ -50,6 +50,11 @@ class Cell:
         check_integer("Cell", "hidden_layers", self.hidden_layers, 0, 4)
 
     @property
+    def boosted(self) -> Cell:
+        """The same cell without fine-tuning."""
+        return Cell(self.variant, self.hidden_layers)
+
+    @property
     def title(self) -> str:
         """The row's name, without L."""
         return f"{VARIANTS[self.variant]}{' + FT' if self.fine_tune else ''}"
@@ -110,7 +115,7 @@ _PRINTED = {
 }
 
 
-def _cells_of(variant: str) -> tuple[Cell, ...]:
+def _list_cells(variant: str) -> tuple[Cell, ...]:
     return (*(Cell(variant, layers) for layers in LAYERS), Cell(variant, fine_tune=True))
 
 
@@ -118,7 +123,7 @@ ACCURACY: Mapping[Cell, Mapping[str, Accuracy | None]] = MappingProxyType(
     {
         cell: MappingProxyType(dict(zip(DATASETS, row, strict=True)))
         for variant, rows in _PRINTED.items()
-        for cell, row in zip(_cells_of(variant), rows, strict=True)
+        for cell, row in zip(_list_cells(variant), rows, strict=True)
     }
 )
 """The table of all variants (tbl:node_classification_on_citation_network), by cell and data set.
@@ -126,14 +131,6 @@ ACCURACY: Mapping[Cell, Mapping[str, Accuracy | None]] = MappingProxyType(
 None is the cell that the paper leaves empty. Where the paper's comparison of models prints another number for
 the same cell, this table is the one with standard deviations.
 """
-
-TABLE1: tuple[Cell, ...] = (
-    Cell("adj"),
-    Cell("adj", fine_tune=True),
-    Cell("kta"),
-    Cell("kta", fine_tune=True),
-)
-"""The rows of table 1 that are GB-GNN."""
 
 
 @dataclass(frozen=True)
@@ -186,12 +183,12 @@ CITATIONS: tuple[Citation, ...] = (
 """The paper's comparison of models (tbl:model-comparison), as printed."""
 
 
-def cited(system: str) -> Mapping[str, float]:
+def cite_accuracy(system: str) -> Mapping[str, float]:
     """Return what the paper prints of a system: its own paper's numbers, else those of DGL's first version.
 
     Examples
     --------
-    >>> cited("gcn")["cora"], dict(cited("gcnii"))
+    >>> cite_accuracy("gcn")["cora"], dict(cite_accuracy("gcnii"))
     (81.5, {})
     """
     of_system = [citation for citation in CITATIONS if citation.system == system]

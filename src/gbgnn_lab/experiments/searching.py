@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gbgnn._json import as_plain
 from gbgnn.datasets import Dataset
 from gbgnn.search import (
     SearchSpace,
@@ -19,11 +20,12 @@ from gbgnn.search import (
     tune_repeatedly,
 )
 from gbgnn.search.confirming import best_trials
-from gbgnn_lab.experiments.judging import judge
+from gbgnn_lab.experiments.evaluation import judge
+from gbgnn_lab.experiments.jobs import Outcome
+from gbgnn_lab.experiments.options import N_KEPT, Protocol
 from gbgnn_lab.experiments.paper import Cell
-from gbgnn_lab.experiments.protocol import N_KEPT, Protocol
+from gbgnn_lab.experiments.progress import Tell
 from gbgnn_lab.experiments.records import Fields
-from gbgnn_lab.experiments.running import Outcome, Tell, as_plain
 
 
 def space_of(cell: Cell, kind: str, n_train: int) -> SearchSpace:

@@ -19,6 +19,7 @@ import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import TPESampler
 
+from gbgnn._json import as_plain
 from gbgnn.datasets import Dataset
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import FineTuner, fine_tune_model
@@ -27,11 +28,12 @@ from gbgnn.problem import Problem
 from gbgnn.search import SearchSpace
 from gbgnn.search.study import open_study
 from gbgnn.tasks import Classification
-from gbgnn_lab.experiments.judging import judge
+from gbgnn_lab.experiments.evaluation import judge
+from gbgnn_lab.experiments.jobs import Outcome
+from gbgnn_lab.experiments.options import Protocol
 from gbgnn_lab.experiments.paper import Cell
-from gbgnn_lab.experiments.protocol import Protocol
+from gbgnn_lab.experiments.progress import Tell
 from gbgnn_lab.experiments.records import Fields
-from gbgnn_lab.experiments.running import Outcome, Tell, as_plain
 from gbgnn_lab.experiments.searching import space_of
 
 _BLOCK = "fine_tune__"

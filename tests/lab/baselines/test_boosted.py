@@ -20,8 +20,8 @@ from gbgnn.testing import context_of
 from gbgnn.theory import weak_learning
 from gbgnn_lab.baselines import boosted
 from gbgnn_lab.baselines.boosted import AdaGCN, reweighted, votes
+from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.matrices import DenseMatrix
-from gbgnn_lab.baselines.task import Task
 
 
 def test_weights_grow_for_nodes_predicted_badly_by_a_hand_calculation() -> None:
@@ -57,51 +57,53 @@ def test_without_a_graph_weights_and_scores_are_those_of_sammer(
     small: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare = replace(small, graph=Graph(np.zeros((120, 120)), small.graph.features))
-    task = Task.of_dataset(bare)[0]
+    given = TrainingData.from_dataset(bare)[0]
     given_weights: list[torch.Tensor] = []
     outputs: list[torch.Tensor] = []
     plain = boosted.train
 
-    def remember(network: Any, by_rows: Any, groups: Any, task: Task, schedule: Any, weights: Any) -> int:
+    def remember(network: Any, *rest: Any, weights: Any, **how: Any) -> int:
         given_weights.append(weights)
-        epoch = plain(network, by_rows, groups, task, schedule, weights)
+        epoch = plain(network, *rest, weights=weights, **how)
         network.eval()
-        outputs.append(network(DenseMatrix(task.features.tensor)).detach())
+        outputs.append(network(DenseMatrix(given.features.tensor)).detach())
         return epoch
 
     monkeypatch.setattr(boosted, "train", remember)
     torch.manual_seed(0)
-    scores = AdaGCN(depth=3, units=8, epochs=10).fit(task).scores
+    scores = AdaGCN(depth=3, units=8, epochs=10).fit(given).scores
     rule, classes = SammeR(), Classification(classes=np.arange(3))
-    context = context_of(Problem(task.inputs(AugmentedAdjacency()), classes, task.train))
+    context = context_of(Problem(given.inputs(AugmentedAdjacency()), classes, given.train))
     own_weights, total = rule.start(context.problem), torch.zeros_like(scores)
     assert len(outputs) == 4
     for weights, output in zip(given_weights, outputs, strict=True):
         torch.testing.assert_close(weights, own_weights)
         direction = rule.voting_for(classes).direction(output)
         total += direction
-        quality = weak_learning(direction[task.train.rows], context.training.residuals, weights)
+        quality = weak_learning(direction[given.train.rows], context.training.residuals, weights)
         vote = rule.vote(direction, quality, context, own_weights)
         assert vote.eta == 1
         own_weights = rule.update(own_weights, vote, context)
     torch.testing.assert_close(scores, total)
 
 
-def test_one_classifier_is_trained_on_from_hop_to_hop(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_classifier_is_trained_on_from_hop_to_hop(
+    given: TrainingData, monkeypatch: pytest.MonkeyPatch
+) -> None:
     networks: list[int] = []
     before: list[torch.Tensor] = []
     after: list[torch.Tensor] = []
     plain = boosted.train
 
-    def remember(network: Any, *rest: Any) -> int:
+    def remember(network: Any, *rest: Any, **how: Any) -> int:
         networks.append(id(network))
         before.append(network.layers[0].weight.detach().clone())
-        epoch = plain(network, *rest)
+        epoch = plain(network, *rest, **how)
         after.append(network.layers[0].weight.detach().clone())
         return epoch
 
     monkeypatch.setattr(boosted, "train", remember)
-    outcome = AdaGCN(depth=2, units=8, epochs=5).fit(task)
+    outcome = AdaGCN(depth=2, units=8, epochs=5).fit(given)
     assert len(set(networks)) == 1
     assert before[1].equal(after[0])
     assert before[2].equal(after[1])

@@ -8,11 +8,11 @@ import torch
 
 from gbgnn._version import __version__
 from gbgnn_lab.experiments import environment as module
-from gbgnn_lab.experiments.environment import cpu_name, environment
+from gbgnn_lab.experiments.environment import cpu_name, describe_environment
 
 
 def test_a_record_says_what_made_it():
-    made = environment("cpu", "gbgnn reproduce table1")
+    made = describe_environment("cpu", "gbgnn reproduce table1")
     assert made["versions"]["gbgnn"] == __version__
     assert made["versions"]["torch"] == torch.__version__
     assert made["machine"]["threads"] == torch.get_num_threads()
@@ -22,13 +22,13 @@ def test_a_record_says_what_made_it():
 
 def test_packages_that_are_not_there_are_left_out(monkeypatch):
     monkeypatch.setattr(module, "PACKAGES", ("numpy", "no_such_package"))
-    assert set(environment("cpu", "")["versions"]) == {"gbgnn", "python", "numpy"}
+    assert set(describe_environment("cpu", "")["versions"]) == {"gbgnn", "python", "numpy"}
 
 
 def test_a_gpu_is_named(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda place: f"a {place.type} device")
-    assert environment("auto", "")["machine"]["gpu"] == "a cuda device"
+    assert describe_environment("auto", "")["machine"]["gpu"] == "a cuda device"
 
 
 def test_the_processor_has_a_name(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gbgnn.errors import DataError, GBGNNWarning
-from gbgnn_lab.experiments.records import Record, RecordFile, key_of
+from gbgnn_lab.experiments.records import Record, RecordFile, identity_key, open_records, read_records
 
 VALUES = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4)
 
@@ -47,7 +47,7 @@ def test_the_newest_record_of_an_identity_counts(file):
 def test_keys_do_not_depend_on_order(identity, random):
     items = list(identity.items())
     random.shuffle(items)
-    assert key_of(dict(items)) == key_of(identity)
+    assert identity_key(dict(items)) == identity_key(identity)
 
 
 def test_a_half_written_line_is_passed_over_and_then_replaced(file):
@@ -76,6 +76,13 @@ def test_a_broken_line_is_named(file, line):
         opened.write(line + "\n")
     with pytest.raises(DataError, match="records.jsonl: line 2 is not a record .*; remove the line"):
         file.read()
+
+
+def test_a_folder_has_the_records_of_every_experiment(tmp_path):
+    open_records(tmp_path, "one").append(Record({"run": 1}))
+    open_records(tmp_path, "two").append(Record({"run": 2}))
+    assert [record["run"] for record in read_records(tmp_path, "two", "none", "one")] == [2, 1]
+    assert (tmp_path / "one" / "records.jsonl").exists()
 
 
 def test_several_writers_do_not_mix_their_lines(file):

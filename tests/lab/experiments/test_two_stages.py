@@ -14,7 +14,7 @@ from gbgnn_lab.experiments.two_stages import search_tuning
 
 @pytest.fixture(scope="module")
 def kept(tiny):
-    from gbgnn_lab.experiments.protocol import Protocol
+    from gbgnn_lab.experiments.options import Protocol
 
     (outcome,) = search(Cell("kta"), tiny, [1], Protocol(trials=2, space="quick"), "cpu")
     return outcome.results["finalists"]

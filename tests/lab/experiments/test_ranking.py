@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gbgnn_lab.experiments.boards import board_page, standings
+from gbgnn_lab.experiments.ranking import rank_report, rank_systems
 from gbgnn_lab.experiments.records import Record
 
 ON_GPU = {
@@ -30,7 +30,7 @@ def failed(system, dataset="cora"):
 
 def test_equal_means_share_a_place():
     records = [*runs("gcn", 0.8), *runs("sgc", 0.9), *runs("gbgnn", 0.8), *runs("gat", 0.5), failed("x")]
-    assert [(each.system, each.rank) for each in standings(records, TITLES)] == [
+    assert [(each.system, each.rank) for each in rank_systems(records, TITLES)] == [
         ("sgc", 1),
         ("gbgnn", 2),
         ("gcn", 2),
@@ -42,15 +42,15 @@ def test_equal_means_share_a_place():
 def test_a_board_of_several_kinds_of_machines_says_which_is_which():
     on_gpu = [replace(run, environment=ON_GPU) for run in runs("sgc", 0.9, 0.9)]
     both = [*runs("gat", 0.7), replace(runs("gat", 0.7)[0], environment=ON_GPU)]
-    page = board_page("Board", [*runs("gcn", 0.8), *on_gpu, *both], TITLES)
+    page = rank_report("Board", [*runs("gcn", 0.8), *on_gpu, *both], TITLES)
     assert page.tables[0].columns[-1] == "On"
     assert [row[-1].text for row in page.tables[0].rows] == ["GPU", "CPU", "CPU and GPU"]
-    assert "On" not in board_page("Board", on_gpu, TITLES).tables[0].columns
+    assert "On" not in rank_report("Board", on_gpu, TITLES).tables[0].columns
 
 
 def test_a_board_is_exact():
     records = [*runs("gcn", 0.8, 0.81, seconds=2.5, memory=3 * 2**30), *runs("gbgnn", 0.82), failed("gat")]
-    page = board_page(
+    page = rank_report(
         "Board", records, TITLES, ["How."], lambda system, name: 81.5 if system == "gcn" else None
     )
     assert page.markdown().split("\n\n")[:3] == [
@@ -89,7 +89,7 @@ def test_several_data_sets_have_an_overview_by_mean_rank():
         failed("gat", "mine"),
         *runs("gbgnn", 0.9, dataset="mine"),
     ]
-    overview, *boards = board_page("Board", records, TITLES).tables
+    overview, *boards = rank_report("Board", records, TITLES).tables
     assert overview.markdown() == (
         "| Model | Cora | mine | Mean rank |\n| --- | ---: | ---: | ---: |\n"
         "| SGC | 90.0 | 60.0 | 2.5 |\n"
@@ -103,6 +103,6 @@ def test_several_data_sets_have_an_overview_by_mean_rank():
 
 def test_the_order_of_records_does_not_matter():
     records = [*runs("gcn", 0.8, 0.7), *runs("sgc", 0.75), *runs("gbgnn", 0.75, dataset="mine")]
-    forward, backward = (board_page("Board", each, TITLES) for each in (records, records[::-1]))
+    forward, backward = (rank_report("Board", each, TITLES) for each in (records, records[::-1]))
     assert forward.markdown() == backward.markdown()
     assert forward.csv() == backward.csv()

@@ -7,14 +7,14 @@ import pytest
 
 from gbgnn.errors import DataError
 from gbgnn.graph import NodeSplit
-from gbgnn_lab.experiments.judging import check_judgeable, identify, judge
+from gbgnn_lab.experiments.evaluation import check_splits, identify_data, judge
 
 
 def test_identity_tells_apart_what_matters(tiny, scrambled):
-    known, other = identify(tiny), identify(scrambled)
+    known, other = identify_data(tiny), identify_data(scrambled)
     assert known["data"]["test"] != other["data"]["test"]
     assert known["data"] | {"test": ""} == other["data"] | {"test": ""}
-    swapped = identify(tiny.with_split(NodeSplit(tiny.val, tiny.train, tiny.test), "swapped"))
+    swapped = identify_data(tiny.with_split(NodeSplit(tiny.val, tiny.train, tiny.test), "swapped"))
     assert (swapped["split"], swapped["data"]["graph"]) == ("swapped", known["data"]["graph"])
     assert swapped["data"]["labels"] != known["data"]["labels"]
 
@@ -38,6 +38,6 @@ def test_a_part_without_nodes_has_no_accuracy(tiny):
     ],
 )
 def test_data_needs_nodes_to_choose_and_to_judge_by(tiny, parts, words):
-    check_judgeable(tiny)
+    check_splits(tiny)
     with pytest.raises(DataError, match=words):
-        check_judgeable(replace(tiny, split=NodeSplit(*(getattr(tiny, part) for part in parts))))
+        check_splits(replace(tiny, split=NodeSplit(*(getattr(tiny, part) for part in parts))))

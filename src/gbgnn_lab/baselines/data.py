@@ -1,4 +1,4 @@
-"""Task: all that a baseline is given. Labels of other than training and validation nodes are not in it."""
+"""TrainingData: all that a baseline is given; no labels but those of training and validation nodes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from gbgnn_lab.baselines.matrices import DenseMatrix, Matrix, SparseMatrix
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
-    """A node classification task as a baseline sees it.
+class TrainingData:
+    """A graph, and the labels that training may see.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class Task:
     Examples
     --------
     >>> from gbgnn import datasets
-    >>> task, classes = Task.of_dataset(datasets.load("karate"))
-    >>> task.n_classes, task.features.n_columns, task.train.size, classes.tolist()
+    >>> data, classes = TrainingData.from_dataset(datasets.load("karate"))
+    >>> data.n_classes, data.features.n_columns, data.train.size, classes.tolist()
     (2, 34, 2, [0, 1])
     """
 
@@ -51,16 +51,19 @@ class Task:
     device: torch.device
 
     @classmethod
-    def of_dataset(cls, data: Dataset, device: torch.device | str = "cpu") -> tuple[Task, NDArray[Any]]:
+    def from_dataset(
+        cls, dataset: Dataset, device: torch.device | str = "cpu"
+    ) -> tuple[TrainingData, NDArray[Any]]:
         """Take what training may see out of a data set; return it with the class labels."""
-        classes = Classification().fit(data.y[data.train])
+        nodes, y = dataset.split, dataset.y
+        classes = Classification().fit(y[nodes.train])
         validation = None
-        if len(data.val):
-            held_out = given_validation((data.val, data.y[data.val]), data.train, classes, data.graph)
+        if len(nodes.val):
+            held_out = given_validation((nodes.val, y[nodes.val]), nodes.train, classes, dataset.graph)
             validation = LabelledNodes.build(*held_out, device=device)
-        train = LabelledNodes.build(data.train, classes.encode(data.y[data.train]), device=device)
-        task = cls(data.graph, train, validation, classes.n_columns, torch.device(device))
-        return task, classes.decode(np.arange(classes.n_columns))
+        train = LabelledNodes.build(nodes.train, classes.encode(y[nodes.train]), device=device)
+        data = cls(dataset.graph, train, validation, classes.n_columns, torch.device(device))
+        return data, classes.decode(np.arange(classes.n_columns))
 
     @property
     def n_nodes(self) -> int:

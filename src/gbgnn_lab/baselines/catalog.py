@@ -18,7 +18,7 @@ from gbgnn_lab.baselines.unsupervised import DGI
 
 @dataclass(frozen=True)
 class Baseline:
-    """An entry of the catalogue.
+    """An entry of the catalog.
 
     Parameters
     ----------

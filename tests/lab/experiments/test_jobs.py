@@ -8,15 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from gbgnn.errors import GBGNNWarning
-from gbgnn_lab.experiments.records import Fields, Record, RecordFile, key_of
-from gbgnn_lab.experiments.running import Job, Outcome, Watch, as_plain, attempt, run_jobs
+from gbgnn_lab.experiments.jobs import Job, Outcome, run_job, run_jobs, single_jobs
+from gbgnn_lab.experiments.progress import Progress
+from gbgnn_lab.experiments.records import Record, RecordFile, identity_key
 
 
-class Told(Watch):
+class Told(Progress):
     """Writes down what it is told."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Told(Watch):
     def on_stage(self, n_done: int, n_runs: int) -> None:
         self.stages.append((n_done, n_runs))
 
-    def on_words(self, identity: Any, words: str) -> None:
+    def on_message(self, identity: Any, words: str) -> None:
         self.words.append(f"{identity['run']}: {words}")
 
     def on_record(self, record: Record) -> None:
@@ -40,15 +40,15 @@ def file(tmp_path: Path) -> RecordFile:
 
 
 def jobs(n: int, work: Any = None) -> list[Job]:
-    return [Job.of_run({"run": run}, partial(work or half, run)) for run in range(n)]
+    return single_jobs({}, n, work or half)
 
 
 def team(runs: Sequence[int], work: Any = None) -> Job:
-    return Job([{"run": run} for run in runs], partial(together, work or half))
+    return Job({}, runs, partial(together, work or half))
 
 
-def together(work: Any, identities: Sequence[Fields], tell: Any) -> list[Outcome]:
-    return [work(identity["run"], tell) for identity in identities]
+def together(work: Any, runs: Sequence[int], tell: Any) -> list[Outcome]:
+    return [work(run, tell) for run in runs]
 
 
 def half(run: int, tell: Any) -> Outcome:
@@ -80,7 +80,7 @@ def own_process(run: int, tell: Any) -> Outcome:
 
 def test_every_job_is_recorded_with_what_made_it(file):
     told = Told()
-    run_jobs(jobs(3), file, environment={"date": "today"}, watch=told)
+    run_jobs(jobs(3), file, environment={"date": "today"}, progress=told)
     records = file.read()
     assert [record.results["half"] for record in records] == [0.0, 0.5, 1.0]
     assert all(record.environment == {"date": "today"} for record in records)
@@ -94,7 +94,7 @@ def test_every_job_is_recorded_with_what_made_it(file):
 def test_what_is_recorded_is_not_run_again(file):
     run_jobs(jobs(2), file)
     told = Told()
-    run_jobs(jobs(4), file, watch=told)
+    run_jobs(jobs(4), file, progress=told)
     assert (told.stages, told.ended) == ([(2, 4)], [2, 3])
 
 
@@ -102,7 +102,7 @@ def test_a_failure_is_recorded_and_tried_again(file):
     run_jobs(jobs(3, brittle), file)
     assert [record.failure for record in file.read()] == [None, "ValueError: one is too few", None]
     told = Told()
-    run_jobs(jobs(3), file, watch=told)
+    run_jobs(jobs(3), file, progress=told)
     assert told.ended == [1]
     assert [record.failure for record in file.read()] == [None, None, None]
 
@@ -154,39 +154,39 @@ def test_a_job_of_several_runs_records_what_single_ones_do(file, tmp_path, n_job
 
 def test_runs_of_a_job_are_told_of_one_by_one(file):
     told = Told()
-    run_jobs([team([0, 1, 2]), team([3])], file, watch=told)
+    run_jobs([team([0, 1, 2]), team([3])], file, progress=told)
     assert (told.stages, told.ended) == ([(0, 4)], [0, 1, 2, 3])
     assert told.words == ["0: begun"] * 3 + ["3: begun"]  # the first speaks for all
 
 
 def test_runs_of_a_job_share_its_time(monkeypatch):
     clock = SimpleNamespace(perf_counter=iter([10.0, 17.0]).__next__)
-    monkeypatch.setattr("gbgnn_lab.experiments.running.time", clock)
-    assert [record.seconds for record in attempt(team([0, 1, 2]))] == [2.333] * 3
+    monkeypatch.setattr("gbgnn_lab.experiments.jobs.time", clock)
+    assert [record.seconds for record in run_job(team([0, 1, 2]))] == [2.333] * 3
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_job_goes_on_with_those_of_its_runs_that_are_not_recorded(file, n_jobs):
     run_jobs(jobs(3, brittle), file)  # of which the second fails
     told = Told()
-    run_jobs([team([0, 1, 2, 3]), team([4])], file, n_jobs=n_jobs, watch=told)
+    run_jobs([team([0, 1, 2, 3]), team([4])], file, n_jobs=n_jobs, progress=told)
     assert told.stages == [(2, 5)]
     assert sorted(told.ended) == [1, 3, 4]
     assert sorted((record["run"], record.results["half"]) for record in file.read()) == [
         (run, run / 2) for run in range(5)
     ]
-    run_jobs([team([0, 1, 2, 3]), team([4])], file, n_jobs=n_jobs, watch=told)
+    run_jobs([team([0, 1, 2, 3]), team([4])], file, n_jobs=n_jobs, progress=told)
     assert told.stages[1:] == [(5, 5)]
     assert len(told.ended) == 3
 
 
 def test_what_is_left_of_a_job_is_what_has_no_record():
     job = team([0, 1, 2])
-    left = job.without({key_of({"run": 1}), key_of({"run": 7})})
+    left = job.without({identity_key({"run": 1}), identity_key({"run": 7})})
     assert left.identities == [{"run": 0}, {"run": 2}]
     assert left.work is job.work
     assert job.identities == [{"run": 0}, {"run": 1}, {"run": 2}]
-    assert left.without(map(key_of, left.identities)).identities == []
+    assert left.without(map(identity_key, left.identities)).identities == []
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -203,7 +203,7 @@ def test_a_job_fails_for_all_its_runs_and_the_others_go_on(file, work, reason, n
     seconds = [record.seconds for record in file.read() if record.failure]
     assert len(set(seconds)) == 1  # of which each has its share
     told = Told()
-    run_jobs([team([0, 1, 2]), team([3, 4])], file, watch=told)
+    run_jobs([team([0, 1, 2]), team([3, 4])], file, progress=told)
     assert (told.stages, told.ended) == ([(2, 5)], [0, 1, 2])
     assert {record.failure for record in file.read()} == {None}
 
@@ -220,21 +220,16 @@ def test_warnings_of_a_job_are_recorded_with_each_of_its_runs():
             warnings.warn("a repair", GBGNNWarning, stacklevel=1)
         return half(run, tell)
 
-    assert [record.results for record in attempt(team([0, 1], warned))] == [
+    assert [record.results for record in run_job(team([0, 1], warned))] == [
         {"half": 0.0, "warnings": ["a repair"]},
         {"half": 0.5, "warnings": ["a repair"]},
     ]
 
 
 def test_our_warnings_are_recorded_once_each():
-    def work(tell: Any) -> Outcome:
+    def work(run: int, tell: Any) -> Outcome:
         for _ in range(2):
             warnings.warn("a repair", GBGNNWarning, stacklevel=1)
         return Outcome()
 
-    assert attempt(Job.of_run({}, work))[0].results == {"warnings": ["a repair"]}
-
-
-def test_plain_values_are_what_json_has():
-    value = {"a": np.float64(0.5), 1: (np.arange(2), None), "o": Outcome}
-    assert as_plain(value) == {"a": 0.5, "1": [[0, 1], None], "o": repr(Outcome)}
+    assert run_job(single_jobs({}, 1, work)[0])[0].results == {"warnings": ["a repair"]}

@@ -1,4 +1,4 @@
-"""Boards: systems ranked by test accuracy, with time and memory, per data set and over all."""
+"""Rankings: systems ranked by test accuracy, with time and memory, per data set and over all."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from gbgnn_lab.experiments.pages import Entry, Page, Table
 from gbgnn_lab.experiments.paper import DATASETS
-from gbgnn_lab.experiments.provenance import counted, origin
 from gbgnn_lab.experiments.records import Record
-from gbgnn_lab.experiments.summaries import Summary, failures, grouped, in_order, summarize
+from gbgnn_lab.experiments.report import Entry, Report, Table
+from gbgnn_lab.experiments.summaries import (
+    Summary,
+    count_noun,
+    describe_failures,
+    describe_origin,
+    group_records,
+    sort_names,
+    summarize,
+)
 
 Cite = Callable[[str, str], float | None]
 """From a system and a data set to a published accuracy in percent, if there is one."""
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class RankedSystem:
     """A system's runs on a data set, and its place among the others.
 
     Parameters
@@ -47,7 +54,7 @@ class Standing:
         return fmean(values) if values else None
 
     @property
-    def places(self) -> list[str]:
+    def devices(self) -> list[str]:
         """Where it was trained, GPU or CPU; seconds compare in one place only."""
         machines = [record.environment.get("machine", {}) for record in self.records]
         return list(dict.fromkeys("GPU" if machine.get("gpu") else "CPU" for machine in machines))
@@ -66,24 +73,24 @@ class Standing:
             "cited": published,
             "seconds": None if seconds is None else round(seconds, 3),
             "memory": None if memory is None else round(memory),
-            "on": " and ".join(self.places),
+            "on": " and ".join(self.devices),
         }
 
 
-def standings(records: Sequence[Record], titles: Mapping[str, str]) -> list[Standing]:
+def rank_systems(records: Sequence[Record], titles: Mapping[str, str]) -> list[RankedSystem]:
     """Return the systems of one data set, the best first, those without a result last.
 
     Examples
     --------
     >>> runs = [Record({"system": s}, results={"test_accuracy": a}) for s, a in (("gcn", 0.7), ("sgc", 0.8))]
-    >>> [(standing.title, standing.rank) for standing in standings(runs, {"gcn": "GCN"})]
+    >>> [(ranked.title, ranked.rank) for ranked in rank_systems(runs, {"gcn": "GCN"})]
     [('sgc', 1), ('GCN', 2)]
     """
-    runs = grouped(records, lambda record: str(record["system"]))
-    found = [Standing(name, titles.get(name, name), runs[name]) for name in in_order(runs, titles)]
+    runs = group_records(records, lambda record: str(record["system"]))
+    found = [RankedSystem(name, titles.get(name, name), runs[name]) for name in sort_names(runs, titles)]
     means = {each.system: each.summary.mean for each in found if each.summary is not None}
     ranked = [
-        Standing(
+        RankedSystem(
             each.system, each.title, each.records, 1 + sum(m > means[each.system] for m in means.values())
         )
         if each.system in means
@@ -93,13 +100,13 @@ def standings(records: Sequence[Record], titles: Mapping[str, str]) -> list[Stan
     return sorted(ranked, key=lambda each: (each.rank is None, each.rank))
 
 
-def board_page(
+def rank_report(
     title: str,
     records: Sequence[Record],
     titles: Mapping[str, str],
     notes: Sequence[str] = (),
     cite: Cite | None = None,
-) -> Page:
+) -> Report:
     """Return a board per data set, and one over all where there are several.
 
     Parameters
@@ -115,8 +122,8 @@ def board_page(
     cite
         Published accuracies, for a column of their own.
     """
-    found = grouped(records, lambda record: str(record["dataset"]))
-    boards = {name: standings(found[name], titles) for name in in_order(found, DATASETS)}
+    found = group_records(records, lambda record: str(record["dataset"]))
+    boards = {name: rank_systems(found[name], titles) for name in sort_names(found, DATASETS)}
     tables = [_board(name, board, cite) for name, board in boards.items()]
     if len(boards) > 1:
         tables.insert(0, _overview(boards))
@@ -124,7 +131,7 @@ def board_page(
         f"Failed, {each.title} on {_called(name)}: {reason}"
         for name, board in boards.items()
         for each in board
-        for reason in failures(each.records)
+        for reason in describe_failures(each.records)
     ]
     data = [
         each.row(name, None if cite is None else cite(each.system, name))
@@ -136,12 +143,12 @@ def board_page(
         "the process, or on a GPU torch, held when training began. They compare among rows of one kind of "
         "machine only, where a board has both."
     )
-    return Page(title, tables, [*notes, how, *reasons, *origin(records)], data)
+    return Report(title, tables, [*notes, how, *reasons, *describe_origin(records)], data)
 
 
-def _board(name: str, board: Sequence[Standing], cite: Cite | None) -> Table:
+def _board(name: str, board: Sequence[RankedSystem], cite: Cite | None) -> Table:
     rows = []
-    has_places = len({place for each in board for place in each.places}) > 1
+    has_devices = len({device for each in board for device in each.devices}) > 1
     for each in board:
         memory, seconds = each.mean("memory"), each.mean("fit_seconds")
         published = None if cite is None else cite(each.system, name)
@@ -155,15 +162,15 @@ def _board(name: str, board: Sequence[Standing], cite: Cite | None) -> Table:
                 Entry(str(n_judged)),
                 Entry("-" if seconds is None else f"{seconds:.2f}"),
                 Entry("-" if memory is None else f"{memory / 2**20:,.0f}"),
-                *([Entry(" and ".join(each.places))] if has_places else []),
+                *([Entry(" and ".join(each.devices))] if has_devices else []),
             ]
         )
     columns = ["Rank", "Model", "Test accuracy, %", *([] if cite is None else ["Cited"])]
-    columns += ["Runs", "Seconds", "Peak MiB", *(["On"] if has_places else [])]
+    columns += ["Runs", "Seconds", "Peak MiB", *(["On"] if has_devices else [])]
     return Table(_called(name), columns, rows, n_left=2)
 
 
-def _overview(boards: Mapping[str, Sequence[Standing]]) -> Table:
+def _overview(boards: Mapping[str, Sequence[RankedSystem]]) -> Table:
     """Return a row per system, ordered by mean rank; who lacks a result somewhere has none."""
     places = {name: {each.system: each for each in board} for name, board in boards.items()}
     systems = dict.fromkeys(system for place in places.values() for system in place)
@@ -178,18 +185,18 @@ def _overview(boards: Mapping[str, Sequence[Standing]]) -> Table:
     rows.sort(key=lambda row: (row[0] is None, row[0]))
     columns = ["Model", *map(_called, boards), "Mean rank"]
     return Table(
-        f"Test accuracy in percent over {counted(len(boards), 'data set')}",
+        f"Test accuracy in percent over {count_noun(len(boards), 'data set')}",
         columns,
         [cells for _, cells in rows],
     )
 
 
-def _accuracy(standing: Standing | None) -> Entry:
-    if standing is None:
+def _accuracy(ranked: RankedSystem | None) -> Entry:
+    if ranked is None:
         return Entry("-")
-    if standing.summary is None:
+    if ranked.summary is None:
         return Entry("failed")
-    return Entry(str(standing.summary), strong=standing.rank == 1)
+    return Entry(str(ranked.summary), strong=ranked.rank == 1)
 
 
 def _called(name: str) -> str:

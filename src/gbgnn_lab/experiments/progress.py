@@ -1,16 +1,34 @@
-"""Runs in a line each."""
+"""How runs go, told while they are made."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
 
 from gbgnn_lab.experiments.records import Fields, Record
-from gbgnn_lab.experiments.running import Watch
+
+Tell = Callable[[str], None]
+"""Takes a few words on how a run goes."""
 
 
-class Lines(Watch):
+def ignore(words: str) -> None:
+    """Take no notice of how a run goes."""
+
+
+class Progress:
+    """Told how an experiment goes; this one takes no notice."""
+
+    def on_stage(self, n_done: int, n_runs: int) -> None:
+        """Take note of how many runs are recorded already, and how many there are."""
+
+    def on_message(self, identity: Fields, words: str) -> None:
+        """Take a few words from a run; only where runs share this process."""
+
+    def on_record(self, record: Record) -> None:
+        """Take note of a run that has ended and is recorded."""
+
+
+class LineProgress(Progress):
     """Writes a line per run to stderr."""
 
     def __init__(self) -> None:
@@ -25,7 +43,7 @@ class Lines(Watch):
     def on_record(self, record: Record) -> None:
         """Say what came of a run."""
         self.n_done += 1
-        self.write(f"{self.n_done}/{self.n_runs}  {describe(record)}")
+        self.write(f"{self.n_done}/{self.n_runs}  {describe_record(record)}")
 
     def write(self, line: str) -> None:
         """Write a line."""
@@ -33,13 +51,13 @@ class Lines(Watch):
         sys.stderr.flush()
 
 
-def describe(record: Record) -> str:
+def describe_record(record: Record) -> str:
     """Return a run and what came of it.
 
     Examples
     --------
     >>> identity = {"dataset": "cora", "variant": "adj", "hidden_layers": 2, "fine_tune": False, "run": 3}
-    >>> describe(Record(identity, results={"val_accuracy": 0.8, "test_accuracy": 0.79}, seconds=12.3))
+    >>> describe_record(Record(identity, results={"val_accuracy": 0.8, "test_accuracy": 0.79}, seconds=12.3))
     'cora, adj, L = 2, run 3: val 80.0, test 79.0; 12.3 s'
     """
     if record.failure is not None:
@@ -49,10 +67,10 @@ def describe(record: Record) -> str:
         for part in ("val", "test")
         if (value := record.results.get(f"{part}_accuracy")) is not None
     ]
-    return f"{name_run(record.identity)}: {', '.join([*shown]) or 'done'}; {record.seconds:.1f} s"
+    return f"{name_run(record.identity)}: {', '.join(shown) or 'done'}; {record.seconds:.1f} s"
 
 
-def name_run(identity: Mapping[str, Any] | Fields) -> str:
+def name_run(identity: Fields) -> str:
     """Return what a run is called.
 
     Examples

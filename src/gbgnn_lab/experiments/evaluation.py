@@ -16,13 +16,13 @@ DIGITS = 16
 """Of a checksum: enough to tell, short enough to read."""
 
 
-def identify(data: Dataset) -> Fields:
+def identify_data(data: Dataset) -> Fields:
     """Return name, split and checksums of data: of the graph, of the labels training sees, of the test's.
 
     Examples
     --------
     >>> from gbgnn import datasets
-    >>> identify(datasets.csbm(n_nodes=60, per_class=6))["split"]
+    >>> identify_data(datasets.csbm(n_nodes=60, per_class=6))["split"]
     'random, seed 0'
     """
     seen, test = [(part, data.y[part]) for part in (data.train, data.val)], [(data.test, data.y[data.test])]
@@ -53,7 +53,7 @@ def judge(predictions: NDArray[Any], data: Dataset) -> Fields:
     }
 
 
-def check_judgeable(data: Dataset) -> None:
+def check_splits(data: Dataset) -> None:
     """Raise unless there are nodes to choose by and nodes to judge by."""
     for part, verb in (("val", "choose"), ("test", "judge")):
         if not len(getattr(data, part)):

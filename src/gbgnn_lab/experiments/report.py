@@ -1,12 +1,11 @@
-"""Pages: tables and notes, written as Markdown, LaTeX and CSV."""
+"""Reports: tables and notes, written as Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +98,8 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Page:
-    """What an experiment has to show.
+class Report:
+    """What an experiment has come to.
 
     Parameters
     ----------
@@ -112,12 +111,22 @@ class Page:
         Sentences below: what was done, by which protocol, on which machine.
     data
         The numbers, a flat dictionary per number or group of numbers, for programs.
+    n_failed
+        How many runs have failed, and have not been made good since.
+    folder, files
+        Where it was written, and what, once it is.
+    missing
+        Why there are no figures, or None.
     """
 
     title: str
     tables: Sequence[Table]
     notes: Sequence[str] = ()
-    data: Sequence[dict[str, Any]] = field(default_factory=list)
+    data: Sequence[dict[str, Any]] = ()
+    n_failed: int = 0
+    folder: Path | None = None
+    files: tuple[Path, ...] = ()
+    missing: str | None = None
 
     def markdown(self) -> str:
         """Return it in Markdown."""
@@ -141,12 +150,12 @@ class Page:
         writer.writerows(self.data)
         return out.getvalue()
 
-    def write(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write ``table.md``, ``table.tex`` and ``table.csv``, and return their paths."""
+    def write(self, folder: Path) -> Report:
+        """Write ``table.md``, ``table.tex`` and ``table.csv``; return the report with where they are."""
         texts = {"table.md": self.markdown(), "table.tex": self.latex(), "table.csv": self.csv()}
         for name, text in texts.items():
-            write_text(Path(folder, name), text)
-        return [Path(folder, name) for name in texts]
+            write_text(folder / name, text)
+        return replace(self, folder=folder, files=tuple(folder / name for name in texts))
 
 
 def to_latex(text: str) -> str:

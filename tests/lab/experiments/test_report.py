@@ -3,7 +3,7 @@ from __future__ import annotations
 import csv
 import io
 
-from gbgnn_lab.experiments.pages import Entry, Page, Table, to_latex
+from gbgnn_lab.experiments.report import Entry, Report, Table, to_latex
 
 TABLE = Table(
     "Accuracy in %",
@@ -42,24 +42,26 @@ def test_signs_that_latex_takes_for_commands_are_written_out():
 
 
 def test_a_page_of_one_table_has_its_caption_as_a_sentence():
-    assert Page("Title", [TABLE], ["A note."]).markdown() == (
+    assert Report("Title", [TABLE], ["A note."]).markdown() == (
         f"# Title\n\nAccuracy in %\n\n{TABLE.markdown()}\n\nA note.\n"
     )
 
 
 def test_a_page_of_several_has_headings():
-    text = Page("Title", [TABLE, TABLE]).markdown()
+    text = Report("Title", [TABLE, TABLE]).markdown()
     assert text.count("## Accuracy in %\n\n| Model") == 2
 
 
 def test_csv_has_a_column_for_every_name():
-    page = Page("Title", [], data=[{"a": 1, "b": "x,y"}, {"a": 2, "c": None}])
+    page = Report("Title", [], data=[{"a": 1, "b": "x,y"}, {"a": 2, "c": None}])
     assert list(csv.reader(io.StringIO(page.csv()))) == [["a", "b", "c"], ["1", "x,y", ""], ["2", "", ""]]
 
 
 def test_a_page_is_three_files(tmp_path):
-    page = Page("Title", [TABLE], ["A note."], [{"a": 1}])
-    paths = page.write(tmp_path / "new")
+    page = Report("Title", [TABLE], ["A note."], [{"a": 1}])
+    written = page.write(tmp_path / "new")
+    paths = written.files
+    assert written.folder == tmp_path / "new"
     assert [path.name for path in paths] == ["table.md", "table.tex", "table.csv"]
     assert [path.read_text() for path in paths] == [page.markdown(), page.latex(), page.csv()]
     assert paths[1].read_text().endswith("% A note.\n")

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from gbgnn._json import as_plain
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset
 from gbgnn.estimators import GBGNNClassifier
-from gbgnn_lab.experiments.experiment import Experiment, Options, Shelf, best_settings
-from gbgnn_lab.experiments.figures import FLOOR, curves_figure
-from gbgnn_lab.experiments.judging import identify
-from gbgnn_lab.experiments.pages import Entry, Page, Table
+from gbgnn.settings import build_model
+from gbgnn_lab.experiments.evaluation import identify_data
+from gbgnn_lab.experiments.experiment import Experiment
+from gbgnn_lab.experiments.figures import FLOOR, draw_curves
+from gbgnn_lab.experiments.jobs import Job, Outcome, single_jobs
+from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import DATASETS, LAYERS, VARIANTS, Cell
-from gbgnn_lab.experiments.provenance import origin
-from gbgnn_lab.experiments.records import Fields, Record
-from gbgnn_lab.experiments.running import Job, Outcome, Tell, as_plain
-from gbgnn_lab.experiments.summaries import failures, grouped, in_order
+from gbgnn_lab.experiments.progress import Tell
+from gbgnn_lab.experiments.records import Fields, Record, read_records
+from gbgnn_lab.experiments.report import Entry, Report, Table
+from gbgnn_lab.experiments.summaries import (
+    best_settings,
+    describe_failures,
+    describe_origin,
+    group_records,
+    sort_names,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,8 +42,8 @@ TITLES = {**VARIANTS, GRADIENT: "gbgnn's default rule, functional gradient boost
 _DIGITS = 6
 
 
-def trace(
-    data: Dataset, settings: Mapping[str, Any], run: int, device: Any, tell: Tell | None = None
+def trace_rounds(
+    data: Dataset, settings: Mapping[str, Any], device: Any, run: int, tell: Tell | None = None
 ) -> Outcome:
     """Fit a model, and return its losses and angles round by round.
 
@@ -45,16 +55,16 @@ def trace(
         The data.
     settings
         Of the model.
-    run
-        Its seed.
     device
         Where to train.
+    run
+        Its seed.
     tell
         Told nothing here.
     """
     seen, scores = data.without_test_labels(), KeptScores(data.test)
-    model = GBGNNClassifier().set_params(**settings, random_state=run, device=device, callbacks=[scores])
-    model.set_params(keep_learners=False)
+    model = build_model(settings)
+    model.set_params(random_state=run, device=device, callbacks=[scores], keep_learners=False)
     model.fit(seen.train, seen.y[seen.train], graph=seen.graph, validation=(seen.val, seen.y[seen.val]))
     history = model.history_
     results = {
@@ -80,7 +90,7 @@ class KeptScores(Callback):
         self.kept: list[torch.Tensor] = []
 
     def on_round(self, report: RoundReport) -> None:
-        """Keep them."""
+        """Keep the scores of the nodes, off the device."""
         rows = torch.as_tensor(self.nodes, device=report.scores.device)
         self.kept.append(report.scores[rows].cpu())
 
@@ -90,34 +100,25 @@ class KeptScores(Callback):
         return [model.loss_.mean(scores, targets) for scores in self.kept]
 
 
-def stages(data: Mapping[str, Dataset], options: Options, shelf: Shelf) -> Iterator[Sequence[Job]]:
+def stages(data: Mapping[str, Dataset], options: Options) -> Iterator[Sequence[Job]]:
     """Yield a job for each variant and our default rule, L, data set and run."""
     n_rounds = QUICK_ROUNDS if options.quick else N_ROUNDS
-    searched = shelf.read("table1", "table4")
+    searched = read_records(options.out, "table1", "table4")
     jobs = []
     for each in data.values():
-        known = identify(each)
+        known = identify_data(each)
         for kind in (*options.variants, GRADIENT):
             for layers in options.layers:
-                settings, how = settings_of(kind, layers, known, searched)
+                settings, how = find_settings(kind, layers, known, searched)
                 settings["n_rounds"] = n_rounds
-                jobs += [
-                    Job.of_run(
-                        {
-                            **known,
-                            "kind": kind,
-                            "hidden_layers": layers,
-                            "run": run,
-                            "settings": how | settings,
-                        },
-                        partial(trace, each, settings, run, options.device),
-                    )
-                    for run in range(options.runs or 0)
-                ]
+                identity = {**known, "kind": kind, "hidden_layers": layers, "settings": how | settings}
+                jobs += single_jobs(
+                    identity, options.runs or 0, partial(trace_rounds, each, settings, options.device)
+                )
     yield jobs
 
 
-def settings_of(
+def find_settings(
     kind: str, layers: int, known: Mapping[str, Any], searched: Sequence[Record]
 ) -> tuple[Fields, Fields]:
     """Return the settings to draw, and where they are from: the best search of the cell, or the defaults."""
@@ -139,13 +140,13 @@ def settings_of(
     return {**PARTS[kind], **own}, {"from": "defaults"}
 
 
-def page(shelf: Shelf) -> Page:
+def tabulate(out: Path) -> Report:
     """Return a table of where the curves end."""
-    records = shelf.read("figures")
-    names = in_order((record["dataset"] for record in records), DATASETS)
-    by_row = grouped(records, lambda record: (record["kind"], record["hidden_layers"]))
+    records = read_records(out, "figures")
+    names = sort_names((record["dataset"] for record in records), DATASETS)
+    by_row = group_records(records, lambda record: (record["kind"], record["hidden_layers"]))
     rows = []
-    for kind in in_order((kind for kind, _ in by_row), TITLES):
+    for kind in sort_names((kind for kind, _ in by_row), TITLES):
         for layers in sorted(layers for other, layers in by_row if other == kind):
             ends = [_end([r for r in by_row[kind, layers] if r["dataset"] == name]) for name in names]
             rows.append([Entry(TITLES[kind]), Entry(str(layers)), *map(Entry, ends)])
@@ -162,22 +163,22 @@ def page(shelf: Shelf) -> Page:
         f"Settings of the paper's variants: {' or '.join(words[each] for each in sorted(origins))}; of our "
         "rule: the defaults. All rounds are drawn, also those after the one that validation would choose.",
         f"Losses below {FLOOR:g} are drawn there.",
-        *(f"Failed, {reason}" for reason in failures(records)),
-        *origin(records),
+        *(f"Failed, {reason}" for reason in describe_failures(records)),
+        *describe_origin(records),
     ]
-    return Page("Loss and angle against the round", [table], notes, list(_points(records)))
+    return Report("Loss and angle against the round", [table], notes, list(_points(records)))
 
 
-def figures(shelf: Shelf) -> dict[str, Figure]:
+def draw(out: Path) -> dict[str, Figure]:
     """Return the paper's figure 1, and the grid of all data sets and L, for each rule."""
-    records = [record for record in shelf.read("figures") if record.failure is None]
+    records = [record for record in read_records(out, "figures") if record.failure is None]
     drawn = {
-        f"curves-{kind}.png": curves_figure(found, TITLES[kind])
-        for kind, found in grouped(records, lambda record: str(record["kind"])).items()
+        f"curves-{kind}.png": draw_curves(found, TITLES[kind])
+        for kind, found in group_records(records, lambda record: str(record["kind"])).items()
     }
     first = [r for r in records if (r["kind"], r["hidden_layers"], r["dataset"]) == ("adj", 1, "citeseer")]
     if first:
-        drawn["figure1.png"] = curves_figure(first, f"{VARIANTS['adj']}, L = 1")
+        drawn["figure1.png"] = draw_curves(first, f"{VARIANTS['adj']}, L = 1")
     return drawn
 
 
@@ -206,8 +207,8 @@ def _rounded(values: Sequence[float]) -> list[float]:
 FIGURES = Experiment(
     "figures",
     stages,
-    page,
+    tabulate,
     Options(datasets=tuple(DATASETS), variants=("adj",), layers=LAYERS, runs=3),
     Options(runs=1),
-    figures,
+    draw,
 )
