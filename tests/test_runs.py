@@ -96,7 +96,7 @@ def test_a_folder_that_is_filled_meanwhile_is_not_replaced(place: RunFolder) -> 
     place.start(OURS)
     place.path.mkdir()
     (place.path / "thesis").write_text("")
-    with pytest.raises(DataError, match=r"was filled while .* The new run is whole in .*run.partial"):
+    with pytest.raises(DataError, match="run was filled while the run was being made, and stays"):
         place.finish({MODEL: "m"})
     assert _names(place.path) == {"thesis"}
     assert MODEL in _names(place.partial)
@@ -107,7 +107,7 @@ def test_a_run_that_gets_a_foreign_file_meanwhile_is_not_replaced_by_force(place
     forced = RunFolder(place.path, force=True)
     forced.start(OURS)
     (place.path / "thesis").write_text("")
-    with pytest.raises(DataError, match=r"no run wrote \(thesis\) .* The new run is whole in .*run.partial"):
+    with pytest.raises(DataError, match=r"holds what no run wrote \(thesis\)"):
         forced.finish({MODEL: "m"})
     assert "thesis" in _names(place.path)
 
@@ -150,9 +150,22 @@ def test_discard_keeps_what_was_trained(place: RunFolder) -> None:
         (place.partial / name).write_text("c")
         place.discard()
         assert name in _names(place.partial)
+        place.resume()
         (place.partial / name).unlink()
         place.discard()
         assert not place.partial.exists()
+
+
+def test_what_another_process_made_in_the_place_of_a_partial_folder_stays(place: RunFolder) -> None:
+    place.start(OURS)
+    (place.partial / "holder").write_text("process 1 on another since today")
+    with pytest.raises(DataError, match="was removed while the run was being made"):
+        place.finish({MODEL: "m"})
+    place.discard()
+    assert _names(place.partial) == {CONFIG, "holder", "lock"}
+    _make(place.path.with_name("other"))
+    place.discard()  # what is let go of is let go of
+    assert place.partial.exists()
 
 
 def test_a_run_goes_on_with_its_settings(place: RunFolder) -> None:

@@ -122,8 +122,9 @@ class RunFolder:
         write_text(self.partial / name, text)
 
     def check_there(self) -> None:
-        """Raise when the partial folder was removed or emptied by somebody else."""
-        if not (self.partial / CONFIG).is_file():
+        """Raise when the partial folder was removed, or made anew, by somebody else."""
+        holder = _read_holder(self.partial)
+        if not (self.partial / CONFIG).is_file() or (holder and not holder.startswith(_this_process())):
             raise DataError(f"{self.partial} was removed while the run was being made.")
 
     def finish(self, files: Mapping[str, str]) -> None:
@@ -133,7 +134,9 @@ class RunFolder:
         self.check_there()
         old = None
         if _is_filled(self._real):
-            self._check_replaceable()
+            if not self.force:
+                raise DataError(f"{self.path} was filled while the run was being made, and stays.")
+            _check_is_run(self._real)
             old = self._hidden("replaced")
             self._real.rename(old)
         try:
@@ -151,23 +154,16 @@ class RunFolder:
 
     def discard(self) -> None:
         """Remove the partial folder unless something trained is in it, and let go of it."""
-        if not any((self.partial / name).exists() for name in (CHECKPOINT, MODEL)):
+        is_own = self._lock is not None and _read_holder(self.partial).startswith(_this_process())
+        if is_own and not any((self.partial / name).exists() for name in (CHECKPOINT, MODEL)):
             remove_run(self.partial)
         self.close()
 
     def close(self) -> None:
         """Let others have the partial folder."""
-        (self.partial / HOLDER).unlink(missing_ok=True)
+        if self._lock is not None and _read_holder(self.partial).startswith(_this_process()):
+            (self.partial / HOLDER).unlink(missing_ok=True)
         self._release()
-
-    def _check_replaceable(self) -> None:
-        rescue = f"The new run is whole in {self.partial}; rename that"
-        if not self.force:
-            raise DataError(f"{self.path} was filled while the run was being made, and stays. {rescue}.")
-        try:
-            _check_is_run(self._real)
-        except DataError as error:
-            raise DataError(f"{error} {rescue}.") from None
 
     def _beside(self, ending: str) -> Path:
         shown = self._real if self.path.is_symlink() or self.path.name in ("", "..") else self.path
@@ -200,16 +196,13 @@ def lock_folder(folder: Path) -> BaseFileLock:
     try:
         lock.acquire()
     except Timeout:
-        try:
-            holder = (folder / HOLDER).read_text(encoding="utf-8").strip()
-        except OSError:
-            holder = "another process"
+        holder = _read_holder(folder) or "another process"
         raise DataError(
             f"{folder} is being written by {holder}; wait until that has ended, or choose another --out."
         ) from None
     now = datetime.now().astimezone().isoformat(timespec="seconds")
     with suppress(OSError):  # a full disk is no reason not to hold it
-        write_text(folder / HOLDER, f"process {os.getpid()} on {socket.gethostname()} since {now}\n")
+        write_text(folder / HOLDER, f"{_this_process()} since {now}\n")
     return lock
 
 
@@ -270,6 +263,18 @@ def catch_termination() -> Iterator[None]:
     finally:
         for name, handler in usual.items():
             signal.signal(getattr(signal, name), handler)
+
+
+def _this_process() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def _read_holder(folder: Path) -> str:
+    """Return who has the folder, an empty text where that is not known."""
+    try:
+        return (folder / HOLDER).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 def _is_filled(folder: Path) -> bool:

@@ -41,7 +41,7 @@ def test_elsewhere_about_ten_lines(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().err.splitlines()
     assert 10 <= len(lines) <= 11
     assert lines[0].startswith("round 1/25  loss ")
-    assert "cosine" in lines[0]
+    assert "  cos " in lines[0]
     assert "val" not in lines[0]
 
 

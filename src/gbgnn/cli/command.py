@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 
 from gbgnn.cli import screen
 from gbgnn.errors import GBGNNError, GBGNNWarning
+from gbgnn.runs import Terminated, catch_termination
 
 P = ParamSpec("P")
 Examples = tuple[tuple[str, str], ...]
@@ -57,15 +58,15 @@ def guarded(function: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            with _warnings_in_one_line():
+            with _warnings_in_one_line(), catch_termination():
                 function(*args, **kwargs)
             sys.stdout.flush()
         except BrokenPipeError:
             _forget_stdout()
             raise typer.Exit(BROKEN_PIPE) from None
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             screen.note("interrupted.")
-            raise typer.Exit(INTERRUPTED) from None
+            raise exit_after(error) from None
         except GBGNNError as error:
             screen.error(describe_error(error))
             raise typer.Exit(USAGE if isinstance(error, UsageError) else ERROR) from None
@@ -74,6 +75,11 @@ def guarded(function: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(ERROR) from None
 
     return run
+
+
+def exit_after(error: KeyboardInterrupt) -> typer.Exit:
+    """Return the exit after Ctrl-C, or after another signal that ends a process, with its usual code."""
+    return typer.Exit(128 + error.signum if isinstance(error, Terminated) else INTERRUPTED)
 
 
 def describe_error(error: Exception) -> str:

@@ -14,13 +14,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from gbgnn._json import to_json
 from gbgnn.boosting import StopReason
 from gbgnn.callbacks import Callback, Checkpoint, TuningReport
 from gbgnn.cli import screen, toml
-from gbgnn.cli.command import INTERRUPTED, describe_error
+from gbgnn.cli.command import describe_error, exit_after
 from gbgnn.cli.data_source import Source, describe, fingerprint, list_class_names, name_class
 from gbgnn.cli.progress import FitProgress, show_progress
 from gbgnn.cli.scoring import Scores, score_splits, show_scores
@@ -39,8 +37,6 @@ from gbgnn.runs import (
     METRICS,
     MODEL,
     RunFolder,
-    Terminated,
-    catch_termination,
     describe_versions,
 )
 from gbgnn.settings import Settings, build_model, flatten_document, nest_settings, read_settings
@@ -70,10 +66,9 @@ def new_job(
     if checkpoint_every is not None:
         _check_resumable(model, checkpoint_every)
     data = source.load()
+    model = _build_for(data, settings)
     if model.random_state is None:
         model.random_state = secrets.randbelow(2**31)  # drawn here so that the record has it
-    if isinstance(model.class_weight, dict):
-        model.class_weight = _weights_by_label(model.class_weight, data)
     run = start_run(model, source, data, out=out, force=force, checkpoint_every=checkpoint_every)
     return Job(model, data, run, checkpoint_every)
 
@@ -102,17 +97,25 @@ def resumed_job(path: Path, *, data_dir: Path | None, checkpoint_every: int | No
     """Take up a run where its checkpoint left it; one that was killed before it had any begins again."""
     run = RunFolder(path.with_name(path.name.removesuffix(".partial")))
     config = run.resume()
+    try:
+        return _take_up(run, config, data_dir, checkpoint_every)
+    except BaseException:
+        run.close()
+        raise
+
+
+def _take_up(
+    run: RunFolder, config: dict[str, Any], data_dir: Path | None, checkpoint_every: int | None
+) -> Job:
     where = str(run.partial / CONFIG)
     try:
         source, facts = Source.from_document(config.pop("data"), where), config.pop("run")
         known, every = facts["data"], checkpoint_every or facts.get("checkpoint_every")
         run.force = facts.get("force", False)
     except (KeyError, TypeError, AttributeError) as error:
-        run.close()
         raise DataError(f"{where} is not a run's own record (no {error}); start the run again.") from None
     data = source.override(data_dir=data_dir).load()
     if fingerprint(data) != known:
-        run.close()
         raise DataError(
             f"{data.name} changed since {run.path} was started, so going on would not give the same model; "
             "fit anew."
@@ -120,12 +123,18 @@ def resumed_job(path: Path, *, data_dir: Path | None, checkpoint_every: int | No
     for name in (CHECKPOINT, MODEL):
         if (run.partial / name).is_file():
             model = load(run.partial / name)
-            if model.fine_tuning_ is None:  # of tuned rounds there is no way on
+            has_learners = all(each.head is not None for each in model.ensemble_)
+            if has_learners and model.fine_tuning_ is None:  # of tuned rounds there is no way on
                 return Job(model.set_params(warm_start=True), data, run, every, len(model.ensemble_))
-    model = build_model(flatten_document(config, where))
+    return Job(_build_for(data, flatten_document(config, where)), data, run, every)
+
+
+def _build_for(data: Dataset, settings: Settings) -> GBGNNClassifier:
+    """Return the model of settings whose class weights go by the labels of the data."""
+    model = build_model(settings)
     if isinstance(model.class_weight, dict):
         model.class_weight = _weights_by_label(model.class_weight, data)
-    return Job(model, data, run, every)
+    return model
 
 
 def train(job: Job, *, quiet: bool) -> dict[str, Any]:
@@ -135,22 +144,20 @@ def train(job: Job, *, quiet: bool) -> dict[str, Any]:
         _announce(job)
     started, is_trained = time.perf_counter(), False
     try:
-        with catch_termination():
-            with show_progress(quiet=quiet) as progress:
-                model.set_params(callbacks=[FitProgress(progress), *_checkpoints(job)])
-                own = len(data.val) > 0 and model.validation_fraction is None
-                validation = (data.val, data.y[data.val]) if own else None
-                model.fit(data.train, data.y[data.train], graph=data.graph, validation=validation)
-            is_trained, seconds = True, time.perf_counter() - started
-            notes = save_model(model, job.run)
-            metrics = _report(job, score_splits(model, data), seconds, notes)
-            finish_run(job.run, model, metrics)
+        with show_progress(quiet=quiet) as progress:
+            model.set_params(callbacks=[FitProgress(progress), *_checkpoints(job)])
+            own = len(data.val) > 0 and model.validation_fraction is None
+            validation = (data.val, data.y[data.val]) if own else None
+            model.fit(data.train, data.y[data.train], graph=data.graph, validation=validation)
+        is_trained, seconds = True, time.perf_counter() - started
+        notes = save_model(model, job.run)
+        metrics = _report(job, score_splits(model, data), seconds, notes)
+        finish_run(job.run, model, metrics)
     except KeyboardInterrupt as error:
         where = _keep_rounds(job)
         job.run.discard()
         screen.note(f"interrupted {where}" if where else "interrupted; nothing was kept.")
-        code = 128 + error.signum if isinstance(error, Terminated) else INTERRUPTED
-        raise typer.Exit(code) from None
+        raise exit_after(error) from None
     except Exception as error:
         where = "" if is_trained else _keep_rounds(job)
         kept = rescue_model(model, job.run) if is_trained else f"It ended {where}" if where else ""

@@ -16,9 +16,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gbgnn.callbacks import Callback, EpochReport, RoundReport, StartReport, TuningReport
+from gbgnn.callbacks.progress import describe_epoch, describe_round
 from gbgnn.cli import screen
 from gbgnn.model import FittedModel
 
@@ -138,31 +139,3 @@ class FitProgress(Callback):
     def on_tuned(self, report: TuningReport) -> None:
         """Show that all epochs are there."""
         self._progress.update(report.epochs, total=report.epochs)
-
-
-def describe_round(row: dict[str, Any], metric: str = "accuracy") -> str:
-    """Return a round's numbers in a few words.
-
-    Examples
-    --------
-    >>> describe_round({"train_loss": 0.5, "train_accuracy": 0.75, "val_accuracy": None, "cosine": 0.9})
-    'loss 0.5000  train 0.750  cosine 0.900'
-    """
-    train, cosine = f"train {row[f'train_{metric}']:.3f}", f"cosine {row['cosine']:.3f}"
-    return f"loss {row['train_loss']:.4f}  {train}{_validation(row, metric)}  {cosine}"
-
-
-def describe_epoch(row: dict[str, Any], metric: str = "accuracy") -> str:
-    """Return an epoch's numbers in a few words.
-
-    Examples
-    --------
-    >>> describe_epoch({"train_loss": 0.5, "val_accuracy": 0.75})
-    'loss 0.5000  val 0.750'
-    """
-    return f"loss {row['train_loss']:.4f}{_validation(row, metric)}"
-
-
-def _validation(row: dict[str, Any], metric: str) -> str:
-    value = row[f"val_{metric}"]
-    return "" if value is None else f"  val {value:.3f}"

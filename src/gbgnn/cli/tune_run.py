@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from gbgnn._json import to_json
 from gbgnn.cli import screen, toml
-from gbgnn.cli.command import INTERRUPTED, describe_error
+from gbgnn.cli.command import describe_error, exit_after
 from gbgnn.cli.data_source import Source, describe
 from gbgnn.cli.fit_run import finish_run, rescue_model, save_model, start_run
 from gbgnn.cli.progress import show_progress
@@ -67,14 +65,14 @@ def search(data: Dataset, space: SearchSpace, *, quiet: bool, **options: Any) ->
                 on_trial=on_trial,
                 **options,
             )
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         done = f"interrupted after {n_done} of {screen.counted(n_trials, 'trial')}"
         storage = options["storage"]
         if storage is None:
             screen.note(f"{done}, which are lost; with --storage study.log they would be kept.")
         else:
             screen.note(f"{done}, kept in {storage}; the same command goes on.")
-        raise typer.Exit(INTERRUPTED) from None
+        raise exit_after(error) from None
 
 
 def keep(
@@ -111,9 +109,9 @@ def keep(
         }
         finish_run(run, model, report)
     except (GBGNNError, OSError) as error:
-        kept = rescue_model(model, run)
+        raise DataError(f"{describe_error(error)} {rescue_model(model, run)}") from error
+    finally:
         run.discard()
-        raise DataError(f"{describe_error(error)} {kept}") from error
     return report | {"run": str(run.path)}
 
 
