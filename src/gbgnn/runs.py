@@ -202,7 +202,7 @@ def lock_folder(folder: Path) -> BaseFileLock:
         ) from None
     now = datetime.now().astimezone().isoformat(timespec="seconds")
     with suppress(OSError):  # a full disk is no reason not to hold it
-        write_text(folder / HOLDER, f"{_this_process()} since {now}\n")
+        write_text(folder / HOLDER, f"{_this_process()} {now}\n")
     return lock
 
 
@@ -266,7 +266,7 @@ def catch_termination() -> Iterator[None]:
 
 
 def _this_process() -> str:
-    return f"process {os.getpid()} on {socket.gethostname()}"
+    return f"process {os.getpid()} on {socket.gethostname()} since"
 
 
 def _read_holder(folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import secrets
 import shlex
@@ -88,7 +89,7 @@ def start_run(
         "data": replace(source, dataset=source.dataset or data.name).to_document(),
         "run": _describe_run(data, checkpoint_every, force),
     }
-    run = RunFolder(out or Path("runs", _default_name(data)), force)
+    run = RunFolder(out or _default_path(data), force)
     run.start({CONFIG: toml.dumps(config)})
     return run
 
@@ -279,9 +280,13 @@ def _describe_run(data: Dataset, checkpoint_every: int | None, force: bool) -> d
     }
 
 
-def _default_name(data: Dataset) -> str:
+def _default_path(data: Dataset) -> Path:
+    """Return a folder named after data and time, with a number where another run has the name."""
     stem = re.sub(r"[^\w.-]+", "-", Path(data.name).name).strip("-.") or "graph"
-    return f"{stem}-{datetime.now():%Y%m%d-%H%M%S}"
+    first = Path("runs", f"{stem}-{datetime.now():%Y%m%d-%H%M%S}")
+    others = (first.with_name(f"{first.name}_{number}") for number in itertools.count(2))
+    paths = itertools.chain([first], others)
+    return next(path for path in paths if not (path.exists() or RunFolder(path).partial.exists()))
 
 
 def _announce(job: Job) -> None:
