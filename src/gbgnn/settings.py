@@ -158,13 +158,15 @@ def check_names(names: Iterable[str], settings: Mapping[str, Any], spell: Spell 
         if not name:
             continue
         if family == FINE_TUNE:
-            chosen, known, others = "fine-tuning", _field_names(FineTuner), []
+            chosen, known = "fine-tuning", _field_names(FineTuner)
         else:
             part = _chosen(family, settings)
             kind = part_class(family, part) if isinstance(part, str) else type(part)
-            chosen, known, others = f"{family} {part}", _field_names(kind), part_names(family)
+            chosen, known = f"{family} {part}", _field_names(kind)
         if name in known:
             continue
+        # Only now: all installed packages are asked for plug-ins, which takes milliseconds.
+        others = [] if family == FINE_TUNE else part_names(family)
         owners = [other for other in others if name in _field_names(part_class(family, other))]
         if owners:
             reason = f"belongs to {family} {' or '.join(owners)}; the {family} of this run is {part}."

@@ -13,7 +13,7 @@ from gbgnn.cli import toml
 from gbgnn.errors import ParameterError, suggest
 from gbgnn.registry import PARAMETERS
 from gbgnn.search import VARIANTS, SearchSpace, default_space, paper_space
-from gbgnn.search.ranges import as_range
+from gbgnn.search.ranges import as_range, range_document
 from gbgnn.settings import FINE_TUNE, flatten_document, nest_settings
 
 CUSTOM = "custom"
@@ -59,7 +59,7 @@ def to_document(space: SearchSpace) -> dict[str, Any]:
     """Return the whole space as the contents of a file."""
     # A list would be one of options.
     fixed = {k: [list(v)] if isinstance(v, (list, tuple)) else v for k, v in space.base.items()}
-    ranges = {name: given.to_document() for name, given in space.ranges.items()}
+    ranges = {name: range_document(given) for name, given in space.ranges.items()}
     return {"space": {"variant": CUSTOM, **nest_settings({**fixed, **ranges})}}
 
 

@@ -17,8 +17,9 @@ from gbgnn.cli.spaces import to_document
 from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError, GBGNNError
 from gbgnn.runs import SPACE, TRIALS
-from gbgnn.search import SearchSpace, TrialReport, TuningResult, tune
-from gbgnn.search.study import ERROR, finished, state_of
+from gbgnn.search import SearchResult, SearchSpace, TrialReport, tune
+from gbgnn.search.ranges import describe_range
+from gbgnn.search.study import ERROR, finished_trials, state_name
 
 
 def load_hidden(source: Source) -> Dataset:
@@ -40,7 +41,7 @@ def name_study(data: Dataset, space: SearchSpace, seed: int) -> str:
     return "-".join([data.name, *words, *depth, *tuned, f"seed{seed}"])
 
 
-def search(data: Dataset, space: SearchSpace, *, quiet: bool, **options: Any) -> TuningResult:
+def search(data: Dataset, space: SearchSpace, *, quiet: bool, **options: Any) -> SearchResult:
     """Search, and show how it goes; after Ctrl-C, say what was kept."""
     if not quiet:
         screen.note(describe(data))
@@ -76,7 +77,7 @@ def search(data: Dataset, space: SearchSpace, *, quiet: bool, **options: Any) ->
 
 
 def keep(
-    found: TuningResult,
+    found: SearchResult,
     space: SearchSpace,
     source: Source,
     data: Dataset,
@@ -122,7 +123,7 @@ def show(report: dict[str, Any], space: SearchSpace) -> None:
         (
             name,
             f"{value:.4g}" if isinstance(value, float) else str(value),
-            str(space.ranges.get(name, "confirmed")),
+            describe_range(space.ranges[name]) if name in space.ranges else "confirmed",
             screen.number(importances.get(name), ".2f"),
         )
         for name, value in report["best_settings"].items()
@@ -147,11 +148,11 @@ def describe_trial(report: TrialReport) -> str:
     return f"{report.state}{value}  best {screen.number(report.best_value)}"
 
 
-def _describe_trials(found: TuningResult) -> Iterator[dict[str, Any]]:
-    for trial in finished(found.study):
+def _describe_trials(found: SearchResult) -> Iterator[dict[str, Any]]:
+    for trial in finished_trials(found.study):
         yield {
             "trial": trial.number,
-            "state": state_of(trial),
+            "state": state_name(trial),
             "value": None if trial.values is None else trial.values[0],
             "settings": trial.params,
             "best_round": trial.user_attrs.get("best_round"),

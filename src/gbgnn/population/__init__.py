@@ -2,6 +2,7 @@
 
 from gbgnn.population.inputs import PopulationInputs
 from gbgnn.population.loop import train_population
+from gbgnn.population.members import reason_apart
 from gbgnn.population.results import MemberResult
 
-__all__ = ["MemberResult", "PopulationInputs", "train_population"]
+__all__ = ["MemberResult", "PopulationInputs", "reason_apart", "train_population"]

@@ -25,6 +25,11 @@ from gbgnn.tasks import Classification
 _ALIGNMENT = 16
 """Rows have a multiple of this many columns: products of matrices are up to 1.4 times as fast."""
 
+COMPLEX = (
+    "KernelTargetAlignment in a population needs a P with real eigenvalues, as undirected graphs have it; "
+    "train these models alone, by fit()."
+)
+
 
 class PopulationInputs:
     """A problem, and the rows of its labelled, validation and further nodes in every representation so far.
@@ -167,15 +172,16 @@ class PopulationInputs:
         return TermRows(powers(inputs.P, inputs.features.dense(), count()), self.nodes, self.width)
 
     @cached_property
+    def real_interval(self) -> Interval | None:
+        """Where the eigenvalues of P are, or None where they may be complex."""
+        return spectral_interval(self.problem.inputs.P)
+
+    @property
     def interval(self) -> Interval:
-        """Where the eigenvalues of P are."""
-        interval = spectral_interval(self.problem.inputs.P)
-        if interval is None:
-            raise ParameterError(
-                "KernelTargetAlignment in a population needs a P with real eigenvalues, as undirected graphs "
-                "have it; train these models alone, by fit()."
-            )
-        return interval
+        """Where the eigenvalues of P are; raises where they may be complex."""
+        if self.real_interval is None:
+            raise ParameterError(COMPLEX)
+        return self.real_interval
 
     @cached_property
     def chebyshev(self) -> TermRows:

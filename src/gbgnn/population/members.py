@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,11 +25,16 @@ from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import as_tuner
 from gbgnn.fitting import resolve_rule
 from gbgnn.learners import MLP
-from gbgnn.population.inputs import PopulationInputs
+from gbgnn.population.inputs import COMPLEX, PopulationInputs
 from gbgnn.registry import as_part
+from gbgnn.tasks import Classification
 
-_AGGREGATIONS = (Adjacency, Identity, InputInjection, Lazy, KernelTargetAlignment)
-_RULES = (Samme, SammeR, FunctionalGradient)
+_KINDS: dict[str, tuple[type[Any], ...]] = {
+    "aggregation": (Adjacency, Identity, InputInjection, Lazy, KernelTargetAlignment),
+    "learner": (MLP,),
+    "rule": (Samme, SammeR, FunctionalGradient),
+}
+_TWO = "Train them in two populations."
 
 # What members of one population may not differ in, by part; the rest of a part's settings may.
 _SHARED = {
@@ -85,23 +90,14 @@ class Members:
     @classmethod
     def of(cls, models: Sequence[GBGNNClassifier], inputs: PopulationInputs) -> Members:
         """Take models apart, and raise where they cannot be trained together on ``inputs``."""
-        if not models:
-            raise ParameterError("a population needs at least one model; got none.")
-        for i, model in enumerate(models):
-            _check_model(i, model, inputs)
-        aggregations = [as_part("aggregation", model.aggregation) for model in models]
-        learners = [as_part("learner", model.learner) for model in models]
-        rules = [resolve_rule(model) for model in models]
-        _check_parts("aggregation", aggregations, _AGGREGATIONS)
-        _check_parts("learner", learners, (MLP,))
-        _check_parts("rule", rules, _RULES)
-        for family, parts in (
-            ("model", models),
-            ("aggregation", aggregations),
-            ("learner", learners),
-            ("rule", rules),
-        ):
-            _check_settings(family, parts)
+        reason = reason_apart(models, inputs)
+        if reason is not None:
+            raise ParameterError(reason)
+        parts = _resolve_parts(models)
+        aggregations, learners, rules = (parts[family] for family in ("aggregation", "learner", "rule"))
+        for model in models:
+            check_integer("GBGNNClassifier", "n_rounds", model.n_rounds, 1)
+            RoundSelection(model.select).check(has_validation=inputs.n_validation > 0)
         for aggregation, learner, rule in zip(aggregations, learners, rules, strict=True):
             aggregation.check()
             learner.check()
@@ -145,55 +141,101 @@ def _column(parts: Sequence[Any], name: str, dtype: torch.dtype) -> torch.Tensor
     return torch.tensor([getattr(part, name) for part in parts], dtype=dtype)
 
 
-def _check_model(i: int, model: Any, inputs: PopulationInputs) -> None:
-    if not isinstance(model, GBGNNClassifier):
-        raise ParameterError(f"member {i} must be a GBGNNClassifier; got {type(model).__name__}.")
-    check_integer("GBGNNClassifier", "n_rounds", model.n_rounds, 1)
-    if as_tuner(model.fine_tune) is not None:
-        raise ParameterError(f"member {i} has fine_tune; fine-tune after boosting, one model at a time.")
-    if model.callbacks:
-        raise ParameterError(f"member {i} has callbacks; a population calls on_round instead.")
-    RoundSelection(model.select).check(has_validation=inputs.n_validation > 0)
-    if model.select == "gradient":
-        raise ParameterError(f'member {i} has select="gradient"; train that model alone, by fit().')
-    asked, given = (as_dtype(model.dtype), as_device(model.device).type), (inputs.dtype, inputs.device.type)
-    if asked != given:
-        raise ParameterError(
-            f"member {i} asks for {_spelled(*asked)}, but the inputs are {_spelled(*given)}; build them by "
-            "PopulationInputs.of(model, ...)."
-        )
+def reason_apart(models: Sequence[Any], inputs: PopulationInputs | None = None) -> str | None:
+    """Return why unfitted models cannot be trained as one population, or None if they can.
+
+    Nothing is raised, and values that no model may have are no reason: training says so.
+
+    Parameters
+    ----------
+    models
+        The models.
+    inputs
+        What they would be trained on; None answers for data that every kind of model can be trained on.
+
+    Examples
+    --------
+    >>> one, other = GBGNNClassifier(rule="samme"), GBGNNClassifier(rule="samme", n_rounds=3)
+    >>> reason_apart([one, other]) is None
+    True
+    >>> reason_apart([one, GBGNNClassifier(rule="samme_r")])
+    'members of a population share the kind of rule; member 0 has Samme(), member 1 SammeR(). Train them ...'
+    """
+    if not models:
+        return "a population needs at least one model; got none."
+    for i, model in enumerate(models):
+        if not isinstance(model, GBGNNClassifier):
+            return f"member {i} must be a GBGNNClassifier; got {type(model).__name__}."
+    try:
+        return next(_reasons(models, inputs), None)
+    except ParameterError as error:  # of a name that stands for nothing, by which training would end as well
+        return str(error)
+
+
+def _resolve_parts(models: Sequence[GBGNNClassifier]) -> dict[str, list[Any]]:
+    """Return the parts of all models, by family."""
+    named = {family: [as_part(family, getattr(m, family)) for m in models] for family in ("task", *_KINDS)}
+    return {**named, "rule": [resolve_rule(model) for model in models]}
+
+
+def _reasons(models: Sequence[GBGNNClassifier], inputs: PopulationInputs | None) -> Iterator[str]:
+    parts = _resolve_parts(models)
+    places = [(as_dtype(model.dtype), as_device(model.device).type) for model in models]
+    given = None if inputs is None else (inputs.dtype, inputs.device.type)
+    for i, (model, place) in enumerate(zip(models, places, strict=True)):
+        if as_tuner(model.fine_tune) is not None:
+            yield f"member {i} has fine_tune; fine-tune after boosting, one model at a time."
+        if model.callbacks:
+            yield f"member {i} has callbacks; a population calls on_round instead."
+        if model.select == "gradient":
+            yield f'member {i} has select="gradient"; train that model alone, by fit().'
+        if type(parts["task"][i]) is not Classification:
+            yield f"member {i} has the task {parts['task'][i]!r}; train that model alone, by fit()."
+        if given is not None and place != given:
+            yield (
+                f"member {i} asks for {_spelled(*place)}, but the inputs are {_spelled(*given)}; build them "
+                "by PopulationInputs.of(model, ...)."
+            )
+        if place != places[0]:
+            yield f"member {i} asks for {_spelled(*place)}, member 0 for {_spelled(*places[0])}. {_TWO}"
+    for family, known in _KINDS.items():
+        yield from _reasons_of_kind(family, parts[family], known)
+    for family in _SHARED:
+        yield from _reasons_of_settings(family, models if family == "model" else parts[family])
+    learns_hops = isinstance(parts["aggregation"][0], KernelTargetAlignment)
+    if learns_hops and inputs is not None and inputs.real_interval is None:
+        yield COMPLEX
 
 
 def _spelled(dtype: torch.dtype, device: str) -> str:
     return f"{str(dtype).removeprefix('torch.')} on {device}"
 
 
-def _check_parts(family: str, parts: Sequence[Any], known: tuple[type[Any], ...]) -> None:
+def _reasons_of_kind(family: str, parts: Sequence[Any], known: tuple[type[Any], ...]) -> Iterator[str]:
     for i, part in enumerate(parts):
         if type(part) not in known:
             names = ", ".join(kind.__name__ for kind in known)
-            raise ParameterError(
+            yield (
                 f"member {i} has the {family} {part!r}; populations know {names}. Train that model alone, by "
                 "fit()."
             )
         if type(part) is not type(parts[0]):
-            raise ParameterError(
+            yield (
                 f"members of a population share the kind of {family}; member 0 has {parts[0]!r}, member {i} "
-                f"{part!r}. Train them in two populations."
+                f"{part!r}. {_TWO}"
             )
 
 
-def _check_settings(family: str, parts: Sequence[Any]) -> None:
+def _reasons_of_settings(family: str, parts: Sequence[Any]) -> Iterator[str]:
     for name in _SHARED[family]:
         for i, part in enumerate(parts):
             mine, first = (repr(getattr(p, name, None)) for p in (part, parts[0]))
             if mine != first:
-                raise ParameterError(
-                    f"members of a population share {name}; member 0 has {first}, member {i} {mine}. Train "
-                    "them in two populations."
+                yield (
+                    f"members of a population share {name}; member 0 has {first}, member {i} {mine}. {_TWO}"
                 )
     for name, only in _ALONE[family].items():
         for i, part in enumerate(parts):
             got = getattr(part, name, only)
             if got != only:
-                raise ParameterError(f"member {i} has {name}={got!r}; train that model alone, by fit().")
+                yield f"member {i} has {name}={got!r}; train that model alone, by fit()."

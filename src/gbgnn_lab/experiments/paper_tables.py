@@ -71,7 +71,7 @@ def stages(
 
     def identify(cell: Cell, each: Dataset) -> Fields:
         # The ranges that a space's name stands for may change: a checksum says what was searched.
-        space = searching.space_of(cell, protocol.space, len(each.train)).checksum()[:DIGITS]
+        space = searching.cell_space(cell, protocol.space, len(each.train)).checksum()[:DIGITS]
         return known[each.name] | {
             "variant": cell.variant,
             "hidden_layers": cell.hidden_layers,
@@ -125,13 +125,13 @@ def _search_fine_tuning(
     cell: Cell, data: Dataset, protocol: Protocol, device: Any, first: Sequence[Record], run: int, tell: Tell
 ) -> Outcome:
     """Search from where the first stage of the same run ended."""
-    from gbgnn_lab.experiments.two_stages import search_tuning
+    from gbgnn_lab.experiments.two_stages import search_fine_tuning
 
     if first[run].failure is not None:
         raise ParameterError(
             f"there is nothing to fine-tune: the search without fine-tuning failed ({first[run].failure})"
         )
-    return search_tuning(cell, data, run, protocol, first[run].results["finalists"], device, tell)
+    return search_fine_tuning(cell, data, run, protocol, first[run].results["finalists"], device, tell)
 
 
 def _is_covered(result: CellResult | None, identity: Fields, n_runs: int) -> bool:

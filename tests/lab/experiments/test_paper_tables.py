@@ -28,7 +28,7 @@ def fake(monkeypatch):
         return Outcome({}, {"test_accuracy": 0.9, "began_with": kept})
 
     monkeypatch.setattr(searching, "search", search)
-    monkeypatch.setattr(two_stages, "search_tuning", fine_tune)
+    monkeypatch.setattr(two_stages, "search_fine_tuning", fine_tune)
 
 
 def run_all(experiment, data, options, tmp_path):
@@ -113,8 +113,8 @@ def test_a_space_that_has_changed_is_searched_again(tiny, tmp_path, fake, monkey
     run_all(TABLE1, tiny, asked, tmp_path)
     assert run_all(TABLE1, tiny, asked, tmp_path) == [0, 0]
     assert run_all(TABLE4, tiny, replace(asked, layers=(1,)), tmp_path) == [0, 0]
-    space_of = searching.space_of
-    monkeypatch.setattr(searching, "space_of", lambda *given: space_of(*given).changed({"n_rounds": 7}))
+    cell_space = searching.cell_space
+    monkeypatch.setattr(searching, "cell_space", lambda *given: cell_space(*given).changed({"n_rounds": 7}))
     assert run_all(TABLE1, tiny, replace(asked, runs=1), tmp_path) == [1, 1]
     assert run_all(TABLE4, tiny, replace(asked, layers=(1,)), tmp_path) == [2, 2]
     # Two runs of one space and one of another are no three runs.
@@ -145,7 +145,7 @@ def test_what_cannot_be_searched_cannot_be_tuned(tiny, tmp_path, fake, monkeypat
 def test_a_real_cell_is_recorded_whole(tiny, tmp_path):
     run_all(TABLE1, tiny, replace(ASKED, variants=("adj",), runs=1), tmp_path)
     searched, tuned = read_records(tmp_path, "table1")
-    space = searching.space_of(Cell("adj"), "quick", len(tiny.train)).checksum()
+    space = searching.cell_space(Cell("adj"), "quick", len(tiny.train)).checksum()
     assert searched.identity == identify_data(tiny) | {
         "variant": "adj",
         "hidden_layers": 1,

@@ -16,13 +16,13 @@ PROCESS = "process"
 
 
 @contextmanager
-def attending(study: optuna.Study) -> Iterator[int]:
+def register_worker(study: optuna.Study) -> Iterator[int]:
     """Sign on to a study, give this process its stream of random numbers, and sign off.
 
     Who has the study to itself has stream 0, so that one process after another draws what a single one
     would have drawn; all others have a stream of their own, or two would train the same models.
     """
-    mine = f"{PROCESS} {name_of_this()}"
+    mine = f"{PROCESS} {worker_name()}"
     study.set_user_attr(mine, True)  # before looking around: of two who come at once, both see the other
     try:
         _release(study)
@@ -33,7 +33,7 @@ def attending(study: optuna.Study) -> Iterator[int]:
         study.set_user_attr(mine, False)
 
 
-def name_of_this() -> str:
+def worker_name() -> str:
     """Return what this process is called in a study."""
     return f"{platform.node()}:{os.getpid()}"
 
@@ -43,7 +43,7 @@ def is_gone(process: str) -> bool:
 
     Examples
     --------
-    >>> is_gone(name_of_this()), is_gone("another machine:1")
+    >>> is_gone(worker_name()), is_gone("another machine:1")
     (False, False)
     """
     machine, _, number = process.rpartition(":")
@@ -63,5 +63,5 @@ def _release(study: optuna.Study) -> None:
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         process = trial.user_attrs.get(PROCESS)
         # Its number may be ours by now; we have no trial under way yet.
-        if process is not None and (process == name_of_this() or is_gone(process)):
+        if process is not None and (process == worker_name() or is_gone(process)):
             study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)

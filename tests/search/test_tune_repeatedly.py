@@ -13,32 +13,40 @@ from hypothesis import strategies as st
 
 from gbgnn import Graph
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.search import Choice, SearchSpace, TrialReport, TuningResult, batches, tune, tune_repeatedly
-from gbgnn.search.proposals import N_RANDOM_TRIALS
-from gbgnn.search.study import state_of
+from gbgnn.search import Choice, SearchResult, SearchSpace, TrialReport, batched_trials, tune, tune_repeatedly
+from gbgnn.search.sampler import N_RANDOM_TRIALS
+from gbgnn.search.study import state_name
 
 DOUBLE = {"dtype": "float64"}  # in which rounding turns no prediction
 SEEDS = [4, 0, 7]
 N_TRIALS, POPULATION = N_RANDOM_TRIALS + 4, 4  # TPE has its say, and the last batch is a small one
 
 
-def _repeat(toy, seeds=SEEDS, n_trials: int = N_TRIALS, **options: Any) -> list[TuningResult]:
-    task = toy.task
-    known = {"graph": task.graph, "validation": task.validation, "space": toy.space.changed(DOUBLE)}
+def _repeat(toy, seeds=SEEDS, n_trials: int = N_TRIALS, **options: Any) -> list[SearchResult]:
+    known = toy.known
+    given = {"graph": known.graph, "validation": known.validation, "space": toy.space.changed(DOUBLE)}
     asked = {"population": POPULATION, "device": "cpu", "jobs": 1, "seeds": seeds, "n_trials": n_trials}
-    return tune_repeatedly(task.nodes, task.y, **known | asked | options)
+    return tune_repeatedly(known.nodes, known.y, **given | asked | options)
 
 
-def _by_itself(toy, seed: int, n_trials: int = N_TRIALS, **options: Any) -> TuningResult:
+def _by_itself(toy, seed: int, n_trials: int = N_TRIALS, **options: Any) -> SearchResult:
     asked = {"space": toy.space.changed(DOUBLE), "population": POPULATION} | options
     return toy.tune(n_trials, seed=seed, **asked)
 
 
-def _told(result: TuningResult) -> dict[str, Any]:
+def _told(result: SearchResult) -> dict[str, Any]:
     """Return all that a search says, apart from times."""
     return {
         "trials": [
-            (t.number, state_of(t), t.values, t.params, t.distributions, t.intermediate_values, t.user_attrs)
+            (
+                t.number,
+                state_name(t),
+                t.values,
+                t.params,
+                t.distributions,
+                t.intermediate_values,
+                t.user_attrs,
+            )
             for t in result.trials
         ],
         "best": (result.best_settings, result.best_value, result.counts),
@@ -48,8 +56,8 @@ def _told(result: TuningResult) -> dict[str, Any]:
     }
 
 
-def _states(results: list[TuningResult]) -> list[list[str]]:
-    return [[state_of(trial) for trial in result.trials] for result in results]
+def _states(results: list[SearchResult]) -> list[list[str]]:
+    return [[state_name(trial) for trial in result.trials] for result in results]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -92,15 +100,15 @@ def test_spaces_of_many_kinds_are_searched_as_they_are_by_themselves(toy, impati
 def test_what_turns_out_to_be_for_nobody_together_is_trained_alone(toy, impatient) -> None:
     """On a directed graph P has complex eigenvalues, and a population no basis for learned hops."""
     one_way = (np.random.default_rng(0).random((90, 90)) < 0.1).astype(float)
-    graph = Graph(one_way, toy.task.graph.features)
+    graph = Graph(one_way, toy.known.graph.features)
     space = toy.space.changed(
         DOUBLE | {"aggregation": "kta", "propagation": "random_walk", "learner__epochs": 2}
     )
-    task, asked = toy.task, {"space": space, "n_trials": 8, "population": POPULATION, "device": "cpu"}
-    given = {"graph": graph, "validation": task.validation, **asked}
-    found = tune_repeatedly(task.nodes, task.y, **given, seeds=[0, 1], jobs=1)
+    known, asked = toy.known, {"space": space, "n_trials": 8, "population": POPULATION, "device": "cpu"}
+    given = {"graph": graph, "validation": known.validation, **asked}
+    found = tune_repeatedly(known.nodes, known.y, **given, seeds=[0, 1], jobs=1)
     assert [_told(result) for result in found] == [
-        _told(tune(task.nodes, task.y, **given, seed=seed)) for seed in (0, 1)
+        _told(tune(known.nodes, known.y, **given, seed=seed)) for seed in (0, 1)
     ]
 
 
@@ -126,13 +134,13 @@ def test_seeds_and_sizes_change_nothing_of_a_search(toy, seeds, n_trials: int, p
 
 def test_the_trials_of_all_searches_are_trained_at_once(toy, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    usual = batches.train_population
+    usual = batched_trials.train_population
 
     def train(inputs, models, **options):
         sizes.append(len(models))
         return usual(inputs, models, **options)
 
-    monkeypatch.setattr(batches, "train_population", train)
+    monkeypatch.setattr(batched_trials, "train_population", train)
     _repeat(toy, n_trials=10)
     assert sizes == [12, 12, 6]
 
@@ -140,7 +148,7 @@ def test_the_trials_of_all_searches_are_trained_at_once(toy, monkeypatch: pytest
 def test_the_best_models_are_fitted_again(toy) -> None:
     for seed, result in zip(SEEDS, _repeat(toy, n_trials=3), strict=True):
         values = [trial.value for trial in result.trials]
-        assert result.best_value == max(values) == result.model.score(*toy.task.validation)
+        assert result.best_value == max(values) == result.model.score(*toy.known.validation)
         assert result.best_settings == result.trials[int(np.argmax(values))].params
         assert result.model.random_state == seed
         assert len(list(result.model.staged_predict(toy.data.test))) == 7  # its learners are there
@@ -148,7 +156,7 @@ def test_the_best_models_are_fitted_again(toy) -> None:
 
 def test_searches_share_the_time(toy, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(perf_counter=iter([10.0, 16.0]).__next__)
-    monkeypatch.setattr("gbgnn.search.repeats.time", clock)
+    monkeypatch.setattr("gbgnn.search.search.time", clock)
     assert [result.seconds for result in _repeat(toy, n_trials=1)] == [2.0, 2.0, 2.0]
 
 
@@ -171,8 +179,8 @@ def test_an_interrupt_while_another_process_draws_ends_the_search(toy, monkeypat
     def interrupted(self, function, *args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gbgnn.search.repeats.Processes.call", interrupted)
-    monkeypatch.setattr(batches, "train_population", None)
+    monkeypatch.setattr("gbgnn.search.sampler.Processes.call", interrupted)
+    monkeypatch.setattr(batched_trials, "train_population", None)
     with pytest.raises(KeyboardInterrupt):
         _repeat(toy, jobs=2)
 
@@ -187,7 +195,7 @@ def test_optuna_says_no_more_than_usual(toy, capfd) -> None:
 def test_no_search_takes_a_label_but_those_of_train_and_validation(toy) -> None:
     """There is no argument for another, and what labels the other nodes have is nowhere to be seen."""
     one, many = (set(inspect.signature(search).parameters) for search in (tune, tune_repeatedly))
-    assert many - one == {"seeds", "jobs"}
+    assert (many - one, one - many) == ({"seeds", "jobs"}, {"seed"})
     data, rest = toy.data, np.setdiff1d(np.arange(90), [*toy.data.train, *toy.data.val])
     y = data.y.copy()
     y[rest] = (y[rest] + 1) % 3
@@ -200,11 +208,10 @@ def test_no_search_takes_a_label_but_those_of_train_and_validation(toy) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_trials": 0}, "tune_repeatedly.n_trials must be an integer >= 1; got 0"),
-        ({"population": 0}, "tune_repeatedly.population must be an integer >= 1; got 0"),
-        ({"population": None}, "tune_repeatedly.population must be an integer >= 1; got None"),
-        ({"confirm": -1}, "tune_repeatedly.confirm must be an integer >= 0; got -1"),
-        ({"jobs": 0}, "tune_repeatedly.jobs must be an integer >= 1, or None; got 0"),
+        ({"n_trials": 0}, "tune.n_trials must be an integer >= 1; got 0"),
+        ({"population": 0}, "tune.population must be an integer >= 1, or None; got 0"),
+        ({"confirm": -1}, "tune.confirm must be an integer >= 0; got -1"),
+        ({"jobs": 0}, "tune.jobs must be an integer >= 1, or None; got 0"),
         ({"seeds": [0, -1]}, r"seeds must be one or more integers >= 0, no two the same; got \[0, -1\]."),
         ({"seeds": np.arange(0)}, r"seeds must be one or more integers >= 0, no two the same; got \[\]."),
         ({"seeds": [3, 1, 3]}, r"seeds must be one or more integers >= 0, no two the same; got \[3, 1, 3\]."),
@@ -213,24 +220,26 @@ def test_no_search_takes_a_label_but_those_of_train_and_validation(toy) -> None:
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_is_drawn(toy, options, message, monkeypatch) -> None:
-    monkeypatch.setattr("gbgnn.search.repeats.propose", None)
+    monkeypatch.setattr("gbgnn.search.sampler.propose", None)
     with pytest.raises(ParameterError, match=message):
         _repeat(toy, **options)
 
 
 def test_nodes_that_are_in_both_sets_are_refused(toy) -> None:
-    task = toy.task
+    known = toy.known
     with pytest.raises(GraphError, match="validation shares 18 nodes with the training nodes"):
-        _repeat(toy, validation=(task.nodes, task.y))
+        _repeat(toy, validation=(known.nodes, known.y))
 
 
-def test_spaces_with_fine_tuning_are_sent_to_tune(toy) -> None:
-    space = toy.space.changed({"fine_tune__epochs": 2})
-    message = (
-        r"no population can train the models of this space, .* search with tune\(\), once for every seed."
-    )
-    with pytest.raises(ParameterError, match=message):
-        _repeat(toy, space=space)
+@pytest.mark.parametrize("changes", [{}, {"fine_tune__epochs": 2}], ids=["no population", "fine-tuning"])
+def test_trials_that_no_population_trains_are_interleaved_one_by_one(toy, changes, told) -> None:
+    space, seen = toy.space.changed(changes), []
+    asked = {"n_trials": 3, "space": space, "population": 2 if changes else None}
+    found = _repeat(toy, on_trial=lambda seed, report: seen.append(seed), **asked)
+    assert seen == SEEDS * 3
+    assert [told(result.study) for result in found] == [
+        told(toy.tune(3, seed=seed, space=space).study) for seed in SEEDS
+    ]
 
 
 def test_a_search_without_a_complete_trial_has_no_best_one(toy) -> None:

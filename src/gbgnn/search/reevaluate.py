@@ -7,15 +7,16 @@ after which round it is highest says more of how many rounds to take.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 
 from gbgnn.estimators import GBGNNClassifier
-from gbgnn.search.spaces import SearchSpace, Settings
+from gbgnn.search.study import BEST_ROUND, best_trials
+from gbgnn.settings import Settings
 
 N_SEEDS = 5
 """A trial that is confirmed is trained with so many seeds beside those that it had."""
@@ -44,42 +45,24 @@ class Confirmed:
     number: int
 
 
-def find_winners(
+def reevaluate(
     searches: Sequence[tuple[Sequence[FrozenTrial], int]],
-    space: SearchSpace,
-    n_best: int,
-    curves: Curves,
-    seeds_per_trial: int,
-) -> list[list[Confirmed]]:
-    """Confirm the best trials of searches; where none are to be, the best that had several seeds stands.
-
-    Empty for a search whose trials had one seed each: its best trial wins as it is.
-    """
-    if n_best:
-        return confirm(searches, space, n_best, curves, seeds_per_trial)
-    n_standing = 1 if seeds_per_trial > 1 else 0
-    return [[_as_it_stands(best) for best in best_trials(trials, n_standing)] for trials, _ in searches]
-
-
-def _as_it_stands(trial: FrozenTrial) -> Confirmed:
-    return Confirmed(stopped(trial.params, trial.user_attrs["best_round"]), trial.values[0], trial.number)
-
-
-def confirm(
-    searches: Sequence[tuple[Sequence[FrozenTrial], int]],
-    space: SearchSpace,
+    build: Callable[[Settings, int], GBGNNClassifier],
     n_best: int,
     curves: Curves,
     seeds_per_trial: int = 1,
 ) -> list[list[Confirmed]]:
     """Train the best trials of searches again with other seeds; return them by search, the best mean first.
 
+    Where none are to be trained again, the best trial of several seeds stands as it is; of trials with one
+    seed each, none is returned.
+
     Parameters
     ----------
     searches
         The trials of each search, and its seed.
-    space
-        What was searched.
+    build
+        Returns the unfitted model of settings and a seed.
     n_best
         How many trials of each to confirm.
     curves
@@ -87,39 +70,43 @@ def confirm(
     seeds_per_trial
         How many seeds each trial had.
     """
-    rivals = [(trial, seed) for trials, seed in searches for trial in best_trials(trials, n_best)]
+    if not n_best:
+        n_standing = 1 if seeds_per_trial > 1 else 0
+        return [[_stand(best) for best in best_trials(trials, n_standing)] for trials, _ in searches]
+    rivals = [[(trial, seed) for trial in best_trials(trials, n_best)] for trials, seed in searches]
     models = [
-        space.build(trial.params, other)
-        for trial, seed in rivals
-        for other in seeds_of(seed, seeds_per_trial + N_SEEDS)[seeds_per_trial:]
+        build(trial.params, other)
+        for own in rivals
+        for trial, seed in own
+        for other in draw_seeds(seed, seeds_per_trial + N_SEEDS)[seeds_per_trial:]
     ]
-    told = iter(curves(models))
-    found: dict[int, list[Confirmed]] = {seed: [] for _, seed in searches}
-    for trial, seed in rivals:
+    found = iter(curves(models))
+
+    def judge(trial: FrozenTrial) -> Confirmed:
         own = list(trial.intermediate_values.values())
-        mean = mean_curve([*[own] * seeds_per_trial, *(next(told) for _ in range(N_SEEDS))])
+        mean = mean_curve([*[own] * seeds_per_trial, *(next(found) for _ in range(N_SEEDS))])
         best = int(mean.argmax()) + 1
-        found[seed].append(Confirmed(stopped(trial.params, best), float(mean[best - 1]), trial.number))
-    return [sorted(each, key=lambda rival: (-rival.value, rival.number)) for each in found.values()]
+        return Confirmed(_stop_at(trial.params, best), float(mean[best - 1]), trial.number)
+
+    judged = [[judge(trial) for trial, _ in own] for own in rivals]
+    return [sorted(own, key=lambda each: (-each.value, each.number)) for own in judged]
 
 
-def best_trials(trials: Iterable[FrozenTrial], n_best: int) -> list[FrozenTrial]:
-    """Return the best complete trials, the best first, and of equals the first."""
-    complete = [trial for trial in trials if trial.state is TrialState.COMPLETE]
-    return sorted(complete, key=lambda trial: (-trial.values[0], trial.number))[:n_best]
+def _stand(trial: FrozenTrial) -> Confirmed:
+    return Confirmed(_stop_at(trial.params, trial.user_attrs[BEST_ROUND]), trial.values[0], trial.number)
 
 
-def stopped(settings: Settings, n_rounds: int) -> Settings:
+def _stop_at(settings: Settings, n_rounds: int) -> Settings:
     """Return settings of models that all stop after the same round."""
     return {**settings, "n_rounds": n_rounds, "select": "last"}
 
 
-def seeds_of(seed: int, n: int) -> list[int]:
+def draw_seeds(seed: int, n: int) -> list[int]:
     """Return the seeds that settings are trained with in the search of a seed, which comes first.
 
     Examples
     --------
-    >>> len({*seeds_of(0, 6), *seeds_of(1, 6)}), seeds_of(7, 9)[:4] == seeds_of(7, 4)
+    >>> len({*draw_seeds(0, 6), *draw_seeds(1, 6)}), draw_seeds(7, 9)[:4] == draw_seeds(7, 4)
     (12, True)
     """
     others = np.random.SeedSequence((seed, 1)).generate_state(max(0, n - 1))

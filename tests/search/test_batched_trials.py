@@ -7,12 +7,13 @@ import optuna
 import pytest
 
 from gbgnn import Graph
-from gbgnn.search import Choice, TrialReport, batches
-from gbgnn.search import study as study_module
-from gbgnn.search.batches import Batch, Batches, MedianStopping
-from gbgnn.search.objective import Task, run_trial
-from gbgnn.search.proposals import propose
-from gbgnn.search.study import medians, open_study, state_of
+from gbgnn.errors import ParameterError
+from gbgnn.search import Choice, TrialReport, batched_trials, pruning
+from gbgnn.search.batched_trials import BatchedTrials
+from gbgnn.search.objective import FitObjective, TrainingData, run_one_by_one
+from gbgnn.search.pruning import medians
+from gbgnn.search.sampler import Batch, propose, start_proposing
+from gbgnn.search.study import finished_trials, open_study, state_name
 
 DOUBLE = {"dtype": "float64"}  # in which rounding turns no prediction
 
@@ -26,23 +27,30 @@ def _draws(n: int) -> list[tuple[int, ...]]:
     return [(0, 0, i) for i in range(n)]
 
 
-def _run(space, task: Task, study: optuna.Study, draws) -> list[optuna.trial.FrozenTrial]:
-    settings = propose(study.trials, space, draws)
-    (ended,) = Batches(space, task, "cpu").run([Batch(study, draws, settings)])
+def _run_batches(trials: BatchedTrials, space, planned) -> list[list[optuna.trial.FrozenTrial]]:
+    """Run draws by study."""
+    batches = [Batch(study, draws, finished_trials(study)) for study, draws in planned]
+    with start_proposing(space.distributions()) as drawing:
+        return trials.run(drawing, batches)
+
+
+def _run(space, known: TrainingData, study: optuna.Study, draws) -> list[optuna.trial.FrozenTrial]:
+    (ended,) = _run_batches(BatchedTrials(FitObjective(space, known, "cpu")), space, [(study, draws)])
     return ended
 
 
-def _alone(space, task: Task, draws) -> list[tuple[object, ...]]:
+def _alone(space, known: TrainingData, draws) -> list[tuple[object, ...]]:
     """Return what the first, random trials are when each is trained by itself."""
-    study = open_study(None, "mine", {})
-    return [_told(run_trial(study, space, task, draw, "cpu")) for draw in draws]
+    batch = Batch(open_study(None, "mine", {}), draws)
+    (ended,) = run_one_by_one(space.distributions(), FitObjective(space, known, "cpu"), [batch])
+    return [_told(trial) for trial in ended]
 
 
 def _told(trial: optuna.trial.FrozenTrial) -> tuple[object, ...]:
     attrs = trial.user_attrs
     why = attrs.get("error", "").partition(",")[0]
     return (
-        state_of(trial),
+        state_name(trial),
         trial.values,
         trial.params,
         trial.intermediate_values,
@@ -63,15 +71,15 @@ def _told(trial: optuna.trial.FrozenTrial) -> tuple[object, ...]:
 )
 def test_trials_of_a_batch_are_what_they_are_alone(toy, study: optuna.Study, changes) -> None:
     space = toy.space.changed(DOUBLE | changes)
-    ended = _run(space, toy.task, study, _draws(6))
-    assert [_told(trial) for trial in ended] == _alone(space, toy.task, _draws(6))
+    ended = _run(space, toy.known, study, _draws(6))
+    assert [_told(trial) for trial in ended] == _alone(space, toy.known, _draws(6))
     assert [_told(trial) for trial in study.trials] == [_told(trial) for trial in ended]
 
 
 def test_failed_trials_say_why(toy, study: optuna.Study) -> None:
     diverging = {"learner__optimizer": "sgd", "learner__learning_rate": 1e30}
-    (trial,) = _run(toy.space.changed(diverging), toy.task, study, _draws(1))
-    assert (state_of(trial), trial.user_attrs["error"]) == (
+    (trial,) = _run(toy.space.changed(diverging), toy.known, study, _draws(1))
+    assert (state_name(trial), trial.user_attrs["error"]) == (
         "failed",
         "round 1: a learner returned NaN or infinity",
     )
@@ -79,7 +87,7 @@ def test_failed_trials_say_why(toy, study: optuna.Study) -> None:
 
 def test_a_batch_is_pruned_by_the_trials_before_it(toy, impatient) -> None:
     result = toy.tune(24, space=toy.space.changed(DOUBLE), population=8)
-    states = [state_of(trial) for trial in result.trials]
+    states = [state_name(trial) for trial in result.trials]
     assert states[:8] == ["complete"] * 8
     assert "pruned" in states[8:]
     for first in (8, 16):
@@ -87,7 +95,7 @@ def test_a_batch_is_pruned_by_the_trials_before_it(toy, impatient) -> None:
         for trial in result.trials[first : first + 8]:
             best = np.maximum.accumulate(list(trial.intermediate_values.values()))
             below = [t for t, value in enumerate(best, start=1) if value < limits.get(t, 0)]
-            assert (state_of(trial) == "pruned") == bool(below)
+            assert (state_name(trial) == "pruned") == bool(below)
             if below:
                 assert below == [len(best)]  # given up at once
 
@@ -105,7 +113,7 @@ def test_a_population_is_drawn_at_once_and_trained_to_the_end(toy, told, tmp_pat
 def test_an_interrupted_batch_leaves_nothing_and_is_drawn_again(
     toy, told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual, stopped = batches.MedianStopping.__call__, []
+    usual, stopped = pruning.MedianStopping.__call__, []
 
     def interrupt(self, t, accuracies):
         stopped.append(t)
@@ -114,7 +122,7 @@ def test_an_interrupted_batch_leaves_nothing_and_is_drawn_again(
         return usual(self, t, accuracies)
 
     with monkeypatch.context() as patch:
-        patch.setattr(batches.MedianStopping, "__call__", interrupt)
+        patch.setattr(pruning.MedianStopping, "__call__", interrupt)
         with pytest.raises(KeyboardInterrupt):
             toy.tune(16, population=4, storage=tmp_path / "s.log")
     result = toy.tune(16, population=4, storage=tmp_path / "s.log")
@@ -124,38 +132,38 @@ def test_an_interrupted_batch_leaves_nothing_and_is_drawn_again(
 
 def test_what_no_population_can_train_is_searched_one_by_one(toy, told) -> None:
     space = toy.space.changed({"fine_tune__epochs": 2})
-    assert not Batches(space, toy.task, "cpu").can_train()
+    assert not BatchedTrials(FitObjective(space, toy.known, "cpu")).can_train()
     one, other = (toy.tune(3, space=space, population=population) for population in (None, 3))
     assert told(one.study) == told(other.study)
 
 
 def test_what_turns_out_to_be_for_nobody_together_is_trained_alone(toy, study: optuna.Study) -> None:
-    task = _one_way(toy.task)
+    known = _one_way(toy.known)
     space = toy.space.changed({"aggregation": "kta", "propagation": "random_walk"})
-    ended = _run(space, task, study, _draws(2))
-    assert [_told(trial) for trial in ended] == _alone(space, task, _draws(2))
+    ended = _run(space, known, study, _draws(2))
+    assert [_told(trial) for trial in ended] == _alone(space, known, _draws(2))
 
 
 def test_inputs_are_built_once_for_all_batches(toy, study: optuna.Study, monkeypatch) -> None:
     built = []
-    usual = batches.PopulationInputs.of
+    usual = batched_trials.PopulationInputs.of
 
     def of(*args, **kwargs):
         built.append(args)
         return usual(*args, **kwargs)
 
-    monkeypatch.setattr(batches.PopulationInputs, "of", of)
-    together = Batches(toy.space, toy.task, "cpu")
+    monkeypatch.setattr(batched_trials.PopulationInputs, "of", of)
+    together = BatchedTrials(FitObjective(toy.space, toy.known, "cpu"))
     assert together.can_train()
     for draws in (_draws(2), [(0, 0, 2)]):
-        together.run([Batch(study, draws, propose(study.trials, toy.space, draws))])
+        _run_batches(together, toy.space, [(study, draws)])
     assert len(built) == 1
 
 
 def _with_past(space, accuracy: float) -> optuna.Study:
     """Return a study whose complete trials had the same accuracy after every round."""
-    study, n_trials = open_study(None, f"past {accuracy}", {}), study_module.N_STARTUP_TRIALS
-    for settings in propose([], space, [(9, 0, i) for i in range(n_trials)]):
+    study, n_trials = open_study(None, f"past {accuracy}", {}), pruning.N_STARTUP_TRIALS
+    for settings in propose([], space.distributions(), [(9, 0, i) for i in range(n_trials)]):
         trial = optuna.trial.create_trial(
             value=accuracy,
             params=settings,
@@ -166,10 +174,10 @@ def _with_past(space, accuracy: float) -> optuna.Study:
     return study
 
 
-def _one_way(task: Task) -> Task:
+def _one_way(known: TrainingData) -> TrainingData:
     """On a directed graph P has complex eigenvalues, and a population no basis for learned hops."""
     edges = (np.random.default_rng(0).random((90, 90)) < 0.1).astype(float)
-    return Task(task.nodes, task.y, Graph(edges, task.graph.features), task.validation)
+    return TrainingData(known.nodes, known.y, Graph(edges, known.graph.features), known.validation)
 
 
 @pytest.mark.parametrize(
@@ -180,10 +188,10 @@ def _one_way(task: Task) -> Task:
 def test_batches_of_two_studies_are_what_each_is_alone(toy, changes) -> None:
     space = toy.space.changed(DOUBLE | changes)
     draws = [[(0, 0, i) for i in range(5)], [(1, 0, i) for i in range(3)]]
-    alone = [_run(space, toy.task, open_study(None, "mine", {}), own) for own in draws]
+    alone = [_run(space, toy.known, open_study(None, "mine", {}), own) for own in draws]
     studies = [open_study(None, "mine", {}) for _ in draws]
-    planned = [Batch(study, own, propose([], space, own)) for study, own in zip(studies, draws, strict=True)]
-    ended = Batches(space, toy.task, "cpu").run(planned)
+    planned = zip(studies, draws, strict=True)
+    ended = _run_batches(BatchedTrials(FitObjective(space, toy.known, "cpu")), space, planned)
     for own, study, expected in zip(ended, studies, alone, strict=True):
         assert [_told(trial) for trial in own] == [_told(trial) for trial in expected]
         assert [_told(trial) for trial in study.trials] == [_told(trial) for trial in expected]
@@ -195,17 +203,19 @@ def test_batches_of_two_studies_are_what_each_is_alone(toy, changes) -> None:
 @pytest.mark.parametrize("alone", [False, True], ids=["population", "one by one"])
 def test_a_study_prunes_by_its_own_past(toy, alone: bool) -> None:
     """The same trials in two studies: nothing is good enough for the one, everything for the other."""
-    space, task = toy.space.changed(DOUBLE), toy.task
+    space, known = toy.space.changed(DOUBLE), toy.known
     if alone:
         space = space.changed({"aggregation": "kta", "propagation": "random_walk", "learner__epochs": 2})
-        task = _one_way(task)
-    settings = propose([], space, _draws(3))
+        known = _one_way(known)
+    settings = propose([], space.distributions(), _draws(3))
     strict, lax = (_with_past(space, accuracy) for accuracy in (1.0, 0.0))
-    planned = [Batch(study, _draws(3), settings) for study in (strict, lax)]
-    given_up, kept = Batches(space, task, "cpu").run(planned)
-    assert {state_of(trial) for trial in given_up} == {"pruned"}
-    assert {state_of(trial) for trial in kept} == {"complete"}
-    n_rounds = study_module.N_WARMUP_ROUNDS
+    planned = [Batch(study, _draws(3), finished_trials(study)) for study in (strict, lax)]
+    given_up, kept = BatchedTrials(FitObjective(space, known, "cpu")).run(
+        lambda batches: [settings] * 2, planned
+    )
+    assert {state_name(trial) for trial in given_up} == {"pruned"}
+    assert {state_name(trial) for trial in kept} == {"complete"}
+    n_rounds = pruning.N_WARMUP_ROUNDS
     for short, long in zip(given_up, kept, strict=True):
         first = {t: value for t, value in long.intermediate_values.items() if t <= n_rounds}
         assert short.intermediate_values == first
@@ -215,16 +225,15 @@ def test_a_study_prunes_by_its_own_past(toy, alone: bool) -> None:
 
 def test_batches_are_trained_in_one_go(toy, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    usual = batches.train_population
+    usual = batched_trials.train_population
 
     def train(inputs, models, **options):
         sizes.append(len(models))
         return usual(inputs, models, **options)
 
-    monkeypatch.setattr(batches, "train_population", train)
-    settings = propose([], toy.space, _draws(3))
-    planned = [Batch(open_study(None, "mine", {}), _draws(3), settings) for _ in range(2)]
-    Batches(toy.space, toy.task, "cpu").run(planned)
+    monkeypatch.setattr(batched_trials, "train_population", train)
+    planned = [(open_study(None, "mine", {}), _draws(3)) for _ in range(2)]
+    _run_batches(BatchedTrials(FitObjective(toy.space, toy.known, "cpu")), toy.space, planned)
     assert sizes == [6]
 
 
@@ -232,31 +241,32 @@ def test_an_interrupt_leaves_nothing_in_any_study(toy, monkeypatch: pytest.Monke
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(batches, "train_population", interrupted)
+    monkeypatch.setattr(batched_trials, "train_population", interrupted)
     studies = [open_study(None, "mine", {}) for _ in range(2)]
-    settings = propose([], toy.space, _draws(2))
     with pytest.raises(KeyboardInterrupt):
-        Batches(toy.space, toy.task, "cpu").run([Batch(study, _draws(2), settings) for study in studies])
+        _run_batches(
+            BatchedTrials(FitObjective(toy.space, toy.known, "cpu")),
+            toy.space,
+            [(each, _draws(2)) for each in studies],
+        )
     assert [study.trials for study in studies] == [[], []]
 
 
-@pytest.mark.parametrize(
-    ("accuracies", "dropped"),
-    [
-        # Before a limit there is none, and at it is not below it.
-        ([{0: 0.1, 1: 0.1}, {0: 0.5, 1: 0.5}], [[], [1]]),
-        # The best so far counts, not the last.
-        ([{0: 0.1, 1: 0.7}, {0: 0.1, 1: 0.1}], [[], [0]]),
-        # Who is gone is not named again.
-        ([{0: 0.6, 1: 0.9}, {1: 0.2}], [[], []]),
-    ],
-)
-def test_the_median_rule_drops_whose_best_is_below_its_own_limit(accuracies, dropped) -> None:
-    rule = MedianStopping([{2: 0.5}, {2: 0.6, 3: 0.9}])
-    assert [rule(t, told) for t, told in enumerate(accuracies, start=1)] == dropped
+def test_an_error_while_training_is_no_reason_to_train_alone(toy, study: optuna.Study, monkeypatch) -> None:
+    def broken(*args, **options):
+        raise ParameterError("a real mistake")
+
+    monkeypatch.setattr(batched_trials, "train_population", broken)
+    with pytest.raises(ParameterError, match="a real mistake"):
+        _run(toy.space, toy.known, study, _draws(2))
+    models = [toy.space.build(corner, 0).set_params(device="cpu") for corner in toy.space.corners()]
+    with pytest.raises(ParameterError, match="a real mistake"):
+        BatchedTrials(FitObjective(toy.space, toy.known, "cpu")).curves(models)
+    assert study.trials == []
 
 
-def test_members_of_a_trial_are_given_up_together_by_their_mean() -> None:
-    stopping = MedianStopping([{1: 0.5, 2: 0.5}, {1: 0.5, 2: 0.5}], 2)
-    assert stopping(1, {0: 0.9, 1: 0.1, 2: 0.9, 3: 0.05}) == [2, 3]
-    assert stopping(2, {0: 0.1}) == []  # the best mean so far was high enough; 1 has ended by itself
+def test_several_seeds_are_refused_where_no_population_can_train_them(toy, study: optuna.Study) -> None:
+    space = toy.space.changed({"aggregation": "kta", "propagation": "random_walk"})
+    trials = BatchedTrials(FitObjective(space, _one_way(toy.known), "cpu"), seeds_per_trial=2)
+    with pytest.raises(ParameterError, match="seeds_per_trial > 1 needs trials that .* real eigenvalues"):
+        _run_batches(trials, space, [(study, _draws(2))])
