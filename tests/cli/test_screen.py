@@ -47,3 +47,14 @@ def test_sparkline_keeps_to_its_width() -> None:
     assert len(screen.sparkline([float(i) for i in range(1000)], width=40)) == 40
     assert screen.sparkline([1.0, 1.0]) == "▁▁"
     assert screen.sparkline([None, math.nan]) == ""
+
+
+def test_names_in_data_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    screen.note("class \x1b[2J")
+    screen.out("a\tb\x07")
+    screen.show_table(("name",), [("\x1b]0;x",)], left=("name",))
+    told = capsys.readouterr()
+    assert told.err == "class \\x1b[2J\n"
+    assert told.out.startswith("a")
+    assert "\x1b" not in told.out
+    assert "\x07" not in told.out

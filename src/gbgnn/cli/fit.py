@@ -18,8 +18,6 @@ from gbgnn.cli.options import (
     Normalize,
     Split,
     SplitSeed,
-    as_split,
-    key_values,
 )
 
 EXAMPLES = (
@@ -33,7 +31,7 @@ EXAMPLES = (
         "a file of settings, one overridden",
     ),
     (
-        "gbgnn fit pubmed --rounds 500 --checkpoint-every 25 --out runs/deep",
+        "gbgnn fit pubmed --rounds 500 --out runs/deep",
         "a long run that may be killed ...",
     ),
     ("gbgnn fit --resume runs/deep", "... and goes on to the same result"),
@@ -65,7 +63,7 @@ def fit(
     ] = None,
     force: Annotated[bool, _option(_RUN, "Replace a run that is there already.", "--force")] = False,
     checkpoint_every: Annotated[
-        int | None, _option(_RUN, "Save every so many rounds, so that a killed run can go on.")
+        int | None, _option(_RUN, "Save every so many rounds, for --resume. Default: every few seconds.")
     ] = None,
     resume: Annotated[
         Path | None, _option(_RUN, "Go on with a run that was killed, to the same result.", metavar="RUN")
@@ -77,27 +75,28 @@ def fit(
 
     What you leave out keeps the library's default. The folder holds config.toml (all settings: give it to
     --config to repeat the run), history.jsonl (a line per round), fine_tuning.jsonl (a line per epoch, with
-    --fine-tune), metrics.json and model.gbgnn.
+    --fine-tune), metrics.json and model.gbgnn. Until it is whole it is RUN.partial, which --resume goes on
+    with.
     """
-    from gbgnn.cli.source import Source
-    from gbgnn.cli.training import new_job, resumed_job, show, train
+    from gbgnn.cli.data_source import Source
+    from gbgnn.cli.fit_run import new_job, resumed_job, show, train
     from gbgnn.settings import SettingError, flatten_document, override_settings
 
     flags = {p.name: p.opts[0] for p in context.command.get_params(context)} | {"dataset": "the data set"}
     given = read_given(context)
     if resume is not None:
         _check_only_resume(context, flags)
-        job = resumed_job(resume, data_dir=_text(data_dir), checkpoint_every=checkpoint_every)
+        job = resumed_job(resume, data_dir=data_dir, checkpoint_every=checkpoint_every)
     else:
         document = {} if config is None else toml.read(config)
         document.pop("run", None)
         source = Source.from_document(document.pop("data", {}), str(config)).override(
             dataset=dataset,
-            data_dir=_text(data_dir),
-            split=as_split(split),
+            data_dir=data_dir,
+            split=split,
             split_seed=split_seed,
             normalize=normalize,
-            options=key_values(data_option, "--data-option"),
+            options=data_option,
         )
         settings = flatten_document(document, str(config))
         try:
@@ -125,7 +124,3 @@ def _check_only_resume(context: typer.Context, flags: dict[str, str]) -> None:
     extra = [flag for name, flag in flags.items() if is_extra(name)]
     if extra:
         raise UsageError(f"--resume takes all settings from the run; leave out {', '.join(extra)}.")
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)

@@ -86,7 +86,7 @@ def read_class(kind: type) -> Fields:
 
 
 def read_parameters(docstring: str) -> dict[str, Entry]:
-    """Return the meaning of every name, and the name whose entry it shares, from a docstring's section Parameters.
+    """Return the meaning of every name in a section Parameters, and the name whose entry it shares.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _PIPED_WIDTH = 160
 _PROSE_WIDTH = 30
 _GAP = 3
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -46,7 +48,7 @@ def bar(on: Console) -> Progress:
 
 def note(message: str, style: str | None = None) -> None:
     """Write a message to stderr."""
-    console(stderr=True).print(message, style=style, markup=False, soft_wrap=True)
+    console(stderr=True).print(_printable(message), style=style, markup=False, soft_wrap=True)
 
 
 def warn(message: str) -> None:
@@ -61,7 +63,7 @@ def error(message: str) -> None:
 
 def out(message: str = "") -> None:
     """Write a line of a result to stdout."""
-    console().print(message, markup=False, soft_wrap=True)
+    console().print(_printable(message), markup=False, soft_wrap=True)
 
 
 def emit_json(value: Any) -> None:
@@ -127,7 +129,12 @@ def escape(cell: str) -> str:
     """Return text that rich prints as it is."""
     from rich.markup import escape as escaped
 
-    return escaped(cell)
+    return escaped(_printable(cell))
+
+
+def _printable(text: str) -> str:
+    """Return text that cannot steer a terminal, whatever a name in somebody's data holds."""
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def number(value: float | None, form: str = ".4f") -> str:

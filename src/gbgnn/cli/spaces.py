@@ -84,8 +84,8 @@ def _start(
         hint = suggest(variant, known) if isinstance(variant, str) else ""
         raise ParameterError(f"variant must be one of {', '.join(known)}; got {variant!r}.{hint}")
     depth = 1 if hidden_layers is None else hidden_layers
-    space_of = paper_space if is_paper else default_space
-    return space_of(variant, hidden_layers=depth, fine_tune=fine_tune, n_train=n_train)
+    make_space = paper_space if is_paper else default_space
+    return make_space(variant, hidden_layers=depth, fine_tune=fine_tune, n_train=n_train)
 
 
 def _changes(document: Mapping[str, Any], where: str, space: SearchSpace) -> dict[str, Any]:
