@@ -81,12 +81,12 @@ def baseline(
         options=key_values(data_option, "--data-option"),
     ).load()
     rows: list[dict[str, Any]] = []
-    with _watching(runs, quiet=quiet) as tell:
+    with _show_progress(runs, quiet=quiet) as tell:
         for number in range(runs):
             result = fit_baseline(name, data, seed=seed + number, device=device, **settings)
-            rows.append(_row(result, data))
+            rows.append(_make_row(result, data))
             tell(number + 1, f"val {screen.number(rows[-1]['val_accuracy'])}")
-    report = _report(result, rows, data, device)
+    report = _make_report(result, rows, data, device)
     if as_json:
         screen.emit_json(report)
         return
@@ -94,7 +94,7 @@ def baseline(
     _show(report)
 
 
-def _row(result: BaselineResult, data: Dataset) -> dict[str, Any]:
+def _make_row(result: BaselineResult, data: Dataset) -> dict[str, Any]:
     hits = result.predictions[data.test] == data.y[data.test]
     return {
         "seed": result.seed,
@@ -105,7 +105,9 @@ def _row(result: BaselineResult, data: Dataset) -> dict[str, Any]:
     }
 
 
-def _report(result: BaselineResult, rows: list[dict[str, Any]], data: Dataset, device: str) -> dict[str, Any]:
+def _make_report(
+    result: BaselineResult, rows: list[dict[str, Any]], data: Dataset, device: str
+) -> dict[str, Any]:
     import numpy as np
 
     from gbgnn._devices import as_device
@@ -145,10 +147,10 @@ def _show(report: dict[str, Any]) -> None:
     cells = [
         report["title"],
         screen.counted(len(seeds), "run"),
-        _spread(report, "test_accuracy", 100, ".1f"),
-        _spread(report, "val_accuracy", 100, ".1f"),
+        _format_spread(report, "test_accuracy", 100, ".1f"),
+        _format_spread(report, "val_accuracy", 100, ".1f"),
         screen.number(report["cited_accuracy"], ".1f"),
-        _spread(report, "seconds", 1, ".2f"),
+        _format_spread(report, "seconds", 1, ".2f"),
         "-" if memory is None else f"{memory / 2**20:,.0f} MB",
     ]
     heads = ["model", shown, "test accuracy %", "val accuracy %", "cited %", "seconds a run", "peak memory"]
@@ -157,7 +159,7 @@ def _show(report: dict[str, Any]) -> None:
         screen.out(f"cited: {report['cited_from']}")
 
 
-def _spread(report: dict[str, Any], key: str, factor: float, form: str) -> str:
+def _format_spread(report: dict[str, Any], key: str, factor: float, form: str) -> str:
     mean, std = report["mean"][key], report["std"][key]
     return "-" if mean is None else f"{factor * mean:{form}} ± {factor * std:{form}}"
 
@@ -192,7 +194,7 @@ def _show_list(as_json: bool) -> None:
 
 
 @contextmanager
-def _watching(n_runs: int, *, quiet: bool) -> Iterator[Callable[[int, str], None]]:
+def _show_progress(n_runs: int, *, quiet: bool) -> Iterator[Callable[[int, str], None]]:
     """Give a function that tells how many runs are done: a bar on a terminal, plain lines elsewhere."""
     console = screen.console(stderr=True)
     started = time.perf_counter()

@@ -38,16 +38,16 @@ def describe_environment(device: Any, command: str) -> dict[str, Any]:
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
         "machine": {
-            "cpu": cpu_name(),
+            "cpu": find_cpu_name(),
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
             "gpu": torch.cuda.get_device_name(place) if place.type == "cuda" else None,
         },
-        "versions": {"gbgnn": __version__, "python": platform.python_version(), **_versions()},
+        "versions": {"gbgnn": __version__, "python": platform.python_version(), **_find_versions()},
     }
 
 
-def cpu_name(info: Path = Path("/proc/cpuinfo")) -> str:
+def find_cpu_name(info: Path = Path("/proc/cpuinfo")) -> str:
     """Return what the processor calls itself."""
     if info.exists():
         for line in info.read_text().splitlines():
@@ -56,7 +56,7 @@ def cpu_name(info: Path = Path("/proc/cpuinfo")) -> str:
     return platform.processor() or platform.machine()
 
 
-def _versions() -> dict[str, str]:
+def _find_versions() -> dict[str, str]:
     found = {}
     for package in PACKAGES:
         try:

@@ -92,7 +92,7 @@ def run_jobs(
     environment
         What to write into every record, see :func:`~gbgnn_lab.experiments.environment.describe_environment`.
     progress
-        Told how it goes.
+        Receives how many runs are done, and what came of each.
     """
     progress = progress or Progress()
     known = {record.key for record in file.read() if record.failure is None}

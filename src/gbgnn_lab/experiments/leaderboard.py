@@ -42,7 +42,7 @@ def compare(options: CompareOptions, *, progress: Progress | None = None) -> Rep
     options
         What is compared, and where it is written.
     progress
-        Told how it goes.
+        Receives how many runs are done, and what came of each.
     """
     jobs, notes = plan_jobs(options)
     folder = Path(options.out)

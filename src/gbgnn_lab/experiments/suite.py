@@ -44,7 +44,7 @@ def reproduce(name: str, options: Options | None = None, *, progress: Progress |
     options
         What is asked for.
     progress
-        Told how it goes.
+        Receives how many runs are done, and what came of each.
     """
     experiment, asked = _find(name), options or Options()
     chosen = experiment.choose(asked)

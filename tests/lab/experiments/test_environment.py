@@ -8,7 +8,7 @@ import torch
 
 from gbgnn._version import __version__
 from gbgnn_lab.experiments import environment as module
-from gbgnn_lab.experiments.environment import cpu_name, describe_environment
+from gbgnn_lab.experiments.environment import describe_environment, find_cpu_name
 
 
 def test_a_record_says_what_made_it():
@@ -34,6 +34,10 @@ def test_a_gpu_is_named(monkeypatch):
 def test_the_processor_has_a_name(tmp_path, monkeypatch):
     info = tmp_path / "cpuinfo"
     info.write_text("vendor: X\nmodel name\t: Abacus 9000\n")
-    assert cpu_name(info) == "Abacus 9000"
+    assert find_cpu_name(info) == "Abacus 9000"
     info.write_text("vendor: X\n")
-    assert cpu_name(info) == cpu_name(tmp_path / "none") == (platform.processor() or platform.machine())
+    assert (
+        find_cpu_name(info)
+        == find_cpu_name(tmp_path / "none")
+        == (platform.processor() or platform.machine())
+    )
