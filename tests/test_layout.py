@@ -26,7 +26,7 @@ LAYERS = [
     ],
     ["_matrices"],
     ["graph", "losses"],
-    ["propagation", "tasks", "_checksums"],
+    ["propagation", "tasks", "_checksums", "runs"],
     ["problem", "metrics", "theory"],
     ["rounds"],
     ["aggregation", "learners"],
@@ -61,7 +61,7 @@ def test_imports_point_one_way(module: Path) -> None:
 
 def test_import_needs_the_four_core_packages_only() -> None:
     optional = [
-        *("typer", "rich", "pooch", "safetensors", "pyarrow", "networkx"),
+        *("typer", "rich", "tomli_w", "pooch", "safetensors", "pyarrow", "networkx"),
         *("matplotlib", "torch_geometric", "optuna"),
     ]
     blocked = f"import sys; sys.modules.update(dict.fromkeys({optional!r})); from gbgnn import *"

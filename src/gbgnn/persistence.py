@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +73,12 @@ def save(model: FittedModel, path: str | os.PathLike[str], *, learners: bool = T
     }
     text = json.dumps(header)
     metadata = {"gbgnn": text, "sha256": _digest(text, tensors)}
+    st = _safetensors()
     with atomic_path(path) as part:
-        _safetensors().torch.save_file(tensors, part, metadata=metadata)
+        try:
+            st.torch.save_file(tensors, part, metadata=metadata)
+        except st.SafetensorError as error:  # how it tells of a full disk, among others
+            raise _as_os_error(error, path) from error
 
 
 def load(path: str | os.PathLike[str]) -> GBGNNClassifier:
@@ -102,6 +107,14 @@ def load(path: str | os.PathLike[str]) -> GBGNNClassifier:
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the JSON header of a model file, checked like :func:`load` does."""
     return _read(Path(path))[0]
+
+
+def _as_os_error(error: Exception, path: str | os.PathLike[str]) -> Exception:
+    """Return what the system said, where it did, with the name of the file."""
+    found = re.search(r"os error (\d+)", str(error))
+    if found is None:
+        return ModelFileError(f"{path} cannot be written: {error}.")
+    return OSError(int(found[1]), os.strerror(int(found[1])), str(path))
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Tensors]:

@@ -30,7 +30,7 @@ from gbgnn._json import as_plain
 from gbgnn.errors import ParameterError, suggest
 from gbgnn.finetuning import FineTuner, as_tuner
 from gbgnn.learners import SklearnLearner
-from gbgnn.registry import FAMILIES, PARAMETERS, as_part, part_class, part_name
+from gbgnn.registry import PARAMETERS, as_part, part_class, part_name, part_names
 
 if TYPE_CHECKING:  # estimators.py reads and writes model files, which hold settings
     from gbgnn.estimators import GBGNNClassifier
@@ -158,14 +158,14 @@ def check_names(names: Iterable[str], settings: Mapping[str, Any], spell: Spell 
         if not name:
             continue
         if family == FINE_TUNE:
-            chosen, known, others = "fine-tuning", _field_names(FineTuner), {}
+            chosen, known, others = "fine-tuning", _field_names(FineTuner), []
         else:
             part = _chosen(family, settings)
             kind = part_class(family, part) if isinstance(part, str) else type(part)
-            chosen, known, others = f"{family} {part}", _field_names(kind), FAMILIES[family]
+            chosen, known, others = f"{family} {part}", _field_names(kind), part_names(family)
         if name in known:
             continue
-        owners = [other for other, kind in others.items() if name in _field_names(kind)]
+        owners = [other for other in others if name in _field_names(part_class(family, other))]
         if owners:
             reason = f"belongs to {family} {' or '.join(owners)}; the {family} of this run is {part}."
         else:

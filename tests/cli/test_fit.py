@@ -275,8 +275,10 @@ def test_resume_takes_no_other_settings(run) -> None:
 
 def test_fine_tuning_by_options_is_recorded_repeated_and_shown(run) -> None:
     words = ("fit", *run.tiny, *run.quick, "-q")
-    tuned = ("--fine-tune", "--tune-epochs", "7", "--tune-lr", "0.01", "--memory-limit", "100MB")
-    text = run(*words, *tuned, "--tune-moves", "learners", "--tune-moves", "etas", "--out", "a").stdout
+    tuned = ("--fine-tune", "--fine-tune-epochs", "7", "--fine-tune-lr", "0.01", "--memory-limit", "100MB")
+    text = run(
+        *words, *tuned, "--fine-tune-moves", "learners", "--fine-tune-moves", "etas", "--out", "a"
+    ).stdout
     assert "fine-tuned 7 epochs: val accuracy" in text
     assert "model was kept" in text
     table = tomllib.loads(Path("a/config.toml").read_text())["fine_tune"]

@@ -48,7 +48,7 @@ def test_closing_tables_and_run_folder(tune) -> None:
         "csbm: 60 nodes",
         "searching learner__epochs, learner__learning_rate",
         "trial 12/12",
-        " s left",
+        " s\n",
     ):
         assert words in result.stderr
     for words in (

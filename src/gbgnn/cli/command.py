@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import ParamSpec
 
 import typer
+from typer.core import TyperCommand
 
 from gbgnn.cli import screen
 from gbgnn.errors import GBGNNError, GBGNNWarning
@@ -27,13 +28,18 @@ class UsageError(GBGNNError):
 
 
 def register(
-    app: typer.Typer, function: Callable[..., None], *, examples: Examples, name: str | None = None
+    app: typer.Typer,
+    function: Callable[..., None],
+    *,
+    examples: Examples,
+    name: str | None = None,
+    cls: type[TyperCommand] | None = None,
 ) -> None:
     """Add a command, its docstring as help and its examples below."""
-    app.command(name=name, help=help_of(function), epilog=epilog(examples))(guarded(function))
+    app.command(name=name, cls=cls, help=read_help(function), epilog=epilog(examples))(guarded(function))
 
 
-def help_of(function: Callable[..., None]) -> str:
+def read_help(function: Callable[..., None]) -> str:
     """Return the docstring with its paragraphs unfolded, so that the terminal decides where lines end."""
     paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
@@ -61,13 +67,20 @@ def guarded(function: Callable[P, None]) -> Callable[P, None]:
             screen.note("interrupted.")
             raise typer.Exit(INTERRUPTED) from None
         except GBGNNError as error:
-            screen.error(str(error))
+            screen.error(describe_error(error))
             raise typer.Exit(USAGE if isinstance(error, UsageError) else ERROR) from None
         except OSError as error:
-            screen.error(f"{error.filename}: {error.strerror}." if error.filename else str(error))
+            screen.error(describe_error(error))
             raise typer.Exit(ERROR) from None
 
     return run
+
+
+def describe_error(error: Exception) -> str:
+    """Return an expected failure as a sentence."""
+    if isinstance(error, OSError) and error.filename and not isinstance(error, GBGNNError):
+        return f"{error.filename}: {error.strerror}."
+    return str(error)
 
 
 @contextmanager

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from gbgnn import datasets
-from gbgnn.cli.source import (
+from gbgnn.cli.data_source import (
     Source,
-    class_names_of,
     describe,
     fingerprint,
+    list_class_names,
     load_graph,
     own_node_ids,
 )
@@ -78,6 +78,6 @@ def test_node_ids_of_a_run_are_refused_when_the_graph_changed() -> None:
 def test_words() -> None:
     data = datasets.load("karate")
     assert describe(data) == "karate: 34 nodes, 78 edges, 34 features, 2 classes (Mr. Hi, Officer)"
-    assert class_names_of(data) == {"0": "Mr. Hi", "1": "Officer"}
-    assert class_names_of(datasets.csbm(n_nodes=60, per_class=6)) == {}
+    assert list_class_names(data) == {"0": "Mr. Hi", "1": "Officer"}
+    assert list_class_names(datasets.csbm(n_nodes=60, per_class=6)) == {}
     assert load_graph(Source("karate")).n_nodes == 34

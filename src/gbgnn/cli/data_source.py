@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gbgnn import datasets
 from gbgnn._checksums import graph_checksum, labels_checksum
+from gbgnn.cli.options import as_split, key_values
 from gbgnn.cli.screen import counted
 from gbgnn.datasets import Dataset
 from gbgnn.datasets.folders import is_plain_table_folder
@@ -67,11 +68,19 @@ class Source:
         return document
 
     def override(self, **given: Any) -> Source:
-        """Return the source with what is not None replaced; another data set takes over no options."""
+        """Return the source with what is not None replaced; another data set takes over no options.
+
+        Values may be as the command line has them: a path, the number of a fold as text, a list of
+        ``NAME=VALUE``.
+        """
         same = given.get("dataset") in (None, self.dataset)
         kept = asdict(self) if same else asdict(self) | {"split": None, "split_seed": None, "options": {}}
-        options = kept["options"] | (given.pop("options", None) or {})
-        return Source(**kept | {k: v for k, v in given.items() if v is not None} | {"options": options})
+        options = given.pop("options", None) or {}
+        kept["options"] |= options if isinstance(options, dict) else key_values(options, "--data-option")
+        new = {k: str(v) if isinstance(v, Path) else v for k, v in given.items() if v is not None}
+        if isinstance(new.get("split"), str):
+            new["split"] = as_split(new["split"])
+        return Source(**kept | new)
 
     def load(self) -> Dataset:
         """Return the data set."""
@@ -93,8 +102,8 @@ def fingerprint(data: Dataset) -> dict[str, str]:
 
 def describe(data: Dataset) -> str:
     """Return the size of a data set in a line, its classes those of the training nodes."""
-    graph, names = data.graph, class_names_of(data)
-    classes = [name_of(label, names) for label in np.unique(data.y[data.train])]
+    graph, names = data.graph, list_class_names(data)
+    classes = [name_class(label, names) for label in np.unique(data.y[data.train])]
     listed = ", ".join([*classes[:12], *(["..."] if len(classes) > 12 else [])])
     return (
         f"{data.name}: {counted(graph.n_nodes, 'node')}, {counted(graph.n_edges, 'edge')}, "
@@ -102,18 +111,18 @@ def describe(data: Dataset) -> str:
     )
 
 
-def name_of(label: Any, class_names: Mapping[str, str] | None) -> str:
+def name_class(label: Any, class_names: Mapping[str, str] | None) -> str:
     """Return the name of a class where there is one, else the label itself.
 
     Examples
     --------
-    >>> name_of(np.int64(1), {"0": "cat", "1": "dog"}), name_of("theory", None)
+    >>> name_class(np.int64(1), {"0": "cat", "1": "dog"}), name_class("theory", None)
     ('dog', 'theory')
     """
     return (class_names or {}).get(str(label), str(label))
 
 
-def class_names_of(data: Dataset) -> dict[str, str]:
+def list_class_names(data: Dataset) -> dict[str, str]:
     """Return the name of each integer class, for a run's record; empty where labels speak for themselves."""
     if data.class_names is None or data.y.dtype.kind != "i":
         return {}
@@ -129,7 +138,7 @@ def load_graph(source: Source) -> Graph:
     return graph.with_row_normalized_features() if source.normalize else graph
 
 
-def own_node_ids(config: Mapping[str, Any], n_nodes: int, *, data_dir: str | None) -> NDArray[Any]:
+def own_node_ids(config: Mapping[str, Any], n_nodes: int, *, data_dir: Path | None) -> NDArray[Any]:
     """Return the user's ids of the nodes a run was fitted on; row numbers for a bare model."""
     if "data" not in config:
         return np.arange(n_nodes)

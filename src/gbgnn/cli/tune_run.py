@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from gbgnn._files import write_text
 from gbgnn._json import to_json
 from gbgnn.cli import screen, toml
-from gbgnn.cli.command import INTERRUPTED
-from gbgnn.cli.progress import is_tenth
-from gbgnn.cli.runs import MODEL
+from gbgnn.cli.command import INTERRUPTED, describe_error
+from gbgnn.cli.data_source import Source, describe
+from gbgnn.cli.fit_run import finish_run, rescue_model, save_model, start_run
+from gbgnn.cli.progress import show_progress
 from gbgnn.cli.scoring import score_splits
-from gbgnn.cli.source import Source, describe
 from gbgnn.cli.spaces import to_document
-from gbgnn.cli.training import new_job
 from gbgnn.datasets import Dataset
-from gbgnn.errors import DataError
+from gbgnn.errors import DataError, GBGNNError
+from gbgnn.runs import SPACE, TRIALS
 from gbgnn.search import SearchSpace, TrialReport, TuningResult, tune
 from gbgnn.search.study import ERROR, finished, state_of
-
-SPACE, TRIALS = "space.toml", "trials.jsonl"
-
-Watch = Callable[[TrialReport], None]
 
 
 def load_hidden(source: Source) -> Dataset:
@@ -40,7 +33,7 @@ def load_hidden(source: Source) -> Dataset:
     return data
 
 
-def study_name(data: Dataset, space: SearchSpace, seed: int) -> str:
+def name_study(data: Dataset, space: SearchSpace, seed: int) -> str:
     """Return a name by which the same command finds the same study."""
     base = space.base
     words = [base[name] for name in ("aggregation", "rule") if isinstance(base.get(name), str)]
@@ -54,13 +47,16 @@ def search(data: Dataset, space: SearchSpace, *, quiet: bool, **options: Any) ->
     if not quiet:
         screen.note(describe(data))
         screen.note(f"searching {', '.join(space.ranges)}")
-    reached = [0]
+    n_trials, n_done = options["n_trials"], 0
     try:
-        with _watching(options["n_trials"], quiet=quiet) as watch:
+        with show_progress(quiet=quiet) as progress:
 
             def on_trial(report: TrialReport) -> None:
-                reached[0] = report.n_done
-                watch(report)
+                nonlocal n_done
+                if n_done == 0:  # earlier trials of a study are there already
+                    progress.begin("trial", n_trials, report.n_done - 1)
+                n_done = report.n_done
+                progress.update(n_done, describe_trial(report))
 
             return tune(
                 data.train,
@@ -72,7 +68,7 @@ def search(data: Dataset, space: SearchSpace, *, quiet: bool, **options: Any) ->
                 **options,
             )
     except KeyboardInterrupt:
-        done = f"interrupted after {reached[0]} of {screen.counted(options['n_trials'], 'trial')}"
+        done = f"interrupted after {n_done} of {screen.counted(n_trials, 'trial')}"
         storage = options["storage"]
         if storage is None:
             screen.note(f"{done}, which are lost; with --storage study.log they would be kept.")
@@ -85,22 +81,21 @@ def keep(
     found: TuningResult,
     space: SearchSpace,
     source: Source,
+    data: Dataset,
     *,
     storage: str | None,
-    device: str,
     out: Path | None,
     force: bool,
 ) -> dict[str, Any]:
     """Write the best model as a run folder, and return what there is to report."""
     model = found.model
-    settings = {**space.base, **found.best_settings, "random_state": model.random_state, "device": device}
-    job = new_job(settings, source, out=out, force=force, checkpoint_every=None)
+    run = start_run(model, source, data, out=out, force=force)
     try:
-        model.save(job.run.partial / MODEL)
-        write_text(job.run.partial / SPACE, toml.dumps(to_document(space)))
-        write_text(job.run.partial / TRIALS, "".join(to_json(row) + "\n" for row in _rows(found)))
+        save_model(model, run)
+        run.write(SPACE, toml.dumps(to_document(space)))
+        run.write(TRIALS, "".join(to_json(row) + "\n" for row in _describe_trials(found)))
         report = {
-            "dataset": job.data.name,
+            "dataset": data.name,
             "study": found.study.study_name,
             "storage": storage,
             "trials": found.counts,
@@ -112,14 +107,14 @@ def keep(
             "rounds": len(model.history_),
             "seconds": found.seconds,
             "seed": model.seed_,
-            "splits": score_splits(model, job.data.without_test_labels()),
+            "splits": score_splits(model, data),
         }
-        tuning = model.fine_tuning_
-        job.run.finish(model.history_.rows, report, None if tuning is None else tuning["history"])
-    except BaseException:
-        job.run.discard()
-        raise
-    return report | {"run": str(job.run.path)}
+        finish_run(run, model, report)
+    except (GBGNNError, OSError) as error:
+        kept = rescue_model(model, run)
+        run.discard()
+        raise DataError(f"{describe_error(error)} {kept}") from error
+    return report | {"run": str(run.path)}
 
 
 def show(report: dict[str, Any], space: SearchSpace) -> None:
@@ -128,7 +123,7 @@ def show(report: dict[str, Any], space: SearchSpace) -> None:
     rows = [
         (
             name,
-            _word(value),
+            f"{value:.4g}" if isinstance(value, float) else str(value),
             str(space.ranges.get(name, "confirmed")),
             screen.number(importances.get(name), ".2f"),
         )
@@ -148,7 +143,13 @@ def show(report: dict[str, Any], space: SearchSpace) -> None:
         screen.out(f"the study {report['study']!r}: optuna-dashboard {report['storage']}")
 
 
-def _rows(found: TuningResult) -> Iterator[dict[str, Any]]:
+def describe_trial(report: TrialReport) -> str:
+    """Return what came of a trial in a few words."""
+    value = "" if report.value is None else f" {report.value:.4f}"
+    return f"{report.state}{value}  best {screen.number(report.best_value)}"
+
+
+def _describe_trials(found: TuningResult) -> Iterator[dict[str, Any]]:
     for trial in finished(found.study):
         yield {
             "trial": trial.number,
@@ -160,40 +161,3 @@ def _rows(found: TuningResult) -> Iterator[dict[str, Any]]:
             "seconds": None if trial.duration is None else trial.duration.total_seconds(),
             "error": trial.user_attrs.get(ERROR),
         }
-
-
-def _word(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-@contextmanager
-def _watching(n_trials: int, *, quiet: bool) -> Iterator[Watch]:
-    """Give what shows the progress of a search: a bar on a terminal, a few lines elsewhere."""
-    console = screen.console(stderr=True)
-    if quiet:
-        yield lambda report: None
-    elif not console.is_terminal:
-        yield _Lines()
-    else:
-        with screen.bar(console) as progress:
-            task = progress.add_task("trial", total=n_trials, numbers="")
-            yield lambda report: progress.update(task, completed=report.n_done, numbers=_numbers(report))
-
-
-class _Lines:
-    """Writes about ten lines, with the time that is left at the pace so far."""
-
-    def __init__(self) -> None:
-        self._started, self._seen = time.perf_counter(), 0
-
-    def __call__(self, report: TrialReport) -> None:
-        self._seen += 1
-        if self._seen == 1 or is_tenth(report.n_done, report.n_trials):
-            pace = (time.perf_counter() - self._started) / self._seen
-            left = pace * max(0, report.n_trials - report.n_done)
-            screen.note(f"trial {report.n_done}/{report.n_trials}  {_numbers(report)}  {left:.0f} s left")
-
-
-def _numbers(report: TrialReport) -> str:
-    value = "" if report.value is None else f" {report.value:.4f}"
-    return f"{report.state}{value}  best {screen.number(report.best_value)}"

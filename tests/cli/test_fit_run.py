@@ -11,8 +11,8 @@ import pytest
 
 import gbgnn
 from gbgnn import Callback, datasets
-from gbgnn.cli import training
-from gbgnn.cli.source import Source
+from gbgnn.cli import fit_run
+from gbgnn.cli.data_source import Source
 from gbgnn.learners import MLP
 
 
@@ -34,8 +34,8 @@ class _StopAt(Callback):
 def _break_at(
     monkeypatch: pytest.MonkeyPatch, t: int | None, error: BaseException, epoch: int | None = None
 ) -> None:
-    usual = training._checkpoints
-    monkeypatch.setattr(training, "_checkpoints", lambda job: [*usual(job), _StopAt(t, error, epoch)])
+    usual = fit_run._checkpoints
+    monkeypatch.setattr(fit_run, "_checkpoints", lambda job: [*usual(job), _StopAt(t, error, epoch)])
 
 
 def _interrupt(*_: object) -> None:
@@ -49,15 +49,15 @@ def _proba(folder: str, n_nodes: int) -> bytes:
 KILL_IN_ROUND_5 = """
 import os, signal
 from gbgnn import Callback
-from gbgnn.cli import main, training
+from gbgnn.cli import main, fit_run
 
 class Kill(Callback):
     def on_round(self, report):
         if report.t == 5:
             os.kill(os.getpid(), signal.SIGKILL)
 
-usual = training._checkpoints
-training._checkpoints = lambda job: [*usual(job), Kill()]
+usual = fit_run._checkpoints
+fit_run._checkpoints = lambda job: [*usual(job), Kill()]
 main()
 """
 
@@ -107,7 +107,7 @@ def test_ctrl_c_while_rounds_are_replayed_keeps_the_checkpoint(run, monkeypatch:
     assert Path("r.partial/checkpoint.gbgnn").read_bytes() == before
 
 
-TUNED = ("--fine-tune", "--tune-epochs", "6", "--tune-lr", "0.05", "--keep", "tuned")
+TUNED = ("--fine-tune", "--fine-tune-epochs", "6", "--fine-tune-lr", "0.05", "--keep", "tuned")
 AGAIN = "interrupted in fine-tuning; begin it again from the 4 boosted rounds with: gbgnn fit --resume r"
 
 
@@ -136,10 +136,10 @@ def test_ctrl_c_after_fine_tuning_never_puts_tuned_rounds_in_the_place_of_booste
 ) -> None:
     words = ("fit", *run.tiny, *run.quick, *TUNED, "--out", "r")
     with monkeypatch.context() as patch:
-        patch.setattr(training, "score_splits", _interrupt)
-        assert "interrupted; nothing was kept." in run(*words, code=130).stderr
-        assert list(Path().iterdir()) == []
-        assert AGAIN in run(*words, "--checkpoint-every", "3", code=130).stderr
+        patch.setattr(fit_run, "score_splits", _interrupt)
+        assert AGAIN in run(*words, code=130).stderr
+        assert len(gbgnn.load("r.partial/checkpoint.gbgnn").ensemble_) == 4
+        assert AGAIN in run(*words, "--force", "--checkpoint-every", "3", code=130).stderr
     assert len(gbgnn.load("r.partial/checkpoint.gbgnn").ensemble_) == 4
     run("fit", "--resume", "r", "-q")
     run(*words[:-1], "whole", "-q")
@@ -176,11 +176,22 @@ def test_a_tuned_run_records_its_epochs_and_all_rounds_of_boosting(run) -> None:
     assert run(*words, "-q", "--out", "quiet").stderr == ""
 
 
-def test_an_error_leaves_no_folder(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    _break_at(monkeypatch, 2, OSError(28, "No space left on device", "model.gbgnn"))
-    told = run("fit", *run.tiny, *run.quick, "--out", "r", code=1).stderr
-    assert "error: model.gbgnn: No space left on device." in told
+def test_an_error_before_the_first_round_leaves_no_folder(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MLP, "check", lambda self: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+    run("fit", *run.tiny, *run.quick, "--out", "r", code=1)
     assert list(Path().iterdir()) == []
+
+
+def test_an_error_keeps_the_rounds_that_are_done(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        _break_at(patch, 2, OSError(5, "Input/output error", "features.npy"))
+        told = run("fit", *run.tiny, *run.quick, "-q", "--out", "r", code=1).stderr
+    assert told == (
+        "error: features.npy: Input/output error. It ended after round 2; go on with: gbgnn fit --resume r\n"
+    )
+    run("fit", "--resume", "r", "-q")
+    run("fit", *run.tiny, *run.quick, "-q", "--out", "whole")
+    assert _proba("r", 60) == _proba("whole", 60)
 
 
 def test_changed_data_is_not_gone_on_with(run, tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,14 +221,14 @@ def test_test_labels_are_read_after_training(run, monkeypatch: pytest.MonkeyPatc
         def __getattr__(self, name: str):
             return Labels() if name == "y" else getattr(data, name)
 
-    usual = training.GBGNNClassifier.fit
+    usual = fit_run.GBGNNClassifier.fit
 
     def fit(self, *args, **kwargs):
         assert seen == []
         return usual(self, *args, **kwargs)
 
     monkeypatch.setattr(Source, "load", lambda self: Spy())
-    monkeypatch.setattr(training.GBGNNClassifier, "fit", fit)
+    monkeypatch.setattr(fit_run.GBGNNClassifier, "fit", fit)
     run("fit", "karate", *run.quick, "--out", "r")
     assert seen == ["test"]
 
@@ -226,6 +237,6 @@ def test_checkpoint_rhythm_is_taken_over(run, monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patch:
         _break_at(patch, 1, KeyboardInterrupt())
         run("fit", *run.tiny, *run.quick, "-q", "--checkpoint-every", "2", "--out", "r", code=130)
-    job = training.resumed_job(Path("r"), data_dir=None, checkpoint_every=None)
-    assert (job.known, job.checkpoint_every) == (1, 2)
+    job = fit_run.resumed_job(Path("r"), data_dir=None, checkpoint_every=None)
+    assert (job.n_known, job.checkpoint_every) == (1, 2)
     assert os.listdir() == ["r.partial"]
