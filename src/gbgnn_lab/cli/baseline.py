@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -68,6 +65,7 @@ def baseline(
     if name is None:
         raise UsageError("name a baseline, or see which there are with gbgnn baseline --list.")
     from gbgnn.cli.data_source import Source, describe
+    from gbgnn.cli.progress import show_progress
     from gbgnn_lab.baselines import choose_model, fit_baseline
 
     settings = key_values(setting, "--set") | ({} if depth is None else {"depth": depth})
@@ -81,11 +79,12 @@ def baseline(
         options=key_values(data_option, "--data-option"),
     ).load()
     rows: list[dict[str, Any]] = []
-    with _show_progress(runs, quiet=quiet) as tell:
+    with show_progress(quiet=quiet, n_lines=None) as progress:
+        progress.begin("run", runs)
         for number in range(runs):
             result = fit_baseline(name, data, seed=seed + number, device=device, **settings)
             rows.append(_make_row(result, data))
-            tell(number + 1, f"val {screen.number(rows[-1]['val_accuracy'])}")
+            progress.update(number + 1, f"val {screen.number(rows[-1]['val_accuracy'])}")
     report = _make_report(result, rows, data, device)
     if as_json:
         screen.emit_json(report)
@@ -191,20 +190,3 @@ def _show_list(as_json: bool) -> None:
     screen.show_table(
         columns, rows, left=columns, prose="reference", drop=("settings from", "reference", "what it does")
     )
-
-
-@contextmanager
-def _show_progress(n_runs: int, *, quiet: bool) -> Iterator[Callable[[int, str], None]]:
-    """Give a function that tells how many runs are done: a bar on a terminal, plain lines elsewhere."""
-    console = screen.console(stderr=True)
-    started = time.perf_counter()
-    if quiet:
-        yield lambda done, words: None
-    elif not console.is_terminal:
-        yield lambda done, words: screen.note(
-            f"run {done}/{n_runs}  {words}  {time.perf_counter() - started:.1f} s"
-        )
-    else:
-        with screen.bar(console) as progress:
-            runs = progress.add_task("run", total=n_runs, numbers="")
-            yield lambda done, words: progress.update(runs, completed=done, numbers=words)

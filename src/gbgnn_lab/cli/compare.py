@@ -32,9 +32,9 @@ def compare(
     peak memory, and is recorded in OUT/records.jsonl as it ends; interrupted, the same command goes on. A run
     that fails is shown as failed.
     """
-    from gbgnn_lab.cli.progress import show_progress, show_report
+    from gbgnn_lab.cli.progress import show_report, show_runs
     from gbgnn_lab.experiments import leaderboard
 
-    with show_progress(quiet=quiet) as progress:
+    with show_runs(quiet=quiet) as progress:
         report = leaderboard.compare(options, progress=progress)
     show_report(report, as_json=as_json)

@@ -43,7 +43,7 @@ def reproduce(
     machine, and tables are made of these records alone. Interrupted, the same command goes on where it was.
     Settings are chosen by validation accuracy; the test labels are read afterwards.
     """
-    from gbgnn_lab.cli.progress import show_progress, show_report
+    from gbgnn_lab.cli.progress import show_report, show_runs
     from gbgnn_lab.experiments import suite
 
     if experiment not in suite.EXPERIMENTS:
@@ -51,6 +51,6 @@ def reproduce(
     if tables_only:
         report = suite.rebuild(experiment, options)
     else:
-        with show_progress(quiet=quiet) as progress:
+        with show_runs(quiet=quiet) as progress:
             report = suite.reproduce(experiment, options, progress=progress)
     show_report(report, as_json=as_json)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import platform
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from gbgnn._devices import as_device
-from gbgnn._version import __version__
+from gbgnn.runs import describe_versions
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "optuna", "torch_geometric")
 
@@ -43,7 +42,7 @@ def describe_environment(device: Any, command: str) -> dict[str, Any]:
             "threads": torch.get_num_threads(),
             "gpu": torch.cuda.get_device_name(place) if place.type == "cuda" else None,
         },
-        "versions": {"gbgnn": __version__, "python": platform.python_version(), **_find_versions()},
+        "versions": describe_versions(PACKAGES),
     }
 
 
@@ -54,13 +53,3 @@ def find_cpu_name(info: Path = Path("/proc/cpuinfo")) -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def _find_versions() -> dict[str, str]:
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
