@@ -90,7 +90,7 @@ def run_jobs(
     is_alone
         Give each a process of its own in any case, so that its memory can be measured.
     environment
-        What to write into every record, see :func:`~gbgnn_lab.experiments.environment.describe_environment`.
+        What to write into every record, see :func:`~gbgnn_lab.experiments.records.describe_environment`.
     progress
         Receives how many runs are done, and what came of each.
     """
