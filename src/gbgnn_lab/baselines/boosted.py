@@ -19,7 +19,7 @@ from gbgnn_lab.baselines.base import (
 )
 from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.matrices import DenseMatrix
-from gbgnn_lab.baselines.propagating import Perceptron, rows_outputs
+from gbgnn_lab.baselines.propagating import Perceptron, score_rows
 from gbgnn_lab.baselines.training import train
 
 
@@ -32,7 +32,7 @@ class AdaGCN(BaselineModel):
     depth
         Hops; there is one classifier more.
     units, dropout
-        Width of the classifier's hidden layer; share silenced before every layer.
+        Width of the classifier's hidden layer; share of the inputs of a layer dropped in training.
     learning_rate, epochs, patience
         As for :class:`~gbgnn_lab.baselines.base.NetworkModel`, anew in every hop.
     weight_decay, first_weight_decay
@@ -55,7 +55,7 @@ class AdaGCN(BaselineModel):
     patience: int | None = count(300, optional=True)
 
     def fit(self, data: TrainingData) -> BaselineFit:
-        """Train hop after hop, and add the votes up."""
+        """Train hop after hop, and add the compute_votes up."""
         inputs = data.inputs(AugmentedAdjacency())
         X, weights = inputs.features.dense(), data.train.weights
         network = Perceptron([X.shape[1], self.units, data.n_classes], self.dropout, bias=False)
@@ -70,7 +70,7 @@ class AdaGCN(BaselineModel):
             X = inputs.P(X) if hop else X
             epoch = train(
                 network,
-                partial(rows_outputs, network, X),
+                partial(score_rows, network, X),
                 groups,
                 data,
                 learning_rate=self.learning_rate,
@@ -81,17 +81,17 @@ class AdaGCN(BaselineModel):
             network.eval()
             with torch.no_grad():
                 logs = network(DenseMatrix(X)).log_softmax(dim=1)
-            scores += votes(logs)
-            weights = reweighted(weights, logs[data.train.rows], data.train.targets)
+            scores += compute_votes(logs)
+            weights = update_weights(weights, logs[data.train.rows], data.train.targets)
         return BaselineFit(scores, epoch, count_parameters(network))
 
 
-def votes(logs: torch.Tensor) -> torch.Tensor:
+def compute_votes(logs: torch.Tensor) -> torch.Tensor:
     """Return SAMME.R's vote for log-probabilities, centred and times K - 1."""
     return (logs.shape[1] - 1) * (logs - logs.mean(dim=1, keepdim=True))
 
 
-def reweighted(weights: torch.Tensor, logs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+def update_weights(weights: torch.Tensor, logs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     r"""Return SAMME.R's next weights: :math:`w_i \exp(-\frac{K-1}{K} \langle y_i, \log p_i\rangle)`, sum one.
 
     The code :math:`y_i` is 1 for the class of the node and :math:`-1/(K-1)` for the others, so the weight
@@ -101,7 +101,7 @@ def reweighted(weights: torch.Tensor, logs: torch.Tensor, targets: torch.Tensor)
     Examples
     --------
     >>> logs = torch.tensor([[0.9, 0.1], [0.9, 0.1]], dtype=torch.float64).log()
-    >>> reweighted(torch.tensor([0.5, 0.5], dtype=torch.float64), logs, torch.tensor([0, 1]))
+    >>> update_weights(torch.tensor([0.5, 0.5], dtype=torch.float64), logs, torch.tensor([0, 1]))
     tensor([0.1000, 0.9000], dtype=torch.float64)
     """
     exact = logs.double()

@@ -90,7 +90,7 @@ class TrainingData:
 
     @cached_property
     def edges(self) -> torch.Tensor:
-        """The edges as PyTorch Geometric writes them: from the node that is heard to the one that hears."""
+        """The edges as PyTorch Geometric has them, sources above targets: ``A[i, j]`` leads from j to i."""
         adjacency = self.graph.adjacency.tocoo()
         ends = np.stack([adjacency.col, adjacency.row]).astype(np.int64)
         return torch.tensor(ends, device=self.device)

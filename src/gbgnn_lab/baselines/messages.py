@@ -122,7 +122,7 @@ class MoNet(NetworkModel):
 
 
 def _inverse_root_degrees(data: TrainingData) -> torch.Tensor:
-    """Return for every edge the inverse square roots of the numbers of nodes that its two ends hear."""
-    _, hearing = data.edges
-    degrees = torch.bincount(hearing, minlength=data.n_nodes).clamp_min(1)
+    """Return for every edge the inverse square roots of the in-degrees of its two ends."""
+    _, targets = data.edges
+    degrees = torch.bincount(targets, minlength=data.n_nodes).clamp_min(1)
     return degrees.to(torch.float32).rsqrt()[data.edges].t().contiguous()

@@ -172,13 +172,13 @@ def fit_rows(
     """Train a perceptron on the training rows of ``X`` alone, and return scores of all rows."""
     network.to(data.device)
     groups: list[Group] = [(list(network.parameters()), weight_decay)]
-    epoch = train(network, partial(rows_outputs, network, X), groups, data, **how)
+    epoch = train(network, partial(score_rows, network, X), groups, data, **how)
     network.eval()
     with torch.no_grad():
         return BaselineFit(network(DenseMatrix(X)), epoch, count_parameters(network))
 
 
-def rows_outputs(network: Perceptron, X: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+def score_rows(network: Perceptron, X: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """Return the outputs for some rows of ``X``."""
     outputs: torch.Tensor = network(DenseMatrix(X[rows]))
     return outputs

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gbgnn.cli.options import AsJson
-from gbgnn_lab.cli.options import with_options
+from gbgnn_lab.cli.options import read_options, with_options
 from gbgnn_lab.experiments.options import CompareOptions
 
 EXAMPLES = (
@@ -22,9 +22,9 @@ EXAMPLES = (
 
 @with_options(CompareOptions)
 def compare(
-    options: CompareOptions,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    **given: Any,
 ) -> None:
     """Run gbgnn and other systems on the same splits, and rank them by test accuracy.
 
@@ -32,9 +32,9 @@ def compare(
     peak memory, and is recorded in OUT/records.jsonl as it ends; interrupted, the same command goes on. A run
     that fails is shown as failed.
     """
-    from gbgnn_lab.cli.progress import show_progress, show_report
+    from gbgnn_lab.cli.progress import show_report, show_runs
     from gbgnn_lab.experiments import leaderboard
 
-    with show_progress(quiet=quiet) as progress:
-        report = leaderboard.compare(options, progress=progress)
+    with show_runs(quiet=quiet) as progress:
+        report = leaderboard.compare(read_options(CompareOptions, given), progress=progress)
     show_report(report, as_json=as_json)

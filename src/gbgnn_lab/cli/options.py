@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -14,35 +13,35 @@ from gbgnn.cli.options import key_values
 from gbgnn_lab.experiments.options import Flag, read_flags
 
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
+T = TypeVar("T")
 
 
 def with_options(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that gives a command an option for every flag of ``kind``.
 
-    The command itself takes them as one argument, ``options``, a ``kind``.
+    The command itself takes them as ``**given``, for :func:`read_options`.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        flags = read_flags(kind)
-
-        @functools.wraps(command)
-        def run(**given: Any) -> None:
-            asked = {name: value for name in flags if (value := given.pop(name)) is not None}
-            asked["data_options"] = key_values(asked.get("data_options"), "--data-option")
-            several = {name: tuple(value) for name, value in asked.items() if isinstance(value, list)}
-            command(options=kind(**asked | several), **given)
-
         own = inspect.signature(command, eval_str=True).parameters.values()
-        parameters = [each.replace(kind=KEYWORD_ONLY) for each in own if each.name != "options"]
+        parameters = [each.replace(kind=KEYWORD_ONLY) for each in own if each.name != "given"]
+        flags = read_flags(kind)
+        made = [_make_parameter(each, flags[each.name]) for each in fields(kind) if each.name in flags]
         # After the command's own arguments, and before its own options.
         n_arguments = sum(each.default is inspect.Parameter.empty for each in parameters)
-        parameters[n_arguments:n_arguments] = [
-            _make_parameter(each, flags[each.name]) for each in fields(kind) if each.name in flags
-        ]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        return run
+        parameters[n_arguments:n_arguments] = made
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return command
 
     return decorate
+
+
+def read_options(kind: type[T], given: Mapping[str, Any]) -> T:
+    """Return the options of a command as a ``kind``; what was not given has its default."""
+    asked = {name: value for name, value in given.items() if value is not None}
+    asked["data_options"] = key_values(asked.get("data_options"), "--data-option")
+    several = {name: tuple(value) for name, value in asked.items() if isinstance(value, list)}
+    return kind(**asked | several)
 
 
 def _make_parameter(field: Field[Any], flag: Flag) -> inspect.Parameter:

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import typer
 
 from gbgnn.cli import screen
 from gbgnn.cli.command import INTERRUPTED
+from gbgnn.cli.progress import Progress as Counter
+from gbgnn.cli.progress import show_progress
 from gbgnn_lab.experiments.progress import LineProgress, Progress, describe_record, name_run
 from gbgnn_lab.experiments.records import Fields, Record
 from gbgnn_lab.experiments.report import Report
 
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bars
-
 
 @contextmanager
-def show_progress(*, quiet: bool) -> Iterator[Progress]:
+def show_runs(*, quiet: bool) -> Iterator[Progress]:
     """Give what shows the progress of runs; after Ctrl-C, say how to go on."""
-    console = screen.console(stderr=True)
     try:
-        if quiet:
-            yield Progress()
-        elif not console.is_terminal:
+        if not (quiet or screen.console(stderr=True).is_terminal):
             yield LineProgress()
         else:
-            with screen.bar(console) as bars:
-                yield BarProgress(bars)
+            with show_progress(quiet=quiet) as counter:
+                yield BarProgress(counter)
     except KeyboardInterrupt:
         screen.note("interrupted; runs that had ended are recorded, and the same command goes on from there.")
         raise typer.Exit(INTERRUPTED) from None
@@ -38,24 +33,24 @@ def show_progress(*, quiet: bool) -> Iterator[Progress]:
 class BarProgress(Progress):
     """A bar per stage, with the newest run beside it; failures stay on the screen."""
 
-    def __init__(self, bars: Bars) -> None:
-        self._bars = bars
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
 
     def on_stage(self, n_done: int, n_runs: int) -> None:
         """Draw a bar, where there is something to do."""
-        self._task = self._bars.add_task(
-            "run", total=n_runs, completed=n_done, visible=n_runs > 0, numbers=""
-        )
+        self._n_done = n_done
+        self._counter.begin("run", n_runs, n_done)
 
     def on_message(self, identity: Fields, words: str) -> None:
         """Show how the run goes."""
-        self._bars.update(self._task, numbers=screen.escape(f"{name_run(identity)}: {words}"))
+        self._counter.update(self._n_done, f"{name_run(identity)}: {words}")
 
     def on_record(self, record: Record) -> None:
         """Count the run, and show what came of it."""
-        self._bars.update(self._task, advance=1, numbers=screen.escape(describe_record(record)))
+        self._n_done += 1
+        self._counter.update(self._n_done, describe_record(record))
         if record.failure is not None:
-            self._bars.console.print(describe_record(record), markup=False, style="yellow", soft_wrap=True)
+            self._counter.note(describe_record(record))
 
 
 def show_report(report: Report, *, as_json: bool) -> None:

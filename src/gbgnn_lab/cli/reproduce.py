@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gbgnn.cli.command import UsageError
 from gbgnn.cli.options import AsJson
-from gbgnn_lab.cli.options import with_options
+from gbgnn_lab.cli.options import read_options, with_options
 from gbgnn_lab.experiments.options import RUN, Options
 
 EXAMPLES = (
@@ -25,7 +25,6 @@ def reproduce(
     experiment: Annotated[
         str, typer.Argument(metavar="EXPERIMENT", help="table1, table4, figures, comparison or depth.")
     ],
-    options: Options,
     tables_only: Annotated[
         bool,
         typer.Option(
@@ -36,6 +35,7 @@ def reproduce(
     ] = False,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    **given: Any,
 ) -> None:
     """Do an experiment of the paper again, and write its tables and figures beside the paper's numbers.
 
@@ -43,14 +43,15 @@ def reproduce(
     machine, and tables are made of these records alone. Interrupted, the same command goes on where it was.
     Settings are chosen by validation accuracy; the test labels are read afterwards.
     """
-    from gbgnn_lab.cli.progress import show_progress, show_report
+    from gbgnn_lab.cli.progress import show_report, show_runs
     from gbgnn_lab.experiments import suite
 
     if experiment not in suite.EXPERIMENTS:
         raise UsageError(f"EXPERIMENT must be one of {', '.join(suite.EXPERIMENTS)}; got {experiment!r}.")
+    options = read_options(Options, given)
     if tables_only:
         report = suite.rebuild(experiment, options)
     else:
-        with show_progress(quiet=quiet) as progress:
+        with show_runs(quiet=quiet) as progress:
             report = suite.reproduce(experiment, options, progress=progress)
     show_report(report, as_json=as_json)

@@ -14,7 +14,7 @@ from gbgnn_lab.experiments.experiment import Experiment
 from gbgnn_lab.experiments.figures import draw_depth
 from gbgnn_lab.experiments.jobs import Job, single_jobs
 from gbgnn_lab.experiments.options import Options
-from gbgnn_lab.experiments.paper import DATASETS
+from gbgnn_lab.experiments.paper import DATASETS, title_dataset
 from gbgnn_lab.experiments.records import Fields, Record, read_records
 from gbgnn_lab.experiments.report import Entry, Report, Table
 from gbgnn_lab.experiments.summaries import (
@@ -54,7 +54,7 @@ def tabulate(out: Path) -> Report:
     """Return a table per data set: a row per system, a column per depth."""
     records = read_records(out, "depth")
     found = group_records(records, lambda record: str(record["dataset"]))
-    tables = [_table(name, found[name]) for name in sort_names(found, DATASETS)]
+    tables = [_make_table(name, found[name]) for name in sort_names(found, DATASETS)]
     notes = [
         "Depth is the number of hops: layers of GCN, GCNII and JK-Net, powers of SGC, hops of AdaGCN, and "
         "rounds of gbgnn after the first, which sees the raw features. gbgnn has the library's defaults, "
@@ -66,15 +66,15 @@ def tabulate(out: Path) -> Report:
     if any(record["quick"] for record in records):
         notes.append(f"Here, networks other than gbgnn's are trained for {QUICK_EPOCHS} epochs.")
     for system, runs in group_records(records, lambda record: str(record["system"])).items():
-        notes += [f"Failed, {_called(system)}: {reason}" for reason in describe_failures(runs)]
-    return Report(TITLE, tables, [*notes, *describe_origin(records)], list(_rows(records)))
+        notes += [f"Failed, {_find_title(system)}: {reason}" for reason in describe_failures(runs)]
+    return Report(TITLE, tables, [*notes, *describe_origin(records)], list(_list_rows(records)))
 
 
 def draw(out: Path) -> dict[str, Figure]:
     """Return the figure of accuracy against depth, where a run has a result."""
     records = [record for record in read_records(out, "depth") if record.failure is None]
     systems = dict.fromkeys(record["system"] for record in records)
-    titles = {name: _called(name) for name in SYSTEMS if name in systems}
+    titles = {name: _find_title(name) for name in SYSTEMS if name in systems}
     return {"depth.png": draw_depth(records, titles, TITLE)} if records else {}
 
 
@@ -85,24 +85,26 @@ def _shorten(system: System) -> System:
     return replace(system, overrides={"epochs": QUICK_EPOCHS})
 
 
-def _table(name: str, records: Sequence[Record]) -> Table:
+def _make_table(name: str, records: Sequence[Record]) -> Table:
     depths = sorted({record["depth"] for record in records})
     rows = []
     by_system = group_records(records, lambda record: str(record["system"]))
     for system in sort_names(by_system, SYSTEMS):
         found = by_system[system]
         by_depth = group_records(found, lambda record: int(record["depth"]))
-        rows.append([Entry(_called(system)), *_cells(depths, by_depth, "test_accuracy")])
+        rows.append([Entry(_find_title(system)), *_make_entries(depths, by_depth, "test_accuracy")])
         if any(LAST in record.results for record in found):
-            rows.append([Entry(f"{_called(system)}, last round"), *_cells(depths, by_depth, LAST)])
+            rows.append([Entry(f"{_find_title(system)}, last round"), *_make_entries(depths, by_depth, LAST)])
     return Table(
-        f"{DATASETS.get(name, name)}: test accuracy in percent by depth",
+        f"{title_dataset(name)}: test accuracy in percent by depth",
         ["Model", *map(str, depths)],
         rows,
     )
 
 
-def _cells(depths: Sequence[int], by_depth: Mapping[int, Sequence[Record]], result: str) -> list[Entry]:
+def _make_entries(
+    depths: Sequence[int], by_depth: Mapping[int, Sequence[Record]], result: str
+) -> list[Entry]:
     summaries = {depth: summarize(by_depth.get(depth, ()), result) for depth in depths}
     best = max((each.mean for each in summaries.values() if each is not None), default=None)
     return [
@@ -113,7 +115,7 @@ def _cells(depths: Sequence[int], by_depth: Mapping[int, Sequence[Record]], resu
     ]
 
 
-def _rows(records: Sequence[Record]) -> Iterator[Fields]:
+def _list_rows(records: Sequence[Record]) -> Iterator[Fields]:
     by_cell = group_records(records, lambda r: (r["dataset"], r["system"], r["depth"]))
     for (dataset, system, depth), found in by_cell.items():
         summary, last = summarize(found), summarize(found, LAST)
@@ -129,7 +131,7 @@ def _rows(records: Sequence[Record]) -> Iterator[Fields]:
         }
 
 
-def _called(system: str) -> str:
+def _find_title(system: str) -> str:
     return {"gbgnn": "gbgnn, Adj"}.get(system, SYSTEMS[system].title)
 
 

@@ -20,7 +20,7 @@ from gbgnn_lab.experiments.experiment import Experiment
 from gbgnn_lab.experiments.figures import FLOOR, draw_curves
 from gbgnn_lab.experiments.jobs import Job, Outcome, single_jobs
 from gbgnn_lab.experiments.options import Options
-from gbgnn_lab.experiments.paper import DATASETS, LAYERS, VARIANTS, Cell
+from gbgnn_lab.experiments.paper import DATASETS, LAYERS, VARIANTS, Cell, title_dataset
 from gbgnn_lab.experiments.progress import Tell
 from gbgnn_lab.experiments.records import Fields, Record, read_records
 from gbgnn_lab.experiments.report import Entry, Report, Table
@@ -60,7 +60,7 @@ def trace_rounds(
     run
         Its seed.
     tell
-        Told nothing here.
+        Not used: a run is short.
     """
     seen, scores = data.without_test_labels(), KeptScores(data.test)
     model = build_model(settings)
@@ -68,9 +68,9 @@ def trace_rounds(
     model.fit(seen.train, seen.y[seen.train], graph=seen.graph, validation=(seen.val, seen.y[seen.val]))
     history = model.history_
     results = {
-        "train_loss": _rounded(history["train_loss"]),
-        "test_loss": _rounded(scores.losses(model, data.y[data.test])),
-        "cosine": _rounded(history["cosine"]),
+        "train_loss": _round_digits(history["train_loss"]),
+        "test_loss": _round_digits(scores.losses(model, data.y[data.test])),
+        "cosine": _round_digits(history["cosine"]),
         "stop": str(model.stop_reason_),
     }
     return Outcome(as_plain(dict(settings)), results)
@@ -148,12 +148,14 @@ def tabulate(out: Path) -> Report:
     rows = []
     for kind in sort_names((kind for kind, _ in by_row), TITLES):
         for layers in sorted(layers for other, layers in by_row if other == kind):
-            ends = [_end([r for r in by_row[kind, layers] if r["dataset"] == name]) for name in names]
+            ends = [
+                _describe_end([r for r in by_row[kind, layers] if r["dataset"] == name]) for name in names
+            ]
             rows.append([Entry(TITLES[kind]), Entry(str(layers)), *map(Entry, ends)])
     table = Table(
         "Training loss / test loss after the last round, and in how many rounds the cosine is positive; "
         "means over runs.",
-        ["Rule", "L", *(DATASETS.get(name, name) for name in names)],
+        ["Rule", "L", *(title_dataset(name) for name in names)],
         rows,
         n_left=2,
     )
@@ -166,7 +168,7 @@ def tabulate(out: Path) -> Report:
         *(f"Failed, {reason}" for reason in describe_failures(records)),
         *describe_origin(records),
     ]
-    return Report("Loss and angle against the round", [table], notes, list(_points(records)))
+    return Report("Loss and angle against the round", [table], notes, list(_list_points(records)))
 
 
 def draw(out: Path) -> dict[str, Figure]:
@@ -182,7 +184,7 @@ def draw(out: Path) -> dict[str, Figure]:
     return drawn
 
 
-def _end(records: Sequence[Record]) -> str:
+def _describe_end(records: Sequence[Record]) -> str:
     curves = [record.results for record in records if record.failure is None]
     if not curves:
         return "failed" if records else "-"
@@ -192,7 +194,7 @@ def _end(records: Sequence[Record]) -> str:
     return f"{train:.3g} / {test:.3g}, {met:.0f} of {rounds:.0f}"
 
 
-def _points(records: Sequence[Record]) -> Iterator[Fields]:
+def _list_points(records: Sequence[Record]) -> Iterator[Fields]:
     for record in records:
         place = {name: record[name] for name in ("kind", "dataset", "hidden_layers", "run")}
         curves = {name: record.results.get(name, []) for name in ("train_loss", "test_loss", "cosine")}
@@ -200,7 +202,7 @@ def _points(records: Sequence[Record]) -> Iterator[Fields]:
             yield {**place, "round": i, **dict(zip(curves, values, strict=True))}
 
 
-def _rounded(values: Sequence[float]) -> list[float]:
+def _round_digits(values: Sequence[float]) -> list[float]:
     return [float(f"{value:.{_DIGITS}g}") for value in values]
 
 

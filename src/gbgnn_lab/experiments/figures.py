@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gbgnn.reports.canvas import INK, QUIET, blank, choose_scale, style
-from gbgnn_lab.experiments.paper import DATASETS
+from gbgnn_lab.experiments.paper import DATASETS, title_dataset
 from gbgnn_lab.experiments.records import Record
 from gbgnn_lab.experiments.summaries import group_records, sort_names, summarize
 
@@ -47,7 +47,7 @@ def draw_curves(records: Sequence[Record], title: str) -> Figure:
     grid = figure.subplots(len(found), len(CURVES), squeeze=False, sharex=True)
     for row, dataset in zip(grid, sort_names(found, DATASETS), strict=True):
         for axes, (column, words) in zip(row, CURVES.items(), strict=True):
-            style(axes, f"{DATASETS.get(dataset, dataset)}: {words}")
+            style(axes, f"{title_dataset(dataset)}: {words}")
             drawn = _draw_layers(axes, found[dataset], column)
             if column == "cosine":
                 axes.axhline(0, color=QUIET, lw=0.9)
@@ -88,7 +88,7 @@ def draw_depth(records: Sequence[Record], titles: Mapping[str, str], title: str)
     grid = figure.subplots(1, len(found), squeeze=False)
     depths = sorted({record["depth"] for record in records})
     for axes, dataset in zip(grid[0], sort_names(found, DATASETS), strict=True):
-        style(axes, DATASETS.get(dataset, dataset))
+        style(axes, title_dataset(dataset))
         for system, look in _choose_styles(titles).items():
             _draw_depths(
                 axes,

@@ -90,9 +90,9 @@ def run_jobs(
     is_alone
         Give each a process of its own in any case, so that its memory can be measured.
     environment
-        What to write into every record, see :func:`~gbgnn_lab.experiments.environment.describe_environment`.
+        What to write into every record, see :func:`~gbgnn_lab.experiments.records.describe_environment`.
     progress
-        Told how it goes.
+        Receives how many runs are done, and what came of each.
     """
     progress = progress or Progress()
     known = {record.key for record in file.read() if record.failure is None}

@@ -11,13 +11,12 @@ from typing import Any
 from gbgnn import datasets
 from gbgnn.datasets import Dataset, stratified_split
 from gbgnn.errors import DataError, ParameterError
-from gbgnn_lab.experiments.environment import describe_environment
 from gbgnn_lab.experiments.evaluation import check_splits, identify_data
 from gbgnn_lab.experiments.jobs import Job, run_jobs, single_jobs
 from gbgnn_lab.experiments.options import CompareOptions
 from gbgnn_lab.experiments.progress import Progress
 from gbgnn_lab.experiments.ranking import rank_report
-from gbgnn_lab.experiments.records import RECORDS, RecordFile, identity_key
+from gbgnn_lab.experiments.records import RECORDS, RecordFile, describe_environment, identity_key
 from gbgnn_lab.experiments.report import Report
 from gbgnn_lab.experiments.summaries import count_noun
 from gbgnn_lab.experiments.systems import TITLES, find_systems, measure
@@ -42,7 +41,7 @@ def compare(options: CompareOptions, *, progress: Progress | None = None) -> Rep
     options
         What is compared, and where it is written.
     progress
-        Told how it goes.
+        Receives how many runs are done, and what came of each.
     """
     jobs, notes = plan_jobs(options)
     folder = Path(options.out)

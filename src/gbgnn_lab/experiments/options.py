@@ -77,9 +77,9 @@ def read_flags(kind: type[Any]) -> dict[str, Flag]:
 
     Examples
     --------
-    >>> flag = read_flags(Options)["tune_trials"]
+    >>> flag = read_flags(Options)["seeds_per_trial"]
     >>> flag.names, flag.type, flag.is_many
-    (('--tune-trials',), <class 'int'>, False)
+    (('--seeds-per-trial',), <class 'int'>, False)
     """
     hints = get_type_hints(kind)
     found = {each.name: each.metadata["flag"] for each in fields(kind) if "flag" in each.metadata}
@@ -160,7 +160,9 @@ class Options:
         None, WHAT, "Runs of each, seeds 0, 1, ... Default: 10; figures 3, depth 5.", low=1
     )
     trials: int | None = _option(None, SEARCH, "Trials of a search. Default: 1,000.", low=1)
-    tune_trials: int | None = _option(None, SEARCH, "Trials of fine-tuning. Default: 100.", low=1)
+    tune_trials: int | None = _option(
+        None, SEARCH, "Trials of fine-tuning. Default: 100.", "--fine-tune-trials", "--tune-trials", low=1
+    )
     finalists: int | None = _option(
         None, SEARCH, "Fine-tune the models of so many best trials. Default: 3.", low=1, high=N_KEPT
     )

@@ -1,4 +1,4 @@
-"""How runs go, told while they are made."""
+"""The progress of runs, while they are made."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Tell = Callable[[str], None]
 
 
 def ignore(words: str) -> None:
-    """Take no notice of how a run goes."""
+    """Ignore a message of a run."""
 
 
 class Progress:
-    """Told how an experiment goes; this one takes no notice."""
+    """Receives the progress of an experiment; this one ignores it."""
 
     def on_stage(self, n_done: int, n_runs: int) -> None:
-        """Take note of how many runs are recorded already, and how many there are."""
+        """Receive how many runs are recorded already, and how many there are."""
 
     def on_message(self, identity: Fields, words: str) -> None:
-        """Take a few words from a run; only where runs share this process."""
+        """Receive a few words from a run; only where runs share this process."""
 
     def on_record(self, record: Record) -> None:
-        """Take note of a run that has ended and is recorded."""
+        """Receive a run that has ended and is recorded."""
 
 
 class LineProgress(Progress):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from gbgnn_lab.experiments.paper import DATASETS
+from gbgnn_lab.experiments.paper import DATASETS, title_dataset
 from gbgnn_lab.experiments.records import Record
 from gbgnn_lab.experiments.report import Entry, Report, Table
 from gbgnn_lab.experiments.summaries import (
@@ -59,7 +59,7 @@ class RankedSystem:
         machines = [record.environment.get("machine", {}) for record in self.records]
         return list(dict.fromkeys("GPU" if machine.get("gpu") else "CPU" for machine in machines))
 
-    def row(self, dataset: str, published: float | None) -> dict[str, Any]:
+    def make_row(self, dataset: str, published: float | None) -> dict[str, Any]:
         """Return the numbers for a program."""
         summary, seconds, memory = self.summary, self.mean("fit_seconds"), self.mean("memory")
         return {
@@ -124,17 +124,17 @@ def rank_report(
     """
     found = group_records(records, lambda record: str(record["dataset"]))
     boards = {name: rank_systems(found[name], titles) for name in sort_names(found, DATASETS)}
-    tables = [_board(name, board, cite) for name, board in boards.items()]
+    tables = [_make_board(name, board, cite) for name, board in boards.items()]
     if len(boards) > 1:
-        tables.insert(0, _overview(boards))
+        tables.insert(0, _make_overview(boards))
     reasons = [
-        f"Failed, {each.title} on {_called(name)}: {reason}"
+        f"Failed, {each.title} on {title_dataset(name)}: {reason}"
         for name, board in boards.items()
         for each in board
         for reason in describe_failures(each.records)
     ]
     data = [
-        each.row(name, None if cite is None else cite(each.system, name))
+        each.make_row(name, None if cite is None else cite(each.system, name))
         for name, board in boards.items()
         for each in board
     ]
@@ -146,7 +146,7 @@ def rank_report(
     return Report(title, tables, [*notes, how, *reasons, *describe_origin(records)], data)
 
 
-def _board(name: str, board: Sequence[RankedSystem], cite: Cite | None) -> Table:
+def _make_board(name: str, board: Sequence[RankedSystem], cite: Cite | None) -> Table:
     rows = []
     has_devices = len({device for each in board for device in each.devices}) > 1
     for each in board:
@@ -167,10 +167,10 @@ def _board(name: str, board: Sequence[RankedSystem], cite: Cite | None) -> Table
         )
     columns = ["Rank", "Model", "Test accuracy, %", *([] if cite is None else ["Cited"])]
     columns += ["Runs", "Seconds", "Peak MiB", *(["On"] if has_devices else [])]
-    return Table(_called(name), columns, rows, n_left=2)
+    return Table(title_dataset(name), columns, rows, n_left=2)
 
 
-def _overview(boards: Mapping[str, Sequence[RankedSystem]]) -> Table:
+def _make_overview(boards: Mapping[str, Sequence[RankedSystem]]) -> Table:
     """Return a row per system, ordered by mean rank; who lacks a result somewhere has none."""
     places = {name: {each.system: each for each in board} for name, board in boards.items()}
     systems = dict.fromkeys(system for place in places.values() for system in place)
@@ -180,10 +180,10 @@ def _overview(boards: Mapping[str, Sequence[RankedSystem]]) -> Table:
         ranks = [each.rank for each in found if each is not None and each.rank is not None]
         mean = fmean(ranks) if len(ranks) == len(places) else None
         title = next(each.title for each in found if each is not None)
-        cells = [_accuracy(each) for each in found]
+        cells = [_make_entry(each) for each in found]
         rows.append((mean, [Entry(title), *cells, Entry("-" if mean is None else f"{mean:.1f}")]))
     rows.sort(key=lambda row: (row[0] is None, row[0]))
-    columns = ["Model", *map(_called, boards), "Mean rank"]
+    columns = ["Model", *map(title_dataset, boards), "Mean rank"]
     return Table(
         f"Test accuracy in percent over {count_noun(len(boards), 'data set')}",
         columns,
@@ -191,13 +191,9 @@ def _overview(boards: Mapping[str, Sequence[RankedSystem]]) -> Table:
     )
 
 
-def _accuracy(ranked: RankedSystem | None) -> Entry:
+def _make_entry(ranked: RankedSystem | None) -> Entry:
     if ranked is None:
         return Entry("-")
     if ranked.summary is None:
         return Entry("failed")
     return Entry(str(ranked.summary), strong=ranked.rank == 1)
-
-
-def _called(name: str) -> str:
-    return DATASETS.get(name, name)

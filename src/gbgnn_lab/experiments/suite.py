@@ -14,7 +14,6 @@ from gbgnn.errors import DataError, MissingDependencyError, ParameterError
 from gbgnn.reports import write_figure
 from gbgnn_lab.experiments.comparison import COMPARISON
 from gbgnn_lab.experiments.depth import DEPTH
-from gbgnn_lab.experiments.environment import describe_environment
 from gbgnn_lab.experiments.evaluation import check_splits
 from gbgnn_lab.experiments.experiment import Experiment
 from gbgnn_lab.experiments.figure1 import FIGURES
@@ -22,7 +21,7 @@ from gbgnn_lab.experiments.jobs import run_jobs
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper_tables import TABLE1, TABLE4
 from gbgnn_lab.experiments.progress import Progress
-from gbgnn_lab.experiments.records import open_records, read_records
+from gbgnn_lab.experiments.records import describe_environment, open_records, read_records
 from gbgnn_lab.experiments.report import Report
 
 EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
@@ -44,7 +43,7 @@ def reproduce(name: str, options: Options | None = None, *, progress: Progress |
     options
         What is asked for.
     progress
-        Told how it goes.
+        Receives how many runs are done, and what came of each.
     """
     experiment, asked = _find(name), options or Options()
     chosen = experiment.choose(asked)

@@ -140,12 +140,12 @@ def describe_origin(records: Sequence[Record]) -> list[str]:
     stamps = [record.environment for record in records if record.environment]
     if not stamps:
         return []
-    machines = _each(_machine(stamp["machine"]) for stamp in stamps)
-    versions = _each(_versions(stamp["versions"]) for stamp in stamps)
+    machines = _list_unique(_describe_machine(stamp["machine"]) for stamp in stamps)
+    versions = _list_unique(_describe_versions(stamp["versions"]) for stamp in stamps)
     dates = sorted({stamp["date"] for stamp in stamps})
     days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     spent = format_duration(sum(record.seconds for record in records))
-    commands = [f"`{command}`" for command in _each(stamp["command"] for stamp in stamps)]
+    commands = [f"`{command}`" for command in _list_unique(stamp["command"] for stamp in stamps)]
     return [
         f"Made on {' and on '.join(machines)}, with {' and with '.join(versions)}; {days}; {spent} of runs.",
         f"Command{'s' if len(commands) > 1 else ''}: {', '.join(commands)}",
@@ -177,16 +177,16 @@ def count_noun(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def _machine(machine: Mapping[str, Any]) -> str:
+def _describe_machine(machine: Mapping[str, Any]) -> str:
     threads = machine.get("threads", machine["cores"])
     used = "" if threads == machine["cores"] else f" ({count_noun(threads, 'thread')} used)"
     words = [machine["cpu"], count_noun(machine["cores"], "core") + used, machine["gpu"]]
     return ", ".join(word for word in words if word)
 
 
-def _versions(versions: Mapping[str, str]) -> str:
+def _describe_versions(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {versions[name]}" for name in _SHOWN if name in versions)
 
 
-def _each(words: Iterable[str]) -> list[str]:
+def _list_unique(words: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(words))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Any
 
-from gbgnn_lab.experiments.paper import ACCURACY, DATASETS, Accuracy, Cell
+from gbgnn_lab.experiments.paper import ACCURACY, Accuracy, Cell, title_dataset
 from gbgnn_lab.experiments.records import Record, identity_key
 from gbgnn_lab.experiments.report import Entry, Report, Table
 from gbgnn_lab.experiments.summaries import (
@@ -57,14 +57,14 @@ class CellResult:
         """The protocol of fine-tuning, in a sentence."""
         return describe_fine_tuning(self.records[0]["protocol"])
 
-    def entry(self, mark: str) -> Entry:
+    def make_entry(self, mark: str) -> Entry:
         """Return the cell of a table: ours, and the paper's in brackets; strong where ours is no lower."""
         ours = "failed" if self.summary is None else str(self.summary)
         theirs = f" ({self.printed.mean} ± {self.printed.std})" if self.printed else ""
         is_reached = self.difference is not None and self.difference >= 0
         return Entry(ours + theirs, strong=is_reached, mark=mark)
 
-    def row(self) -> dict[str, Any]:
+    def make_row(self) -> dict[str, Any]:
         """Return the numbers for a program."""
         protocol, summary, printed = self.records[0]["protocol"], self.summary, self.printed
         return {
@@ -95,9 +95,9 @@ def select_results(records: Iterable[Record]) -> dict[tuple[Cell, str], CellResu
     0.1
     """
     best: dict[tuple[Cell, str], CellResult] = {}
-    for (cell, dataset, _), found in group_records(records, _group).items():
+    for (cell, dataset, _), found in group_records(records, _group_key).items():
         result, known = CellResult(cell, dataset, found), best.get((cell, dataset))
-        if known is None or _extent(result) >= _extent(known):
+        if known is None or _measure_extent(result) >= _measure_extent(known):
             best[cell, dataset] = result
     return best
 
@@ -115,8 +115,8 @@ def tabulate_accuracy(
     for cell in cells:
         head = [Entry(cell.title), *([Entry(str(cell.hidden_layers))] if has_layers else [])]
         of_cell = [found.get((cell, name)) for name in datasets]
-        rows.append([*head, *(Entry("-") if r is None else r.entry(marks[r.protocol]) for r in of_cell)])
-    columns = ["Model", *(["L"] if has_layers else []), *(DATASETS.get(name, name) for name in datasets)]
+        rows.append([*head, *(Entry("-") if r is None else r.make_entry(marks[r.protocol]) for r in of_cell)])
+    columns = ["Model", *(["L"] if has_layers else []), *(title_dataset(name) for name in datasets)]
     table = Table(
         "Test accuracy in percent, mean ± standard deviation over runs; in brackets the paper's. Bold: our "
         "mean is at least the paper's, to a tenth of a point.",
@@ -125,29 +125,34 @@ def tabulate_accuracy(
         n_left=2 if has_layers else 1,
     )
     used = [record for result in shown for record in result.records]
-    notes = [*_verdict(shown), *_protocols(shown, marks), *_caveats(shown), *describe_origin(used)]
-    return Report(title, [table], notes, [result.row() for result in shown])
+    notes = [
+        *_describe_verdict(shown),
+        *_describe_protocols(shown, marks),
+        *_describe_failed(shown),
+        *describe_origin(used),
+    ]
+    return Report(title, [table], notes, [result.make_row() for result in shown])
 
 
-def _group(record: Record) -> tuple[Cell, str, str]:
+def _group_key(record: Record) -> tuple[Cell, str, str]:
     cell = Cell(record["variant"], record["hidden_layers"], record["fine_tune"])
     # The same name and protocol on other data, on another split or in another space is another result.
     rest = [record["protocol"], *(record.identity.get(part) for part in ("data", "split", "space"))]
     return cell, record["dataset"], identity_key(rest)
 
 
-def _extent(result: CellResult) -> tuple[int, int]:
+def _measure_extent(result: CellResult) -> tuple[int, int]:
     n_judged = sum(record.failure is None for record in result.records)
     return n_judged, result.records[0]["protocol"]["trials"]
 
 
-def _verdict(shown: Sequence[CellResult]) -> list[str]:
+def _describe_verdict(shown: Sequence[CellResult]) -> list[str]:
     compared = [(r.difference, r) for r in shown if r.difference is not None]
     if not compared:
         return []
     n_reached = sum(difference >= 0 for difference, _ in compared)
     lowest, where = min(compared, key=lambda pair: pair[0])
-    there = f"{where.cell} on {DATASETS.get(where.dataset, where.dataset)}"
+    there = f"{where.cell} on {title_dataset(where.dataset)}"
     least = "smallest lead" if lowest >= 0 else "furthest below"
     return [
         f"The paper's mean is reached in {n_reached} of {count_noun(len(compared), 'cell')} "
@@ -155,7 +160,7 @@ def _verdict(shown: Sequence[CellResult]) -> list[str]:
     ]
 
 
-def _protocols(shown: Sequence[CellResult], marks: dict[str, str]) -> list[str]:
+def _describe_protocols(shown: Sequence[CellResult], marks: dict[str, str]) -> list[str]:
     how = (
         "Settings, and the round that predicts, are chosen by validation accuracy; the search is not given "
         "the test labels."
@@ -169,9 +174,9 @@ def _protocols(shown: Sequence[CellResult], marks: dict[str, str]) -> list[str]:
     return [*said, how]
 
 
-def _caveats(shown: Sequence[CellResult]) -> list[str]:
+def _describe_failed(shown: Sequence[CellResult]) -> list[str]:
     said = []
     for result in shown:
-        where = f"{result.cell} on {DATASETS.get(result.dataset, result.dataset)}"
+        where = f"{result.cell} on {title_dataset(result.dataset)}"
         said += [f"Failed, {where}: {reason}" for reason in describe_failures(result.records)]
     return said

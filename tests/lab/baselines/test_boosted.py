@@ -19,7 +19,7 @@ from gbgnn.tasks import Classification
 from gbgnn.testing import context_of
 from gbgnn.theory import weak_learning
 from gbgnn_lab.baselines import boosted
-from gbgnn_lab.baselines.boosted import AdaGCN, reweighted, votes
+from gbgnn_lab.baselines.boosted import AdaGCN, compute_votes, update_weights
 from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.matrices import DenseMatrix
 
@@ -28,7 +28,7 @@ def test_weights_grow_for_nodes_predicted_badly_by_a_hand_calculation() -> None:
     """Codes (1, -1/2, -1/2): <y, log p> is log .5 - (log .25 + log .25)/2 = log 2 at node 0."""
     proba = torch.tensor([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]], dtype=torch.float64)
     targets = torch.tensor([0, 1])
-    after = reweighted(torch.tensor([0.5, 0.5], dtype=torch.float64), proba.log(), targets)
+    after = update_weights(torch.tensor([0.5, 0.5], dtype=torch.float64), proba.log(), targets)
     good = np.exp(-2 / 3 * np.log(2))
     # At node 1 it is log .25 - (log .5 + log .25)/2 = -log(2)/2.
     bad = np.exp(2 / 3 * np.log(2) / 2)
@@ -45,10 +45,12 @@ def test_weights_follow_the_formula_with_codes(seed: int, n_classes: int) -> Non
     codes = np.full((9, n_classes), -1 / (n_classes - 1))
     codes[np.arange(9), targets] = 1
     grown = weights * np.exp(-(n_classes - 1) / n_classes * (codes * logs.numpy()).sum(axis=1))
-    ours = reweighted(torch.tensor(weights), logs, torch.tensor(targets))
+    ours = update_weights(torch.tensor(weights), logs, torch.tensor(targets))
     np.testing.assert_allclose(ours, grown / grown.sum())
     # Of two nodes with equal weight and class, the one that is predicted worse weighs more afterwards.
-    same = reweighted(torch.full((9,), 1 / 9, dtype=torch.float64), logs, torch.zeros(9, dtype=torch.int64))
+    same = update_weights(
+        torch.full((9,), 1 / 9, dtype=torch.float64), logs, torch.zeros(9, dtype=torch.int64)
+    )
     margins = logs[:, 0] - logs.mean(dim=1)
     assert same.argsort().tolist() == margins.argsort(descending=True).tolist()
 
@@ -112,4 +114,4 @@ def test_one_classifier_is_trained_on_from_hop_to_hop(
 
 def test_votes_are_centred() -> None:
     logs = torch.tensor([[0.2, 0.3, 0.5]]).log()
-    torch.testing.assert_close(votes(logs), 2 * (logs - logs.mean()))
+    torch.testing.assert_close(compute_votes(logs), 2 * (logs - logs.mean()))

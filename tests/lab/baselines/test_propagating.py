@@ -12,7 +12,7 @@ from gbgnn.graph import Graph
 from gbgnn.propagation import AugmentedAdjacency
 from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.matrices import DenseMatrix
-from gbgnn_lab.baselines.propagating import APPNP, MLP, SGC, Perceptron, rows_outputs
+from gbgnn_lab.baselines.propagating import APPNP, MLP, SGC, Perceptron, score_rows
 
 
 def test_appnp_equals_its_twin(given: TrainingData) -> None:
@@ -58,4 +58,4 @@ def test_rows_are_seen_one_at_a_time() -> None:
     torch.manual_seed(0)
     network, X = Perceptron([4, 3, 2], 0.5).eval(), torch.randn(6, 4)
     some = torch.tensor([5, 0])
-    torch.testing.assert_close(rows_outputs(network, X, some), network(DenseMatrix(X))[some])
+    torch.testing.assert_close(score_rows(network, X, some), network(DenseMatrix(X))[some])

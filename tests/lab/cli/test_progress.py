@@ -5,11 +5,9 @@ import io
 import pytest
 import typer
 from rich.console import Console
-from rich.progress import Progress, TextColumn
 
 from gbgnn.cli import screen
-from gbgnn_lab.cli.progress import BarProgress, show_progress, show_report
-from gbgnn_lab.experiments import Progress as Silent
+from gbgnn_lab.cli.progress import BarProgress, show_report, show_runs
 from gbgnn_lab.experiments import Record, Report
 from gbgnn_lab.experiments.progress import LineProgress
 from gbgnn_lab.experiments.report import Entry, Table
@@ -17,38 +15,44 @@ from gbgnn_lab.experiments.report import Entry, Table
 RUN = {"dataset": "cora", "variant": "adj", "hidden_layers": 1, "fine_tune": False, "run": 0}
 
 
-def test_a_bar_shows_the_newest_run_and_keeps_failures():
+@pytest.fixture
+def shown(monkeypatch):
+    """What a terminal shows."""
     out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=120)
-    with Progress(
-        TextColumn("{task.completed}/{task.total} {task.fields[numbers]}"), console=console
-    ) as progress:
-        bar = BarProgress(progress)
-        bar.on_stage(1, 3)
-        bar.on_message(RUN, "trial 5 of 9")
-        (task,) = progress.tasks
-        assert task.fields["numbers"] == "cora, adj, L = 1, run 0: trial 5 of 9"
-        bar.on_record(Record(RUN, results={"test_accuracy": 0.8}))
-        assert (task.completed, task.fields["numbers"]) == (2, "cora, adj, L = 1, run 0: test 80.0; 0.0 s")
-        bar.on_record(Record(RUN, failure="too large"))
-        bar.on_stage(0, 0)
-        assert not progress.tasks[1].visible
-    assert "failed: too large" in out.getvalue()
-
-
-def test_there_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch):
-    with show_progress(quiet=False) as watch:
-        assert isinstance(watch, LineProgress)
-    with show_progress(quiet=True) as watch:
-        assert type(watch) is Silent
-    terminal = Console(file=io.StringIO(), force_terminal=True)
+    terminal = Console(file=out, force_terminal=True, color_system=None, width=150)
     monkeypatch.setattr(screen, "console", lambda **options: terminal)
-    with show_progress(quiet=False) as watch:
-        assert isinstance(watch, BarProgress)
+    return out
+
+
+def test_a_bar_shows_the_newest_run_and_keeps_failures(shown):
+    with show_runs(quiet=False) as progress:
+        assert isinstance(progress, BarProgress)
+        progress.on_stage(1, 3)
+        progress.on_message(RUN, "trial 5 of 9")
+        progress._counter._bars.refresh()
+        assert "1/3" in shown.getvalue()
+        assert "cora, adj, L = 1, run 0: trial 5 of 9" in shown.getvalue()
+        progress.on_record(Record(RUN, results={"test_accuracy": 0.8}))
+        progress._counter._bars.refresh()
+        assert "2/3" in shown.getvalue()
+        assert "cora, adj, L = 1, run 0: test 80.0; 0.0 s" in shown.getvalue()
+        progress.on_record(Record(RUN, failure="too large"))
+        progress.on_stage(0, 0)
+    assert "failed: too large" in shown.getvalue()
+    assert "0/0" not in shown.getvalue()
+
+
+def test_elsewhere_there_are_lines_and_where_it_is_quiet_nothing(capsys):
+    with show_runs(quiet=False) as progress:
+        assert isinstance(progress, LineProgress)
+    with show_runs(quiet=True) as progress:
+        progress.on_stage(0, 1)
+        progress.on_record(Record(RUN, failure="too large"))
+    assert capsys.readouterr().err == ""
 
 
 def test_an_interrupt_is_exit_code_130(capsys):
-    with pytest.raises(typer.Exit) as raised, show_progress(quiet=True):
+    with pytest.raises(typer.Exit) as raised, show_runs(quiet=True):
         raise KeyboardInterrupt
     assert raised.value.exit_code == 130
     assert "the same command goes on from there" in capsys.readouterr().err

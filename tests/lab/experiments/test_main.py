@@ -57,7 +57,7 @@ def test_every_option_can_be_given(asked, capsys):
         data_options={"n_nodes": 60, "kind": "small"},
     )
     assert asked.calls == [("table4", options)]
-    assert all(flag.names[0] in words for flag in read_flags(Options).values())
+    assert all(flag.names[-1] in words or flag.names[0] in words for flag in read_flags(Options).values())
     assert capsys.readouterr().out == "# Made up\n"
 
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
 import os
+import platform
+import re
 import signal
 import subprocess
 import sys
@@ -10,11 +13,22 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gbgnn._version import __version__
 from gbgnn.errors import DataError, GBGNNWarning
-from gbgnn_lab.experiments.records import Record, RecordFile, identity_key, open_records, read_records
+from gbgnn_lab.experiments import records
+from gbgnn_lab.experiments.records import (
+    Record,
+    RecordFile,
+    describe_environment,
+    find_cpu_name,
+    identity_key,
+    open_records,
+    read_records,
+)
 
 VALUES = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4)
 
@@ -94,9 +108,9 @@ def test_several_writers_do_not_mix_their_lines(file):
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))
-    records = file.read()
-    assert len(records) == 80
-    assert all(record.settings["long"] == long for record in records)
+    found = file.read()
+    assert len(found) == 80
+    assert all(record.settings["long"] == long for record in found)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no SIGKILL")
@@ -119,3 +133,35 @@ def test_a_killed_writer_loses_nothing_that_was_recorded(file):
     assert runs[: len(said)] == said
     assert runs[-1] == "after"
     assert len(runs) - 1 - len(said) in (0, 1)  # recorded, but killed before it could say so
+
+
+def test_a_record_says_what_made_it():
+    made = describe_environment("cpu", "gbgnn reproduce table1")
+    assert made["versions"]["gbgnn"] == __version__
+    assert made["versions"]["torch"] == torch.__version__
+    assert made["machine"]["threads"] == torch.get_num_threads()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", made["date"])
+    assert platform.node() not in json.dumps(made) or not platform.node()
+
+
+def test_packages_that_are_not_there_are_left_out(monkeypatch):
+    monkeypatch.setattr(records, "PACKAGES", ("numpy", "no_such_package"))
+    assert set(describe_environment("cpu", "")["versions"]) == {"gbgnn", "python", "numpy"}
+
+
+def test_a_gpu_is_named(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda place: f"a {place.type} device")
+    assert describe_environment("auto", "")["machine"]["gpu"] == "a cuda device"
+
+
+def test_the_processor_has_a_name(tmp_path, monkeypatch):
+    info = tmp_path / "cpuinfo"
+    info.write_text("vendor: X\nmodel name\t: Abacus 9000\n")
+    assert find_cpu_name(info) == "Abacus 9000"
+    info.write_text("vendor: X\n")
+    assert (
+        find_cpu_name(info)
+        == find_cpu_name(tmp_path / "none")
+        == (platform.processor() or platform.machine())
+    )

@@ -66,7 +66,7 @@ def test_the_table_is_exact(cell_run):
 def test_means_are_compared_as_they_are_printed(cell_run, mean, difference):
     result = select_results([cell_run(mean)])[ADJ, "cora"]
     assert result.difference == difference
-    assert result.entry("").strong is (difference >= 0)
+    assert result.make_entry("").strong is (difference >= 0)
 
 
 def test_the_cell_that_the_paper_leaves_empty_is_filled(cell_run):
