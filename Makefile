@@ -42,5 +42,5 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 $(BENCH): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lab]"
 	touch $@

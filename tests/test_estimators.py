@@ -603,3 +603,14 @@ def test_fitted_attributes_of_an_unfitted_model_say_that_it_is_not_fitted() -> N
     with pytest.raises(NotFittedError, match="certificate_ is known after a fit; call fit first"):
         _ = model.certificate_
     assert not hasattr(model, "classes_")
+
+
+@pytest.mark.parametrize("reason", [StopReason.REQUESTED, StopReason.PRUNED])
+def test_a_model_that_is_given_up_is_not_fine_tuned(reason: StopReason) -> None:
+    class Stop(Callback):
+        def on_round(self, report: RoundReport) -> StopReason | None:
+            return reason if report.t == 2 else None
+
+    m = fitted(n_rounds=6, fine_tune=FineTuner(epochs=2), callbacks=[Stop()])
+    assert (m.stop_reason_, len(m.ensemble_)) == (reason, 2)
+    assert (m.fine_tuning_ is None) == (reason is StopReason.PRUNED)

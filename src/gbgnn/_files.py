@@ -1,7 +1,8 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that a reader never sees half of one, be it after a loss of power."""
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -30,7 +31,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield part
         mode = 0o666 & ~_umask()
         part.chmod(mode)
+        _sync(part)
         part.replace(target)
+        _sync(target.parent)
     finally:
         part.unlink(missing_ok=True)
 
@@ -39,6 +42,21 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file atomically."""
     with atomic_path(path) as part:
         part.write_text(text, encoding="utf-8")
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the entries of a folder, are on the disk, where the system can tell."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:  # a folder, on systems that do not open them
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # not every file system can
+            raise
+    finally:
+        os.close(handle)
 
 
 def _umask() -> int:

@@ -256,7 +256,7 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
             )
         self.model_ = plan.model(boosted)
         announce_end(callbacks, self.model_)
-        if plan.tuner is not None:
+        if plan.tuner is not None and boosted.stop is not StopReason.PRUNED:
             on_epoch = partial(announce_epoch, callbacks)
             self.model_ = fine_tune_model(self.model_, plan.problem, plan.tuner, on_epoch)
             announce_tuned(callbacks, FineTuningReport.from_model(self.model_))

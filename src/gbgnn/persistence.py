@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,11 @@ import torch
 
 from gbgnn._devices import as_device, as_dtype
 from gbgnn._files import atomic_path
+from gbgnn._json import as_plain
 from gbgnn._version import __version__
 from gbgnn.boosting import Ensemble, History, Round, StopReason
 from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
-from gbgnn.finetuning import FineTuner, as_tuner
+from gbgnn.finetuning import as_tuner
 from gbgnn.fitting import input_recipe, resolve_rule
 from gbgnn.learners import SklearnLearner
 from gbgnn.losses import Loss
@@ -27,6 +29,7 @@ from gbgnn.model import FittedModel
 from gbgnn.problem import InputRecipe, LabelledNodes
 from gbgnn.propagation import GivenMatrix
 from gbgnn.registry import PARAMETERS, as_part, part_class, part_name
+from gbgnn.settings import FINE_TUNE, build_model
 from gbgnn.tasks import Classification
 
 if TYPE_CHECKING:  # estimators.py imports this module
@@ -70,8 +73,12 @@ def save(model: FittedModel, path: str | os.PathLike[str], *, learners: bool = T
     }
     text = json.dumps(header)
     metadata = {"gbgnn": text, "sha256": _digest(text, tensors)}
+    st = _safetensors()
     with atomic_path(path) as part:
-        _safetensors().torch.save_file(tensors, part, metadata=metadata)
+        try:
+            st.torch.save_file(tensors, part, metadata=metadata)
+        except st.SafetensorError as error:  # how it tells of a full disk, among others
+            raise _as_os_error(error, path) from error
 
 
 def load(path: str | os.PathLike[str]) -> GBGNNClassifier:
@@ -100,6 +107,14 @@ def load(path: str | os.PathLike[str]) -> GBGNNClassifier:
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the JSON header of a model file, checked like :func:`load` does."""
     return _read(Path(path))[0]
+
+
+def _as_os_error(error: Exception, path: str | os.PathLike[str]) -> Exception:
+    """Return what the system said, where it did, with the name of the file."""
+    found = re.search(r"os error (\d+)", str(error))
+    if found is None:
+        return ModelFileError(f"{path} cannot be written: {error}.")
+    return OSError(int(found[1]), os.strerror(int(found[1])), str(path))
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
@@ -137,9 +152,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
 
 
 def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNClassifier:
-    from gbgnn.estimators import GBGNNClassifier
-
-    estimator = GBGNNClassifier(**_unpack_params(header["params"], tensors))
+    estimator = _unpack_params(header["params"], tensors)
     if header["format_version"] == 2:
         header = _as_version_3(header, tensors, estimator)
     inputs, loss = header["inputs"], _unpack_part("loss", header["loss"], tensors)
@@ -262,11 +275,7 @@ def _pack_params(model: FittedModel, tensors: Tensors) -> dict[str, Any]:
     for family in PARAMETERS:
         if not isinstance(params[family], str):
             params[family] = _pack_part(family, as_part(family, params[family]), tensors)
-    try:
-        plain = json.loads(json.dumps(params, default=_plain))
-    except TypeError as error:
-        raise ModelFileError(f"a parameter cannot be stored as JSON: {error}.") from error
-    assert isinstance(plain, dict)
+    plain: dict[str, Any] = as_plain(params, unknown=_refuse)
     return plain
 
 
@@ -289,16 +298,15 @@ def _pack_part(family: str, part: Any, tensors: Tensors) -> dict[str, Any]:
     return {"name": name, "params": params}
 
 
-def _unpack_params(params: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
-    result = dict(params)
-    if isinstance(result["class_weight"], list):
-        result["class_weight"] = dict(result["class_weight"])
-    if result["fine_tune"] is not None:
-        result["fine_tune"] = FineTuner(**result["fine_tune"])
-    for family in PARAMETERS:
-        if isinstance(result[family], dict):
-            result[family] = _unpack_part(family, result[family], tensors)
-    return result
+def _unpack_params(params: dict[str, Any], tensors: Tensors) -> GBGNNClassifier:
+    settings = dict(params)
+    if isinstance(settings["class_weight"], list):
+        settings["class_weight"] = dict(settings["class_weight"])
+    tuner = settings[FINE_TUNE]
+    settings |= {FINE_TUNE: tuner is not None} | {f"{FINE_TUNE}__{k}": v for k, v in (tuner or {}).items()}
+    packed = {family: params[family] for family in PARAMETERS if isinstance(params[family], dict)}
+    settings |= {family: _unpack_part(family, part, tensors) for family, part in packed.items()}
+    return build_model(settings)
 
 
 def _unpack_part(family: str, packed: dict[str, Any], tensors: Tensors) -> Any:
@@ -321,10 +329,8 @@ def _digest(text: str, tensors: Tensors) -> str:
     return digest.hexdigest()
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{value!r} of type {type(value).__name__}")
+def _refuse(value: Any) -> Any:
+    raise ModelFileError(f"a parameter cannot be stored as JSON: {value!r} of type {type(value).__name__}.")
 
 
 def _safetensors() -> Any:

@@ -107,8 +107,13 @@ def part_class(family: str, name: str) -> type[Any]:
     if name in plugins:
         loaded: type[Any] = plugins[name].load()
         return loaded
-    names = [*known, *plugins]
+    names = part_names(family)
     raise ParameterError(f"unknown {family} {name!r}.{suggest(name, names)} Known: {', '.join(names)}.")
+
+
+def part_names(family: str) -> list[str]:
+    """Return the names of a family, those of other packages last."""
+    return list(dict.fromkeys([*(FAMILIES | FITTED)[family], *_plugins(family)]))
 
 
 def part_name(family: str, part: Any) -> str:

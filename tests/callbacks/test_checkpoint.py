@@ -6,8 +6,8 @@ import pytest
 
 import gbgnn
 from gbgnn import Callback, Checkpoint, FineTuner, StopReason
-from gbgnn.callbacks import EpochReport, RoundReport
-from gbgnn.errors import ParameterError
+from gbgnn.callbacks import EpochReport, RoundReport, checkpoint
+from gbgnn.errors import GBGNNWarning, ParameterError
 
 
 class _KillInRound(Callback):
@@ -102,5 +102,40 @@ def test_without_a_round_of_its_rhythm_no_file_is_written(toy, tmp_path: Path) -
 
 
 def test_rhythm_is_a_positive_integer(toy, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="Checkpoint.every must be an integer >= 1; got 0"):
+    with pytest.raises(ParameterError, match="Checkpoint.every must be an integer >= 1, or None; got 0"):
         toy.fit(callbacks=[Checkpoint(tmp_path / "x.gbgnn", every=0)])
+    with pytest.raises(ParameterError, match=r"Checkpoint.seconds must be in \[0, inf\)"):
+        toy.fit(callbacks=[Checkpoint(tmp_path / "x.gbgnn", seconds=-1.0)])
+
+
+class _Clock(Callback):
+    """A round takes half a second on it, and a write as long as was said; it notes the rounds written."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
+        self.now, self.cost, self.saved = 0.0, cost, []
+        monkeypatch.setattr(checkpoint.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(checkpoint, "save", self.save)
+
+    def on_round(self, report: RoundReport) -> None:
+        self.now += 0.5
+
+    def save(self, model, path) -> None:
+        self.now += self.cost
+        self.saved.append(len(model.ensemble))
+
+
+@pytest.mark.parametrize(("cost", "saved"), [(0.0, [3, 6, 9]), (0.1, [3]), (0.01, [3, 6, 9])])
+def test_by_time_it_saves_after_so_many_seconds_and_later_where_that_takes_long(
+    toy, monkeypatch: pytest.MonkeyPatch, cost: float, saved: list[int]
+) -> None:
+    clock = _Clock(monkeypatch, cost)
+    toy.fit(n_rounds=9, callbacks=[clock, Checkpoint("x.gbgnn", every=None, seconds=1.4)])
+    assert clock.saved == saved
+
+
+def test_a_file_that_cannot_be_written_is_a_warning(toy, tmp_path: Path) -> None:
+    (tmp_path / "folder").write_text("not one")
+    path = tmp_path / "folder" / "x.gbgnn"
+    with pytest.warns(GBGNNWarning, match=r"x.gbgnn could not be written \(.*\); training goes on"):
+        model = toy.fit(n_rounds=3, callbacks=[Checkpoint(path, every=1)])
+    assert len(model.ensemble_) == 3

@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from gbgnn.cli import screen
-from gbgnn.cli.command import UsageError, epilog, guarded, help_of
+from gbgnn.cli.command import UsageError, epilog, guarded, read_help
 from gbgnn.errors import GBGNNWarning, ParameterError
 
 
@@ -84,5 +84,5 @@ def test_help_unfolds_paragraphs_and_examples_follow() -> None:
         in two lines.
         """
 
-    assert help_of(command) == "Say one thing.\n\nThen say another in two lines."
+    assert read_help(command) == "Say one thing.\n\nThen say another in two lines."
     assert "$ gbgnn fit" in epilog((("gbgnn fit", "train"),))

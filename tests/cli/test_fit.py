@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,19 @@ def test_default_folder_is_named_after_data_and_time(run) -> None:
     run("fit", "karate", *run.quick, "-q")
     (folder,) = Path("runs").iterdir()
     assert folder.name.startswith("karate-2")
+
+
+def test_fits_in_the_same_second_have_folders_of_their_own(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Frozen(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2026, 1, 2, 3, 4, 5)
+
+    monkeypatch.setattr("gbgnn.cli.fit_run.datetime", Frozen)
+    for _ in range(3):
+        run("fit", "karate", *run.quick, "--rounds", "1", "-q")
+    names = sorted(path.name for path in Path("runs").iterdir())
+    assert names == ["karate-20260102-030405", "karate-20260102-030405_2", "karate-20260102-030405_3"]
 
 
 def test_every_option_reaches_the_model(run) -> None:
@@ -275,8 +289,10 @@ def test_resume_takes_no_other_settings(run) -> None:
 
 def test_fine_tuning_by_options_is_recorded_repeated_and_shown(run) -> None:
     words = ("fit", *run.tiny, *run.quick, "-q")
-    tuned = ("--fine-tune", "--tune-epochs", "7", "--tune-lr", "0.01", "--memory-limit", "100MB")
-    text = run(*words, *tuned, "--tune-moves", "learners", "--tune-moves", "etas", "--out", "a").stdout
+    tuned = ("--fine-tune", "--fine-tune-epochs", "7", "--fine-tune-lr", "0.01", "--memory-limit", "100MB")
+    text = run(
+        *words, *tuned, "--fine-tune-moves", "learners", "--fine-tune-moves", "etas", "--out", "a"
+    ).stdout
     assert "fine-tuned 7 epochs: val accuracy" in text
     assert "model was kept" in text
     table = tomllib.loads(Path("a/config.toml").read_text())["fine_tune"]

@@ -37,7 +37,7 @@ def test_json_holds_everything(run, learned: Path) -> None:
 @pytest.mark.usefixtures("third_is_best")
 @pytest.mark.parametrize("aggregation", ["adjacency", "kta", "lazy"])
 def test_a_tuned_model_shows_what_fine_tuning_did(run, aggregation: str) -> None:
-    words = ("--fine-tune", "--tune-epochs", "6", "--keep", "tuned", "--aggregation", aggregation)
+    words = ("--fine-tune", "--fine-tune-epochs", "6", "--keep", "tuned", "--aggregation", aggregation)
     run("fit", *run.tiny, *run.quick, *words, "-q", "--out", "r")
     report = json.loads(run("inspect", "r", "--json").stdout)
     assert (len(report["etas"]), report["best_round"], len(report["history"])) == (3, 3, 4)
@@ -80,7 +80,7 @@ def test_classes_by_name(run, fitted: Path) -> None:
 
 
 def test_another_metric_stands_where_accuracy_would(run) -> None:
-    tuned = ("--fine-tune", "--tune-epochs", "3", "--metric", "f1_macro")
+    tuned = ("--fine-tune", "--fine-tune-epochs", "3", "--metric", "f1_macro")
     told = run("fit", *run.tiny, *run.quick, *tuned, "--out", "r")
     assert "fine-tuned 3 epochs: val f1_macro " in told.stdout
     text = run("inspect", "r").stdout

@@ -1,23 +1,10 @@
 from __future__ import annotations
 
-import json
 import math
 
-import numpy as np
 import pytest
 
 from gbgnn.cli import screen
-
-
-def test_json_is_standard_whatever_comes() -> None:
-    value = {"a": np.float32(0.5), "b": np.arange(2), "c": math.inf, 1: (None, True), "d": "é"}
-    assert json.loads(screen.to_json(value)) == {
-        "a": 0.5,
-        "b": [0, 1],
-        "c": None,
-        "1": [None, True],
-        "d": "é",
-    }
 
 
 def test_messages_go_to_stderr_results_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,3 +47,14 @@ def test_sparkline_keeps_to_its_width() -> None:
     assert len(screen.sparkline([float(i) for i in range(1000)], width=40)) == 40
     assert screen.sparkline([1.0, 1.0]) == "▁▁"
     assert screen.sparkline([None, math.nan]) == ""
+
+
+def test_names_in_data_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    screen.note("class \x1b[2J")
+    screen.out("a\tb\x07")
+    screen.show_table(("name",), [("\x1b]0;x",)], left=("name",))
+    told = capsys.readouterr()
+    assert told.err == "class \\x1b[2J\n"
+    assert told.out.startswith("a")
+    assert "\x1b" not in told.out
+    assert "\x07" not in told.out

@@ -13,7 +13,7 @@ import pytest
 
 import gbgnn
 from gbgnn import datasets
-from gbgnn.search import loop as search
+from gbgnn.search import objective
 
 SPACE = """
 [space]
@@ -48,7 +48,7 @@ def test_closing_tables_and_run_folder(tune) -> None:
         "csbm: 60 nodes",
         "searching learner__epochs, learner__learning_rate",
         "trial 12/12",
-        " s left",
+        " s\n",
     ):
         assert words in result.stderr
     for words in (
@@ -165,13 +165,13 @@ def _journal(path: str) -> optuna.storages.BaseStorage:
 
 def test_the_tuning_code_is_not_given_test_labels(tune, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    usual = search.Task.__init__
+    usual = objective.TrainingData.__init__
 
     def look(self, nodes, y, graph, validation):
         seen.extend([*nodes, *validation[0]])
         usual(self, nodes, y, graph, validation)
 
-    monkeypatch.setattr(search.Task, "__init__", look)
+    monkeypatch.setattr(objective.TrainingData, "__init__", look)
     tune("--trials", "1", "--out", "r")
     test = datasets.csbm(n_nodes=60, per_class=6).test
     assert seen

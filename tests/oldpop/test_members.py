@@ -13,6 +13,7 @@ from gbgnn import (
     FineTuner,
     FunctionalGradient,
     GBGNNClassifier,
+    Graph,
     KernelTargetAlignment,
     Lazy,
     Linear,
@@ -23,7 +24,7 @@ from gbgnn._random import Seeds
 from gbgnn.callbacks import LogProgress
 from gbgnn.errors import ParameterError
 from gbgnn.population import PopulationInputs
-from gbgnn.population.members import Members
+from gbgnn.population.members import Members, reason_apart
 from gbgnn.testing import two_blocks
 
 Build = Callable[..., GBGNNClassifier]
@@ -142,3 +143,41 @@ def test_members_must_be_models(model: Build, inputs_of: Inputs) -> None:
 def test_nobody_is_no_population(model: Build, inputs_of: Inputs) -> None:
     with pytest.raises(ParameterError, match="a population needs at least one model; got none"):
         Members.of([], inputs_of(model()))
+
+
+def test_models_that_differ_in_what_members_may_differ_in_are_not_apart(model: Build) -> None:
+    assert reason_apart([model(), model({"units": 9}, n_rounds=7, random_state=3)]) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"dtype": "float32"},
+            "member 1 asks for float32 on cpu, member 0 for float64 on cpu. Train them in",
+        ),
+        ({"task": "multilabel"}, "member 1 has the task MultiLabel(); train that model alone"),
+        ({"rule": "sammy"}, "unknown rule 'sammy'"),
+        ({"dtype": "float3"}, "dtype must be"),
+        ({"fine_tune": "yes"}, "fine_tune must be"),
+    ],
+)
+def test_models_alone_say_why_they_are_apart(model: Build, settings: dict[str, Any], message: str) -> None:
+    assert message in (reason_apart([model(), model(**settings)]) or "")
+
+
+def test_a_value_that_no_model_may_have_is_no_reason_but_an_error(model: Build, inputs_of: Inputs) -> None:
+    models = [model({"units": 0})]
+    assert reason_apart(models) is None
+    with pytest.raises(ParameterError, match="MLP.units must be an integer >= 1; got 0"):
+        Members.of(models, inputs_of(models[0]))
+
+
+def test_learned_hops_are_apart_on_a_directed_graph_alone(model: Build, inputs_of: Inputs) -> None:
+    graph, y = two_blocks(40)
+    one_way = Graph(np.triu(np.ones((40, 40)), 1), graph.features)
+    learned = [model(aggregation="kta", propagation="random_walk")]
+    directed = PopulationInputs.of(learned[0], np.arange(8), y[:8], graph=one_way)
+    assert reason_apart(learned) is None
+    assert "needs a P with real eigenvalues" in (reason_apart(learned, directed) or "")
+    assert reason_apart([model(propagation="random_walk")], directed) is None

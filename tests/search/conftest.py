@@ -8,9 +8,9 @@ import pytest
 
 from gbgnn import datasets
 from gbgnn.datasets import Dataset
-from gbgnn.search import Choice, Integer, Real, SearchSpace, TuningResult, tune
-from gbgnn.search.objective import Task
-from gbgnn.search.study import state_of
+from gbgnn.search import Choice, Integer, Real, SearchResult, SearchSpace, tune
+from gbgnn.search.objective import TrainingData
+from gbgnn.search.study import state_name
 
 SPACE = SearchSpace(
     # SAMME.R refuses no learner, so every trial has all its rounds.
@@ -33,14 +33,14 @@ class Toy:
     space: SearchSpace = field(default=SPACE)
 
     @property
-    def task(self) -> Task:
+    def known(self) -> TrainingData:
         data = self.data
-        return Task(data.train, data.y[data.train], data.graph, (data.val, data.y[data.val]))
+        return TrainingData(data.train, data.y[data.train], data.graph, (data.val, data.y[data.val]))
 
-    def tune(self, n_trials: int = 4, **options: Any) -> TuningResult:
-        task = self.task
+    def tune(self, n_trials: int = 4, **options: Any) -> SearchResult:
+        known = self.known
         given = {"space": self.space, "device": "cpu", "n_trials": n_trials, **options}
-        return tune(task.nodes, task.y, graph=task.graph, validation=task.validation, **given)
+        return tune(known.nodes, known.y, graph=known.graph, validation=known.validation, **given)
 
 
 @pytest.fixture
@@ -54,9 +54,9 @@ def told():
 
     def tell(study: optuna.Study) -> list[tuple[Any, ...]]:
         return [
-            (state_of(t), t.values, t.params, t.intermediate_values)
+            (state_name(t), t.values, t.params, t.intermediate_values)
             for t in study.trials
-            if state_of(t) != "interrupted"
+            if state_name(t) != "interrupted"
         ]
 
     return tell
@@ -65,5 +65,5 @@ def told():
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prune from the second complete trial and the first round on."""
-    monkeypatch.setattr("gbgnn.search.study.N_STARTUP_TRIALS", 2)
-    monkeypatch.setattr("gbgnn.search.study.N_WARMUP_ROUNDS", 1)
+    monkeypatch.setattr("gbgnn.search.pruning.N_STARTUP_TRIALS", 2)
+    monkeypatch.setattr("gbgnn.search.pruning.N_WARMUP_ROUNDS", 1)

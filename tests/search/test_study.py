@@ -5,26 +5,20 @@ import logging
 from pathlib import Path
 from wsgiref.util import setup_testing_defaults
 
-import numpy as np
 import optuna
 import optuna_dashboard
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from optuna.trial import TrialState, create_trial
 
 import gbgnn
 from gbgnn.errors import DataError, ParameterError
 from gbgnn.search import Choice, Integer, Real, SearchSpace
-from gbgnn.search.proposals import ask
+from gbgnn.search.sampler import ask
 from gbgnn.search.study import (
-    N_STARTUP_TRIALS,
-    N_WARMUP_ROUNDS,
-    desk_of,
-    finished,
-    medians,
+    finished_trials,
+    in_memory_study,
     open_study,
-    state_of,
+    state_name,
 )
 
 SPACE = SearchSpace({}, {"n_rounds": Integer(1, 99), "learning_rate": Real(0, 1), "rule": Choice(["a", "b"])})
@@ -34,7 +28,7 @@ RECORD = {"space": SPACE.to_document(), "data": {"graph": "1", "labels": "2"}}
 def _play(study: optuna.Study, n_trials: int) -> list[dict]:
     first = len(study.trials)
     for i in range(first, first + n_trials):
-        trial = ask(study, SPACE, (0, 0, i))
+        trial = ask(study, SPACE.distributions(), (0, 0, i))
         study.tell(trial, trial.params["learning_rate"])
     return [trial.params for trial in study.trials]
 
@@ -116,13 +110,13 @@ def test_optuna_keeps_its_voice() -> None:
     optuna.logging.set_verbosity(logging.INFO)
 
 
-def test_a_desk_has_the_finished_trials(tmp_path: Path) -> None:
+def test_a_study_in_memory_has_the_finished_trials(tmp_path: Path) -> None:
     study = open_study(tmp_path / "s.log", "mine", RECORD)
     params = _play(study, 2)
     study.ask()
-    desk = desk_of(study.trials)
-    assert [trial.params for trial in desk.trials] == params
-    _play(desk, 1)
+    other = in_memory_study(study.trials)
+    assert [trial.params for trial in other.trials] == params
+    _play(other, 1)
     assert len(study.trials) == 3
 
 
@@ -138,27 +132,5 @@ def test_states_in_words() -> None:
         value = 0.5 if state is TrialState.COMPLETE else None
         study.add_trial(create_trial(state=state, value=value, user_attrs=attrs))
     states = ["complete", "pruned", "failed", "interrupted", "running"]
-    assert [state_of(trial) for trial in study.trials] == states
-    assert [state_of(trial) for trial in finished(study)] == states[:3]
-
-
-curves = st.lists(
-    st.lists(st.integers(0, 5).map(lambda n: n / 5), min_size=1, max_size=N_WARMUP_ROUNDS + 3),
-    min_size=N_STARTUP_TRIALS - 1,
-    max_size=N_STARTUP_TRIALS + 5,
-)
-
-
-@settings(max_examples=50)
-@given(curves, st.lists(st.integers(0, 5).map(lambda n: n / 5), min_size=1, max_size=N_WARMUP_ROUNDS + 4))
-def test_our_medians_prune_when_optuna_does(past: list[list[float]], mine: list[float]) -> None:
-    study = open_study(None, "mine", RECORD)
-    for curve in past:
-        values = dict(enumerate(curve, start=1))
-        study.add_trial(create_trial(value=curve[-1], intermediate_values=values))
-    study.add_trial(create_trial(state=TrialState.PRUNED, intermediate_values={N_WARMUP_ROUNDS: 9.0}))
-    limits = medians(study.trials)
-    trial = study.ask()
-    for t, value in enumerate(mine, start=1):
-        trial.report(value, t)
-        assert trial.should_prune() == (max(mine[:t]) < limits.get(t, -np.inf))
+    assert [state_name(trial) for trial in study.trials] == states
+    assert [state_name(trial) for trial in finished_trials(study)] == states[:3]

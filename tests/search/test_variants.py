@@ -54,7 +54,7 @@ def _in_the_papers_words(given: Integer | Real | Choice) -> object:
         assert not given.log
         return range(given.low, given.high + 1, given.step)
     if isinstance(given, Choice):
-        return set(given.options)
+        return set(given.choices)
     if given.log:
         return _log_uniform(round(math.log10(given.low)), round(math.log10(given.high)))
     return "Unif", given.low, given.high
@@ -102,7 +102,7 @@ def test_our_space_lies_within_the_papers(variant: str, fine_tune: bool) -> None
             continue
         wide = theirs.ranges[name]
         if isinstance(given, Choice):
-            assert set(given.options) <= set(wide.options)
+            assert set(given.choices) <= set(wide.choices)
         else:
             assert wide.low <= given.low <= given.high <= wide.high
     assert ours.base["n_rounds"] in range(1, 41)
@@ -152,7 +152,7 @@ def test_the_guide_prints_the_ranges_that_are_searched(variant):
     space = default_space(variant, fine_tune=True)
     for name, given in space.ranges.items():
         text = printed[name].partition(";")[0]
-        ends = given.options if isinstance(given, Choice) else (given.low, given.high)
+        ends = given.choices if isinstance(given, Choice) else (given.low, given.high)
         assert [float(number) for number in re.findall(r"\d[\d.e-]*", text)][:2] == list(ends), name
         assert text.endswith("log") == getattr(given, "log", False), name
     fixed = {name for name, text in printed.items() if "fixed" in text}

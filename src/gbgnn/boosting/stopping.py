@@ -21,6 +21,7 @@ class StopReason(StrEnum):
     GRADIENT_VANISHED = "gradient_vanished"
     DIVERGED = "diverged"
     REQUESTED = "requested"
+    PRUNED = "pruned"
     INTERRUPTED = "interrupted"
 
     @property
@@ -47,5 +48,6 @@ _MESSAGES = {
     StopReason.GRADIENT_VANISHED: "the training loss has no gradient left",
     StopReason.DIVERGED: "a learner returned NaN or infinity",
     StopReason.REQUESTED: "a callback asked for it",
+    StopReason.PRUNED: "a search gave the model up",
     StopReason.INTERRUPTED: "training was interrupted",
 }

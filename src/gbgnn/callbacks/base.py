@@ -90,7 +90,10 @@ class Callback:
         """Look at the problem, once, before round 1."""
 
     def on_round(self, report: RoundReport) -> StopReason | None:
-        """Look at a round that was just added; return a reason to end boosting here."""
+        """Look at a round that was just added; return a reason to end boosting here.
+
+        A model that is given up, by ``StopReason.PRUNED``, is not fine-tuned either.
+        """
         return None
 
     def on_end(self, model: FittedModel) -> None:

@@ -39,31 +39,15 @@ class LogProgress(Callback):
     def on_round(self, report: RoundReport) -> StopReason | None:
         """Log the newest row."""
         if self._is_due(report.t, report.n_rounds):
-            row, metric = report.row, report.history.metric
-            _LOGGER.info(
-                "round %d/%d  loss %.4f  %s %.3f%s  cos %.3f  %.1f s",
-                report.t,
-                report.n_rounds,
-                row["train_loss"],
-                _short(metric),
-                row[f"train_{metric}"],
-                _validation(row, metric),
-                row["cosine"],
-                time.perf_counter() - self._started,
-            )
+            numbers = describe_round(report.row, report.history.metric)
+            self._log(f"round {report.t}/{report.n_rounds}  {numbers}")
         return None
 
     def on_epoch(self, report: EpochReport) -> None:
         """Log the epoch's row."""
         if self._is_due(report.epoch, report.n_epochs):
-            _LOGGER.info(
-                "epoch %d/%d  loss %.4f%s  %.1f s",
-                report.epoch,
-                report.n_epochs,
-                report.row["train_loss"],
-                _validation(report.row, report.metric),
-                time.perf_counter() - self._started,
-            )
+            numbers = describe_epoch(report.row, report.metric)
+            self._log(f"epoch {report.epoch}/{report.n_epochs}  {numbers}")
 
     def on_tuned(self, report: TuningReport) -> None:
         """Log what came of it."""
@@ -72,11 +56,37 @@ class LogProgress(Callback):
     def _is_due(self, done: int, most: int) -> bool:
         return done % self.every == 0 or done == most
 
+    def _log(self, line: str) -> None:
+        _LOGGER.info("%s  %.1f s", line, time.perf_counter() - self._started)
+
+
+def describe_round(row: Row, metric: str = "accuracy") -> str:
+    """Return a round's numbers in a few words.
+
+    Examples
+    --------
+    >>> describe_round({"train_loss": 0.5, "train_accuracy": 0.75, "val_accuracy": None, "cosine": 0.9})
+    'loss 0.5000  acc 0.750  cos 0.900'
+    """
+    train, cosine = f"{_shorten(metric)} {row[f'train_{metric}']:.3f}", f"cos {row['cosine']:.3f}"
+    return f"loss {row['train_loss']:.4f}  {train}{_validation(row, metric)}  {cosine}"
+
+
+def describe_epoch(row: Row, metric: str = "accuracy") -> str:
+    """Return an epoch's numbers in a few words.
+
+    Examples
+    --------
+    >>> describe_epoch({"train_loss": 0.5, "val_accuracy": 0.75})
+    'loss 0.5000  val acc 0.750'
+    """
+    return f"loss {row['train_loss']:.4f}{_validation(row, metric)}"
+
 
 def _validation(row: Row, metric: str) -> str:
     value = row[f"val_{metric}"]
-    return "" if value is None else f"  val {_short(metric)} {value:.3f}"
+    return "" if value is None else f"  val {_shorten(metric)} {value:.3f}"
 
 
-def _short(metric: str) -> str:
+def _shorten(metric: str) -> str:
     return "acc" if metric == "accuracy" else metric

@@ -19,7 +19,8 @@ from gbgnn.cli import (
     smoothing,
     tune,
 )
-from gbgnn.cli.command import epilog, guarded, help_of, register
+from gbgnn.cli.command import epilog, guarded, read_help, register
+from gbgnn.cli.model_options import ModelCommand
 
 EXAMPLES = (
     ("gbgnn fit", "train on the embedded digits"),
@@ -56,8 +57,8 @@ def root(
     """
 
 
-app.callback(help=help_of(root), epilog=epilog(EXAMPLES))(root)
-register(app, fit.fit, examples=fit.EXAMPLES)
+app.callback(help=read_help(root), epilog=epilog(EXAMPLES))(root)
+register(app, fit.fit, examples=fit.EXAMPLES, cls=ModelCommand)
 register(app, tune.tune, examples=tune.EXAMPLES)
 register(app, predict.predict, examples=predict.EXAMPLES)
 register(app, evaluate.evaluate, examples=evaluate.EXAMPLES)
@@ -69,7 +70,7 @@ register(app, convert.convert, examples=convert.EXAMPLES)
 datasets_app = typer.Typer(rich_markup_mode="rich")
 datasets_app.callback(
     invoke_without_command=True,
-    help=help_of(datasets.list_datasets),
+    help=read_help(datasets.list_datasets),
     epilog=epilog(datasets.EXAMPLES),
 )(guarded(datasets.list_datasets))
 register(datasets_app, datasets.info, examples=datasets.INFO_EXAMPLES)

@@ -13,7 +13,7 @@ from gbgnn.cli.inspect import spread
 from gbgnn.cli.options import AsJson, DataDir, SavedPath
 
 if TYPE_CHECKING:
-    from gbgnn.cli.runs import Saved
+    from gbgnn.cli.saved import Saved
     from gbgnn.estimators import GBGNNClassifier
     from gbgnn.graph import Graph
     from gbgnn.theory import Certificate, DepthBound, GeneralisationBound
@@ -71,7 +71,7 @@ def certify(
     --learner constrained) and rule gradient; without them there is a certificate only. A bound of 1 or more
     is vacuous.
     """
-    from gbgnn.cli.runs import open_saved
+    from gbgnn.cli.saved import open_saved
     from gbgnn.persistence import load
     from gbgnn.reports import certificate_figure, check_figure_path, write_figure
 
@@ -137,11 +137,11 @@ def _bounds(
 
 def _graph(saved: Saved, dataset: str | None, data_dir: Path | None) -> Graph:
     from gbgnn._checksums import graph_checksum
-    from gbgnn.cli.source import Source, load_graph
+    from gbgnn.cli.data_source import Source, load_graph
     from gbgnn.errors import DataError
 
     source = Source.from_document(saved.config.get("data", {}), str(saved.model_path)).override(
-        dataset=dataset, data_dir=None if data_dir is None else str(data_dir)
+        dataset=dataset, data_dir=data_dir
     )
     graph = load_graph(source)
     if saved.graph_checksum not in (None, graph_checksum(graph)):

@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from typing import ParamSpec
 
 import typer
+from typer.core import TyperCommand
 
 from gbgnn.cli import screen
 from gbgnn.errors import GBGNNError, GBGNNWarning
+from gbgnn.runs import Terminated, catch_termination
 
 P = ParamSpec("P")
 Examples = tuple[tuple[str, str], ...]
@@ -27,13 +29,18 @@ class UsageError(GBGNNError):
 
 
 def register(
-    app: typer.Typer, function: Callable[..., None], *, examples: Examples, name: str | None = None
+    app: typer.Typer,
+    function: Callable[..., None],
+    *,
+    examples: Examples,
+    name: str | None = None,
+    cls: type[TyperCommand] | None = None,
 ) -> None:
     """Add a command, its docstring as help and its examples below."""
-    app.command(name=name, help=help_of(function), epilog=epilog(examples))(guarded(function))
+    app.command(name=name, cls=cls, help=read_help(function), epilog=epilog(examples))(guarded(function))
 
 
-def help_of(function: Callable[..., None]) -> str:
+def read_help(function: Callable[..., None]) -> str:
     """Return the docstring with its paragraphs unfolded, so that the terminal decides where lines end."""
     paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
@@ -51,23 +58,35 @@ def guarded(function: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            with _warnings_in_one_line():
+            with _warnings_in_one_line(), catch_termination():
                 function(*args, **kwargs)
             sys.stdout.flush()
         except BrokenPipeError:
             _forget_stdout()
             raise typer.Exit(BROKEN_PIPE) from None
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             screen.note("interrupted.")
-            raise typer.Exit(INTERRUPTED) from None
+            raise exit_after(error) from None
         except GBGNNError as error:
-            screen.error(str(error))
+            screen.error(describe_error(error))
             raise typer.Exit(USAGE if isinstance(error, UsageError) else ERROR) from None
         except OSError as error:
-            screen.error(f"{error.filename}: {error.strerror}." if error.filename else str(error))
+            screen.error(describe_error(error))
             raise typer.Exit(ERROR) from None
 
     return run
+
+
+def exit_after(error: KeyboardInterrupt) -> typer.Exit:
+    """Return the exit after Ctrl-C, or after another signal that ends a process, with its usual code."""
+    return typer.Exit(128 + error.signum if isinstance(error, Terminated) else INTERRUPTED)
+
+
+def describe_error(error: Exception) -> str:
+    """Return an expected failure as a sentence."""
+    if isinstance(error, OSError) and error.filename and not isinstance(error, GBGNNError):
+        return f"{error.filename}: {error.strerror}."
+    return str(error)
 
 
 @contextmanager

@@ -77,8 +77,8 @@ def convert(
     Says how much there is and what was mended on the way: repeated edges, self loops.
     """
     from gbgnn import datasets
+    from gbgnn.cli.data_source import describe
     from gbgnn.cli.datasets import describe_dataset
-    from gbgnn.cli.source import describe
 
     columns = {"source": source, "target": target, "weight": weight, "id": id, "label": label}
     given: dict[str, Any] = {k: as_split(v) for k, v in columns.items() if v is not None}

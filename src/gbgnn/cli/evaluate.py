@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,12 +15,7 @@ from gbgnn.cli.options import (
     SavedPath,
     Split,
     SplitSeed,
-    as_split,
-    key_values,
 )
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = (
     ("gbgnn evaluate runs/cora", "on the data of the fit"),
@@ -48,9 +43,9 @@ def evaluate(
 ) -> None:
     """Print accuracy, cross entropy and macro-F1 of the training, validation and test nodes."""
     from gbgnn._checksums import graph_checksum
-    from gbgnn.cli.runs import open_saved
+    from gbgnn.cli.data_source import Source
+    from gbgnn.cli.saved import open_saved
     from gbgnn.cli.scoring import score_splits, show_scores
-    from gbgnn.cli.source import Source
     from gbgnn.errors import DataError
     from gbgnn.persistence import load
 
@@ -59,11 +54,11 @@ def evaluate(
         raise DataError(f"{saved_path} is a bare model file, which does not know its data; name a data set.")
     source = Source.from_document(saved.config.get("data", {}), str(saved_path)).override(
         dataset=dataset,
-        data_dir=None if data_dir is None else str(data_dir),
-        split=as_split(split),
+        data_dir=data_dir,
+        split=split,
         split_seed=split_seed,
         normalize=normalize,
-        options=key_values(data_option, "--data-option"),
+        options=data_option,
     )
     data = source.load()
     model = load(saved.model_path)

@@ -27,8 +27,8 @@ def inspect(
 ) -> None:
     """Show the settings of a model, its rounds, its best round and why training stopped."""
     from gbgnn.boosting import StopReason
-    from gbgnn.cli.runs import open_saved
-    from gbgnn.cli.training import tuning_report
+    from gbgnn.cli.fit_run import summarize_fine_tuning
+    from gbgnn.cli.saved import open_saved
     from gbgnn.persistence import read_header
 
     saved = open_saved(saved_path)
@@ -64,7 +64,7 @@ def inspect(
     _show_curves(history, metric)
     if header["fine_tuning"] is not None:
         screen.out()
-        screen.out(str(tuning_report(header["fine_tuning"], metric)))
+        screen.out(str(summarize_fine_tuning(header["fine_tuning"], metric)))
         _show_curves(header["fine_tuning"]["history"], metric)
     if rounds:
         _show_rounds(history, header, rounds)

@@ -68,7 +68,7 @@ def key_values(pairs: list[str] | None, flag: str) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not equals or not name.isidentifier():
             raise UsageError(f"{flag} must look like NAME=VALUE; got {pair!r}.")
-        result[name] = toml.value(text)
+        result[name] = toml.parse_value(text)
     return result
 
 

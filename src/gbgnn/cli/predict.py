@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gbgnn.cli import screen
-from gbgnn.cli.options import DataDir, DataOption, Normalize, SavedPath, key_values
+from gbgnn.cli.options import DataDir, DataOption, Normalize, SavedPath
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,8 +56,8 @@ def predict(
     Columns are node (your own id), label, and proba_CLASS for each class. A bare model file knows neither
     your ids nor names of classes: it counts nodes from 0.
     """
-    from gbgnn.cli.runs import open_saved
-    from gbgnn.cli.source import Source, load_graph, name_of, own_node_ids
+    from gbgnn.cli.data_source import Source, load_graph, name_class, own_node_ids
+    from gbgnn.cli.saved import open_saved
     from gbgnn.cli.tables import Predictions, check_format
     from gbgnn.persistence import load
 
@@ -65,24 +65,22 @@ def predict(
         check_format(out)
     saved = open_saved(saved_path)
     model = load(saved.model_path)
-    folder = None if data_dir is None else str(data_dir)
     if dataset is None:
         graph = None
-        ids = own_node_ids(saved.config, len(model.model_.score_tensor), data_dir=folder)
+        ids = own_node_ids(saved.config, len(model.model_.score_tensor), data_dir=data_dir)
     else:
-        options = key_values(data_option, "--data-option")
         own = Source.from_document(saved.config.get("data", {}), str(saved_path))
         graph = load_graph(
-            own.override(dataset=dataset, data_dir=folder, normalize=normalize, options=options)
+            own.override(dataset=dataset, data_dir=data_dir, normalize=normalize, options=data_option)
         )
         ids = graph.node_ids
     rows = _choose(ids, nodes)
     found = model.model_.predict_all(rows, graph=graph)
     table = Predictions(
         nodes=ids[rows],
-        labels=[name_of(label, saved.class_names) for label in found["predict"]],
+        labels=[name_class(label, saved.class_names) for label in found["predict"]],
         proba=found["predict_proba"],
-        classes=[name_of(label, saved.class_names) for label in model.classes_],
+        classes=[name_class(label, saved.class_names) for label in model.classes_],
     )
     if out is None:
         table.write_csv(sys.stdout)
@@ -111,6 +109,7 @@ def _choose(ids: NDArray[Any], nodes: str | None) -> NDArray[np.int64]:
 
 
 def _read_ids(nodes: str) -> list[str]:
-    path = Path(nodes)
-    words = path.read_text(encoding="utf-8").splitlines() if path.is_file() else nodes.split(",")
+    # What is too long for the name of a file is a list.
+    is_file = len(nodes) < 255 and Path(nodes).is_file()
+    words = Path(nodes).read_text(encoding="utf-8").splitlines() if is_file else nodes.split(",")
     return [word.strip() for word in words if word.strip()]

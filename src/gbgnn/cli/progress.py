@@ -1,126 +1,141 @@
-"""Progress of a fit: a bar on a terminal, a few plain lines elsewhere, always on stderr."""
+"""Progress of long work: bars on a terminal, a few plain lines elsewhere, always on stderr.
+
+::
+
+    with show_progress(quiet=quiet) as progress:
+        progress.begin("run", total=10)
+        for done in range(1, 11):
+            progress.update(done, "val 0.81")
+            progress.note("run 3 failed")  # stays on the screen
+
+``begin`` again counts something else. Fits take :class:`FitProgress` as a callback.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gbgnn.callbacks import Callback, EpochReport, RoundReport, StartReport, TuningReport
+from gbgnn.callbacks.progress import describe_epoch, describe_round
 from gbgnn.cli import screen
 from gbgnn.model import FittedModel
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress as RichProgress
 
 N_LINES = 10
 
 
+class Progress:
+    """Counts without a word; its subclasses show it."""
+
+    def begin(self, noun: str, total: int, done: int = 0) -> None:
+        """Count from ``done`` to ``total`` of something, such as rounds."""
+
+    def update(self, done: int, words: str = "", total: int | None = None) -> None:
+        """Set how many are done, a few words on the newest one, and another total where that has changed."""
+
+    def note(self, message: str) -> None:
+        """Show a line that stays."""
+
+
 @contextmanager
-def watching(*, quiet: bool) -> Iterator[list[Callback]]:
-    """Give the callbacks that show a fit's progress, and clear up after them."""
+def show_progress(*, quiet: bool = False, n_lines: int | None = N_LINES) -> Iterator[Progress]:
+    """Give what shows progress, and clear up after it.
+
+    Parameters
+    ----------
+    quiet
+        Show nothing.
+    n_lines
+        About how many lines to write per count, where there is no terminal; None writes one for every update.
+    """
     console = screen.console(stderr=True)
     if quiet:
-        yield []
+        yield Progress()
     elif not console.is_terminal:
-        yield [Lines()]
+        yield _Lines(n_lines)
     else:
-        with screen.bar(console) as progress:
-            yield [Bar(progress)]
+        with screen.bar(console) as bars:
+            yield _Bars(bars)
 
 
-class Bar(Callback):
-    """Moves a bar of rounds, then one of epochs, and renews the numbers beside them."""
+class _Bars(Progress):
+    def __init__(self, bars: RichProgress) -> None:
+        self._bars = bars
+
+    def begin(self, noun: str, total: int, done: int = 0) -> None:
+        self._task = self._bars.add_task(noun, total=total, completed=done, numbers="", visible=total > 0)
+
+    def update(self, done: int, words: str = "", total: int | None = None) -> None:
+        if words:
+            self._bars.update(self._task, numbers=screen.escape(words))
+        self._bars.update(self._task, completed=done, total=total)
+
+    def note(self, message: str) -> None:
+        self._bars.console.print(message, style="yellow", markup=False, soft_wrap=True)
+
+
+class _Lines(Progress):
+    def __init__(self, n_lines: int | None) -> None:
+        self._n_lines = n_lines
+        self._started = time.perf_counter()
+
+    def begin(self, noun: str, total: int, done: int = 0) -> None:
+        self._noun, self._total, self._first = noun, total, done
+        self._begun, self._is_new = time.perf_counter(), True
+
+    def update(self, done: int, words: str = "", total: int | None = None) -> None:
+        self._total = self._total if total is None else total
+        if words and (self._is_new or self._is_due(done)):
+            screen.note(f"{self._noun} {done}/{self._total}  {words}  {self._times(done)}")
+            self._is_new = False
+
+    def note(self, message: str) -> None:
+        screen.note(message)
+
+    def _is_due(self, done: int) -> bool:
+        """Return whether another tenth is done, or whatever share makes the wanted number of lines."""
+        if self._n_lines is None:
+            return True
+        return done * self._n_lines // self._total > (done - 1) * self._n_lines // self._total
+
+    def _times(self, done: int) -> str:
+        """Return the time since the start and, at the pace of this count, the time that is left."""
+        now = time.perf_counter()
+        left = (now - self._begun) / max(1, done - self._first) * (self._total - done)
+        return f"{now - self._started:.1f} s" + (f", {left:.0f} s left" if left >= 1 else "")
+
+
+class FitProgress(Callback):
+    """Tells a :class:`Progress` how the rounds of a fit go, and then the epochs of fine-tuning."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
     def on_start(self, start: StartReport) -> None:
-        """Draw the empty bar."""
-        self._task = self._progress.add_task("round", total=start.n_rounds, numbers="")
+        """Count the rounds; those that are only replayed are no news."""
+        self._n_known = start.n_known
+        self._progress.begin("round", start.n_rounds, start.n_known)
 
     def on_round(self, report: RoundReport) -> None:
-        """Move on."""
-        self._progress.update(
-            self._task, completed=report.t, numbers=describe(report.row, report.history.metric)
-        )
+        """Show the numbers of a new round."""
+        if report.t > self._n_known:
+            self._progress.update(report.t, describe_round(report.row, report.history.metric))
 
     def on_end(self, model: FittedModel) -> None:
-        """Fill the bar: boosting may have stopped early, or had no new round to tell of."""
-        n_rounds = len(model.ensemble)
-        self._progress.update(self._task, completed=n_rounds, total=n_rounds)
+        """Show that all rounds are there: boosting may have stopped early, or had no new one."""
+        self._progress.update(len(model.ensemble), total=len(model.ensemble))
 
     def on_epoch(self, report: EpochReport) -> None:
-        """Draw the second bar, or move it on."""
+        """Show the numbers of an epoch."""
         if report.epoch == 0:
-            self._task = self._progress.add_task("epoch", total=report.n_epochs, numbers="")
-        self._progress.update(
-            self._task, completed=report.epoch, numbers=describe_epoch(report.row, report.metric)
-        )
+            self._progress.begin("epoch", report.n_epochs)
+        self._progress.update(report.epoch, describe_epoch(report.row, report.metric))
 
     def on_tuned(self, report: TuningReport) -> None:
-        """Fill the second bar."""
-        self._progress.update(self._task, total=report.epochs)
-
-
-class Lines(Callback):
-    """Writes about ten lines on the rounds, and as many on the epochs."""
-
-    def on_start(self, start: StartReport) -> None:
-        """Start the clock."""
-        self._started = time.perf_counter()
-
-    def on_round(self, report: RoundReport) -> None:
-        """Write a line when another tenth of the rounds is done."""
-        if report.t == 1 or is_tenth(report.t, report.n_rounds):
-            self._write(f"round {report.t}/{report.n_rounds}  {describe(report.row, report.history.metric)}")
-
-    def on_epoch(self, report: EpochReport) -> None:
-        """Write a line before the first epoch, and when another tenth of them is done."""
-        if report.epoch == 0 or is_tenth(report.epoch, report.n_epochs):
-            self._write(
-                f"epoch {report.epoch}/{report.n_epochs}  {describe_epoch(report.row, report.metric)}"
-            )
-
-    def _write(self, text: str) -> None:
-        screen.note(f"{text}  {time.perf_counter() - self._started:.1f} s")
-
-
-def is_tenth(done: int, most: int) -> bool:
-    """Return whether another tenth is done.
-
-    Examples
-    --------
-    >>> [done for done in range(1, 26) if is_tenth(done, 25)]
-    [3, 5, 8, 10, 13, 15, 18, 20, 23, 25]
-    """
-    return done * N_LINES // most > (done - 1) * N_LINES // most
-
-
-def describe(row: dict[str, Any], metric: str = "accuracy") -> str:
-    """Return a round's numbers in a few words.
-
-    Examples
-    --------
-    >>> describe({"train_loss": 0.5, "train_accuracy": 0.75, "val_accuracy": None, "cosine": 0.9})
-    'loss 0.5000  train 0.750  cosine 0.900'
-    """
-    train, cosine = f"train {row[f'train_{metric}']:.3f}", f"cosine {row['cosine']:.3f}"
-    return f"loss {row['train_loss']:.4f}  {train}{_validation(row, metric)}  {cosine}"
-
-
-def describe_epoch(row: dict[str, Any], metric: str = "accuracy") -> str:
-    """Return an epoch's numbers in a few words.
-
-    Examples
-    --------
-    >>> describe_epoch({"train_loss": 0.5, "val_accuracy": 0.75})
-    'loss 0.5000  val 0.750'
-    """
-    return f"loss {row['train_loss']:.4f}{_validation(row, metric)}"
-
-
-def _validation(row: dict[str, Any], metric: str) -> str:
-    value = row[f"val_{metric}"]
-    return "" if value is None else f"  val {value:.3f}"
+        """Show that all epochs are there."""
+        self._progress.update(report.epochs, total=report.epochs)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from gbgnn._json import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 _PIPED_WIDTH = 160
 _PROSE_WIDTH = 30
 _GAP = 3
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -45,7 +48,7 @@ def bar(on: Console) -> Progress:
 
 def note(message: str, style: str | None = None) -> None:
     """Write a message to stderr."""
-    console(stderr=True).print(message, style=style, markup=False, soft_wrap=True)
+    console(stderr=True).print(_printable(message), style=style, markup=False, soft_wrap=True)
 
 
 def warn(message: str) -> None:
@@ -60,35 +63,12 @@ def error(message: str) -> None:
 
 def out(message: str = "") -> None:
     """Write a line of a result to stdout."""
-    console().print(message, markup=False, soft_wrap=True)
+    console().print(_printable(message), markup=False, soft_wrap=True)
 
 
 def emit_json(value: Any) -> None:
     """Write one JSON value to stdout."""
     sys.stdout.write(to_json(value, indent=2) + "\n")
-
-
-def to_json(value: Any, indent: int | None = None) -> str:
-    """Return standard JSON: NumPy scalars as numbers, what is not finite as null.
-
-    Examples
-    --------
-    >>> to_json({"loss": float("nan"), "rounds": (1, 2)})
-    '{"loss": null, "rounds": [1, 2]}'
-    """
-    return json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if hasattr(value, "tolist"):  # NumPy arrays and scalars
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
 def show_table(
@@ -149,7 +129,12 @@ def escape(cell: str) -> str:
     """Return text that rich prints as it is."""
     from rich.markup import escape as escaped
 
-    return escaped(cell)
+    return escaped(_printable(cell))
+
+
+def _printable(text: str) -> str:
+    """Return text that cannot steer a terminal, whatever a name in somebody's data holds."""
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def number(value: float | None, form: str = ".4f") -> str:

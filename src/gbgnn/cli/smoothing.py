@@ -10,7 +10,7 @@ import typer
 
 from gbgnn.cli import screen
 from gbgnn.cli.inspect import spread
-from gbgnn.cli.options import AsJson, DataDir, DataOption, Normalize, key_values
+from gbgnn.cli.options import AsJson, DataDir, DataOption, Normalize
 
 if TYPE_CHECKING:
     from gbgnn.smoothing import SmoothingProfile
@@ -58,7 +58,7 @@ def smoothing(
     Every hop multiplies the features by P. What lies outside its top eigenspace fades like the powers of
     lambda_2, and with it all that tells the nodes of a connected component apart.
     """
-    from gbgnn.cli.source import Source, load_graph
+    from gbgnn.cli.data_source import Source, load_graph
     from gbgnn.registry import as_part
     from gbgnn.reports import check_figure_path, smoothing_figure, write_figure
     from gbgnn.smoothing import smoothing_profile
@@ -66,12 +66,7 @@ def smoothing(
     if plot is not None:
         check_figure_path(plot)  # before anything slow
     recipe = as_part("propagation", propagation)
-    source = Source(
-        dataset=dataset,
-        data_dir=None if data_dir is None else str(data_dir),
-        normalize=normalize,
-        options=key_values(data_option, "--data-option"),
-    )
+    source = Source().override(dataset=dataset, data_dir=data_dir, normalize=normalize, options=data_option)
     graph = load_graph(source)
     profile = smoothing_profile(graph, rounds=rounds, propagation=recipe, rank_limit=rank_limit)
     if plot is not None:

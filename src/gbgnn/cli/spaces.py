@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gbgnn.cli import toml
-from gbgnn.cli.settings import TUNER, from_document
 from gbgnn.errors import ParameterError, suggest
 from gbgnn.registry import PARAMETERS
 from gbgnn.search import VARIANTS, SearchSpace, default_space, paper_space
-from gbgnn.search.ranges import as_range
+from gbgnn.search.ranges import as_range, range_document
+from gbgnn.settings import FINE_TUNE, flatten_document, nest_settings
 
 CUSTOM = "custom"
 """The variant of a file that says everything itself."""
@@ -47,7 +47,7 @@ def build_space(
     document = {} if file is None else _read(file)
     chosen = document.pop("variant", None)
     chosen = variant or chosen or "adj"
-    fine_tune = fine_tune or bool(document.get(TUNER))
+    fine_tune = fine_tune or bool(document.get(FINE_TUNE))
     space = _start(chosen, is_paper, hidden_layers, fine_tune, n_train)
     changes = _changes(document, f"{file}, [space]", space)
     if hidden_layers is not None:
@@ -57,21 +57,10 @@ def build_space(
 
 def to_document(space: SearchSpace) -> dict[str, Any]:
     """Return the whole space as the contents of a file."""
-    table: dict[str, Any] = {"variant": CUSTOM}
-    ranges = {name: given.to_document() for name, given in space.ranges.items()}
     # A list would be one of options.
     fixed = {k: [list(v)] if isinstance(v, (list, tuple)) else v for k, v in space.base.items()}
-    for name, value in {**fixed, **ranges}.items():
-        head, _, inner = name.partition("__")
-        if inner:
-            table.setdefault(head, {})[inner] = value
-        elif name in PARAMETERS:
-            table.setdefault(name, {})["name"] = value
-        elif name != TUNER:
-            table[name] = value
-    if space.base.get(TUNER):
-        table.setdefault(TUNER, True)
-    return {"space": table}
+    ranges = {name: range_document(given) for name, given in space.ranges.items()}
+    return {"space": {"variant": CUSTOM, **nest_settings({**fixed, **ranges})}}
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -95,8 +84,8 @@ def _start(
         hint = suggest(variant, known) if isinstance(variant, str) else ""
         raise ParameterError(f"variant must be one of {', '.join(known)}; got {variant!r}.{hint}")
     depth = 1 if hidden_layers is None else hidden_layers
-    space_of = paper_space if is_paper else default_space
-    return space_of(variant, hidden_layers=depth, fine_tune=fine_tune, n_train=n_train)
+    make_space = paper_space if is_paper else default_space
+    return make_space(variant, hidden_layers=depth, fine_tune=fine_tune, n_train=n_train)
 
 
 def _changes(document: Mapping[str, Any], where: str, space: SearchSpace) -> dict[str, Any]:
@@ -105,7 +94,7 @@ def _changes(document: Mapping[str, Any], where: str, space: SearchSpace) -> dic
     for family in PARAMETERS:
         if isinstance(named.get(family), Mapping) and family in space.base:
             named[family] = {"name": space.base[family], **named[family]}
-    settings = from_document(named, where)
+    settings = flatten_document(named, where)
     known = space.kept(settings)
     return {
         name: as_range(f"{where}: {name.replace('__', '.')}", value, known.get(name))

@@ -16,8 +16,6 @@ from gbgnn.cli.options import (
     Normalize,
     Split,
     SplitSeed,
-    as_split,
-    key_values,
 )
 
 EXAMPLES = (
@@ -114,20 +112,20 @@ def tune(
     The search is not given the labels of the test nodes: gbgnn evaluate RUN reads them afterwards. The folder
     is that of gbgnn fit, with the searched space.toml and a line per trial in trials.jsonl.
     """
-    from gbgnn.cli.runs import RunFolder
-    from gbgnn.cli.searching import keep, load_hidden, search, show, study_name
-    from gbgnn.cli.source import Source
+    from gbgnn.cli.data_source import Source
     from gbgnn.cli.spaces import build_space
+    from gbgnn.cli.tune_run import keep, load_hidden, name_study, search, show
+    from gbgnn.runs import RunFolder
 
     if out is not None:
         RunFolder(out, force).check_free()  # before anything slow
-    source = Source(
+    source = Source().override(
         dataset=dataset,
-        data_dir=None if data_dir is None else str(data_dir),
-        split=as_split(split),
+        data_dir=data_dir,
+        split=split,
         split_seed=split_seed,
         normalize=normalize,
-        options=key_values(data_option, "--data-option"),
+        options=data_option,
     )
     data = load_hidden(source)
     chosen = build_space(
@@ -145,14 +143,14 @@ def tune(
         n_trials=trials,
         seed=seed,
         storage=storage,
-        study_name=study or study_name(data, chosen, seed),
+        study_name=study or name_study(data, chosen, seed),
         timeout=timeout,
         population=population,
         seeds_per_trial=seeds_per_trial,
         confirm=confirm,
         device=device,
     )
-    report = keep(found, chosen, source, storage=storage, device=device, out=out, force=force)
+    report = keep(found, chosen, source, data, storage=storage, out=out, force=force)
     if as_json:
         screen.emit_json(report)
     else:

@@ -7,9 +7,10 @@ try:
 except ImportError as error:
     raise MissingDependencyError("gbgnn.search", "optuna", "tune") from error
 
-from gbgnn.search.loop import TrialReport, TuningResult, tune
+from gbgnn.search.loop import TrialReport
 from gbgnn.search.ranges import Choice, Integer, Range, Real
-from gbgnn.search.repeats import tune_repeatedly
+from gbgnn.search.results import SearchResult
+from gbgnn.search.search import tune, tune_repeatedly
 from gbgnn.search.spaces import SearchSpace
 from gbgnn.search.variants import VARIANTS, default_space, paper_space
 
@@ -19,9 +20,9 @@ __all__ = [
     "Integer",
     "Range",
     "Real",
+    "SearchResult",
     "SearchSpace",
     "TrialReport",
-    "TuningResult",
     "default_space",
     "paper_space",
     "tune",

@@ -1,9 +1,11 @@
-"""One trial: a model is built, fitted, watched round by round, and judged by the validation nodes."""
+"""One trial at a time: what it is trained on, how it is watched round by round, what came of it."""
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,19 +13,28 @@ import optuna
 from numpy.typing import ArrayLike
 from optuna.trial import FrozenTrial, TrialState
 
+from gbgnn._checksums import graph_checksum, labels_checksum
+from gbgnn.boosting import StopReason
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.errors import GBGNNWarning, WeakLearnerError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.fitting import Labels
 from gbgnn.graph import Graph
-from gbgnn.search.processes import PROCESS, name_of_this
-from gbgnn.search.proposals import Draw, ask
+from gbgnn.search.pruning import MedianStopping, medians
+from gbgnn.search.sampler import DRAW, Batch, Distributions, ask
 from gbgnn.search.spaces import SearchSpace
-from gbgnn.search.study import ERROR
+from gbgnn.search.study import BEST_ROUND, ERROR, finished_trials
+from gbgnn.settings import Settings
+
+Objective = Callable[[optuna.Trial], float]
+"""Trains what a trial proposes, and returns how good it is.
+
+It raises ``optuna.TrialPruned`` where it was given up, ``WeakLearnerError`` where nothing could be trained.
+"""
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class TrainingData:
     """What every trial is trained on. There is no place for other labels.
 
     Parameters
@@ -47,65 +58,85 @@ class Task:
         return model.model_.evaluate(*self.validation)
 
     def curves(self, models: Iterable[GBGNNClassifier]) -> list[list[float]]:
-        """Fit models, and return how good each is on validation nodes after every round, or none."""
-        return [self._curve(model) for model in models]
+        """Fit models; return how good each is on the validation nodes after every round, or an empty list."""
+        curves: list[list[float]] = []
+        for model in models:
+            try:
+                with _ignore_warnings():
+                    self.fit(model)
+                curves.append(list(model.history_[f"val_{model.history_.metric}"]))
+            except WeakLearnerError:
+                curves.append([])
+        return curves
 
-    def _curve(self, model: GBGNNClassifier) -> list[float]:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", GBGNNWarning)
-                self.fit(model)
-        except WeakLearnerError:
-            return []
-        return list(model.history_[f"val_{model.history_.metric}"])
+    def checksums(self) -> dict[str, str]:
+        """Return checksums of the graph and of the labels."""
+        labels = labels_checksum([(self.nodes, self.y), self.validation])
+        return {"graph": graph_checksum(self.graph), "labels": labels}
 
 
 @dataclass(eq=False)
 class ReportRounds(Callback):
-    """Tells Optuna how good every round is on the validation nodes, and gives up when it says so.
-
-    By an exception, because a fit that is asked to stop would still be fine-tuned.
-    """
+    """Tells Optuna how good every round is on the validation nodes, and gives up what is hopeless."""
 
     trial: optuna.Trial
+    stopping: MedianStopping
 
-    def on_round(self, report: RoundReport) -> None:
-        """Report, and ask whether to go on."""
-        assert report.validation_score is not None  # a search has validation nodes
-        self.trial.report(report.validation_score, report.t)
-        if self.trial.should_prune():
+    def on_round(self, report: RoundReport) -> StopReason | None:
+        """Report, and say whether to go on."""
+        value = report.validation_score
+        assert value is not None  # a search has validation nodes
+        self.trial.report(value, report.t)
+        return StopReason.PRUNED if self.stopping(report.t, {0: value}) else None
+
+
+@dataclass(frozen=True, eq=False)
+class FitObjective:
+    """Fits the model of a trial, whose seed is that of its draw, on a device."""
+
+    space: SearchSpace
+    data: TrainingData
+    device: Any
+
+    def __call__(self, trial: optuna.Trial) -> float:
+        """Return how good the model is on the validation nodes."""
+        model = self.build(trial.params, seed=trial.user_attrs[DRAW][0])
+        stopping = MedianStopping([medians(finished_trials(trial.study))])
+        # Fine-tuning moves the learners; nothing else asks for them.
+        is_fine_tuned = model.fine_tune not in (None, False)
+        model.set_params(callbacks=[ReportRounds(trial, stopping)], keep_learners=is_fine_tuned)
+        value = self.data.fit(model)
+        if model.stop_reason_ is StopReason.PRUNED:
             raise optuna.TrialPruned
+        trial.set_user_attr(BEST_ROUND, model.best_round_)
+        return value
+
+    def build(self, settings: Settings, seed: int) -> GBGNNClassifier:
+        """Return an unfitted model of the space."""
+        return self.space.build(settings, seed).set_params(device=self.device)
 
 
-def run_trial(study: optuna.Study, space: SearchSpace, task: Task, draw: Draw, device: Any) -> FrozenTrial:
-    """Draw a trial, train its model, and tell the study what came of it.
+def run_one_by_one(
+    distributions: Distributions, objective: Objective, batches: Sequence[Batch]
+) -> list[list[FrozenTrial]]:
+    """Draw and run the trials of batches one after another; return what came of them, by batch."""
+    return [
+        [run_trial(batch.study, ask(batch.study, distributions, draw), objective) for draw in batch.draws]
+        for batch in batches
+    ]
 
-    Parameters
-    ----------
-    study, space, task
-        Where the trial belongs, what it may take, and what it is trained on.
-    draw
-        Numbers that make it this trial and no other; the first one is the seed of the model.
-    device
-        Where to train.
+
+def run_trial(study: optuna.Study, trial: optuna.Trial, objective: Objective) -> FrozenTrial:
+    """Run a trial that was drawn, tell the study what came of it, and return that.
+
+    What nothing can be said of, a model without a round or a value that is not a number, is a failed trial;
+    other errors, and Ctrl-C, are passed on, and the trial is left to be drawn again.
     """
-    trial = ask(study, space, draw)
-    trial.set_user_attr(PROCESS, name_of_this())
-    return train(study, trial, space.build(trial.params, seed=draw[0]).set_params(device=device), task)
-
-
-def train(study: optuna.Study, trial: optuna.Trial, model: GBGNNClassifier, task: Task) -> FrozenTrial:
-    """Train the model of a trial, and tell the study what came of it.
-
-    A model of which not even one round could be trained is a failed trial; other errors, and Ctrl-C, are
-    passed on, and the trial is left to be drawn again.
-    """
-    model.set_params(callbacks=[ReportRounds(trial)], keep_learners=needs_learners(model))
     try:
-        with warnings.catch_warnings():
-            # A search tries settings that no one would choose; a thousand trials may warn a thousand times.
-            warnings.simplefilter("ignore", GBGNNWarning)
-            value = task.fit(model)
+        with _ignore_warnings():
+            value = objective(trial)
+        if math.isnan(value):
+            raise WeakLearnerError("the metric of the validation nodes is not a number.")
     except optuna.TrialPruned:
         return study.tell(trial, state=TrialState.PRUNED)
     except WeakLearnerError as error:
@@ -114,10 +145,12 @@ def train(study: optuna.Study, trial: optuna.Trial, model: GBGNNClassifier, task
     except BaseException:
         study.tell(trial, state=TrialState.FAIL)
         raise
-    trial.set_user_attr("best_round", model.best_round_)
     return study.tell(trial, value)
 
 
-def needs_learners(model: GBGNNClassifier) -> bool:
-    """Say whether a trial must keep its learners: fine-tuning moves them, nothing else asks for them."""
-    return model.fine_tune not in (None, False)
+@contextmanager
+def _ignore_warnings() -> Iterator[None]:
+    """Let no model warn: a search tries settings that no one would choose, a thousand times."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GBGNNWarning)
+        yield

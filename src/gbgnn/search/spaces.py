@@ -11,18 +11,15 @@ from typing import Any
 from optuna.distributions import BaseDistribution
 
 from gbgnn._checks import check_integer
+from gbgnn._json import as_plain
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import as_tuner
 from gbgnn.fitting import check_norm, resolve_metric, resolve_rule
-from gbgnn.registry import PARAMETERS, as_part
-from gbgnn.search.ranges import Choice, Integer, Range, Real, as_range
+from gbgnn.registry import as_part
+from gbgnn.search.ranges import Range, as_range, describe_range, extreme_values, range_document
+from gbgnn.settings import WITH_TABLES, Settings, build_model, default_params
 from gbgnn.tasks import Task
-
-Settings = dict[str, Any]
-
-_HEADS = (*PARAMETERS, "fine_tune")
-_DEFAULTS = GBGNNClassifier().get_params(deep=False)
 
 
 @dataclass(frozen=True)
@@ -37,10 +34,12 @@ class SearchSpace:
     base
         The fixed settings; a part is given by name.
     ranges
-        An :class:`Integer`, :class:`Real` or :class:`Choice` for each setting that is searched.
+        Optuna's distribution of each setting that is searched: an integer, a real or a categorical one, for
+        which ``Integer``, ``Real`` and ``Choice`` are short names.
 
     Examples
     --------
+    >>> from gbgnn.search import Integer, Real
     >>> space = SearchSpace({"rule": "samme"}, {"n_rounds": Integer(1, 9), "learner__dropout": Real(0, 0.5)})
     >>> print(space)
     rule = samme
@@ -57,7 +56,7 @@ class SearchSpace:
         object.__setattr__(self, "base", dict(self.base))
         object.__setattr__(self, "ranges", dict(self.ranges))
         for name, given in self.ranges.items():
-            if not isinstance(given, (Integer, Real, Choice)):
+            if not isinstance(given, Range):
                 raise ParameterError(
                     f"the range of {name} must be Integer(...), Real(...) or Choice(...); got {given!r}. A "
                     "fixed value goes into base."
@@ -75,10 +74,7 @@ class SearchSpace:
 
     def build(self, settings: Mapping[str, Any], seed: int) -> GBGNNClassifier:
         """Return the model with ``settings`` for the ranges."""
-        try:
-            return GBGNNClassifier().set_params(**{**self.base, **settings, "random_state": seed})
-        except ValueError as error:  # scikit-learn's, of a name that the model or a part does not have
-            raise ParameterError(f"the space does not fit the model: {error}") from error
+        return build_model({**self.base, **settings, "random_state": seed})
 
     def changed(self, changes: Mapping[str, Any]) -> SearchSpace:
         """Return the space with some settings searched elsewhere, or fixed.
@@ -91,6 +87,7 @@ class SearchSpace:
 
         Examples
         --------
+        >>> from gbgnn.search import Real
         >>> space = SearchSpace({"rule": "samme"}, {"rule__error_floor": Real(1e-9, 1e-5, log=True)})
         >>> print(space.changed({"rule__error_floor": {"low": 1e-7, "high": 1e-6}}))
         rule = samme
@@ -107,17 +104,17 @@ class SearchSpace:
     def replaced(self, values: Mapping[str, Any]) -> SearchSpace:
         """Return the space with some settings replaced, each by a range or by a value as it stands."""
         new = {**self.kept(values), **values}
-        ranges = {name: value for name, value in new.items() if isinstance(value, (Integer, Real, Choice))}
+        ranges = {name: value for name, value in new.items() if isinstance(value, Range)}
         return SearchSpace({k: v for k, v in new.items() if k not in ranges}, ranges)
 
     def kept(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings without those of a part that ``values`` replace by another."""
-        parts = [head for head in _HEADS if values.get(head, self._fixed(head)) != self._fixed(head)]
+        parts = [head for head in WITH_TABLES if values.get(head, self._fixed(head)) != self._fixed(head)]
         old = {**self.base, **self.ranges}
         return {k: v for k, v in old.items() if "__" not in k or k.partition("__")[0] not in parts}
 
     def _fixed(self, name: str) -> Any:
-        return self.base.get(name, _DEFAULTS[name])
+        return self.base.get(name, default_params()[name])
 
     def check(self, task: Task) -> None:
         """Raise when an end of a range is no value that the model takes, before a trial finds out."""
@@ -135,18 +132,18 @@ class SearchSpace:
 
     def corners(self) -> Iterator[Settings]:
         """Yield settings that take every range to its ends, and to each of its options."""
-        ends = {name: given.extremes for name, given in self.ranges.items()}
+        ends = {name: extreme_values(given) for name, given in self.ranges.items()}
         for i in range(max(map(len, ends.values()), default=1)):
             yield {name: values[min(i, len(values) - 1)] for name, values in ends.items()}
 
     def distributions(self) -> dict[str, BaseDistribution]:
-        """Return the ranges in Optuna's words, by name, so that what is drawn depends on no other order."""
-        return {name: self.ranges[name].distribution() for name in sorted(self.ranges)}
+        """Return the ranges in the order of their names, so that what is drawn depends on no other."""
+        return dict(sorted(self.ranges.items()))
 
     def to_document(self) -> dict[str, Any]:
         """Return the space in plain values, the same for the same space."""
-        ranges = {name: given.to_document() for name, given in self.ranges.items()}
-        return {"base": {k: _plain(v) for k, v in sorted(self.base.items())}, "ranges": ranges}
+        base = as_plain(dict(sorted(self.base.items())), unknown=repr)
+        return {"base": base, "ranges": {k: range_document(given) for k, given in self.ranges.items()}}
 
     def checksum(self) -> str:
         """Return a checksum, the same for the same space.
@@ -161,10 +158,6 @@ class SearchSpace:
 
     def __str__(self) -> str:
         fixed = [f"{name} = {value}" for name, value in self.base.items()]
-        return "\n".join([*fixed, *(f"{name}: {given}" for name, given in self.ranges.items())])
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value if isinstance(value, (bool, int, float, str, type(None))) else repr(value)
+        return "\n".join(
+            [*fixed, *(f"{name}: {describe_range(given)}" for name, given in self.ranges.items())]
+        )

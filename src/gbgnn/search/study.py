@@ -1,4 +1,4 @@
-"""Studies: where trials are kept, what their states mean, when they are given up."""
+"""Studies: where trials are kept, and what their states mean."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import optuna
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
@@ -18,14 +17,13 @@ from optuna.trial import FrozenTrial, TrialState
 from gbgnn._version import __version__
 from gbgnn.errors import DataError, ParameterError
 
-N_STARTUP_TRIALS = 10
-"""No trial is pruned before so many are complete: a median of fewer says little."""
-N_WARMUP_ROUNDS = 5
-"""No trial is pruned before this round: the first rounds see little of the graph yet."""
-
 JOURNALS = (".log", ".journal")
 ERROR = "error"
 """The attribute of a trial that failed; one without was interrupted, and is drawn again."""
+ENDS = ("complete", "pruned", "failed")
+"""The states of trials that have come to an end of their own."""
+BEST_ROUND = "best_round"
+"""The attribute of a complete trial: the round that predicts."""
 
 
 def open_study(storage: str | os.PathLike[str] | None, name: str, record: Mapping[str, Any]) -> optuna.Study:
@@ -47,7 +45,6 @@ def open_study(storage: str | os.PathLike[str] | None, name: str, record: Mappin
             storage=_open_storage(storage),
             study_name=name,
             direction="maximize",
-            pruner=_pruner(),
             load_if_exists=True,
         )
     known = study.user_attrs
@@ -63,20 +60,20 @@ def open_study(storage: str | os.PathLike[str] | None, name: str, record: Mappin
     return study
 
 
-def desk_of(trials: Iterable[FrozenTrial]) -> optuna.Study:
-    """Return a study in memory with those of the trials that are finished."""
+def in_memory_study(trials: Iterable[FrozenTrial]) -> optuna.Study:
+    """Return a new study in memory that has those of the trials that are finished."""
     with _silence():
-        desk = optuna.create_study(direction="maximize", pruner=_pruner())
-    desk.add_trials(trial for trial in trials if trial.state.is_finished())
-    return desk
+        study = optuna.create_study(direction="maximize")
+    study.add_trials(trial for trial in trials if trial.state.is_finished())
+    return study
 
 
-def state_of(trial: FrozenTrial) -> str:
+def state_name(trial: FrozenTrial) -> str:
     """Return ``"complete"``, ``"pruned"``, ``"failed"``, ``"interrupted"`` or ``"running"``.
 
     Examples
     --------
-    >>> state_of(optuna.trial.create_trial(value=0.8))
+    >>> state_name(optuna.trial.create_trial(value=0.8))
     'complete'
     """
     if trial.state is TrialState.FAIL:
@@ -84,34 +81,19 @@ def state_of(trial: FrozenTrial) -> str:
     return {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}.get(trial.state, "running")
 
 
-def finished(study: optuna.Study) -> list[FrozenTrial]:
+def finished_trials(study: optuna.Study) -> list[FrozenTrial]:
     """Return the trials that have come to an end of their own, in order."""
-    ends = ("complete", "pruned", "failed")
-    return [trial for trial in study.get_trials(deepcopy=False) if state_of(trial) in ends]
+    return [trial for trial in study.get_trials(deepcopy=False) if state_name(trial) in ENDS]
 
 
-def medians(trials: Iterable[FrozenTrial]) -> dict[int, float]:
-    """Return the median of the complete trials after each round from which on trials are pruned.
-
-    A trial whose best value so far is lower is given up: the median stopping rule, as Optuna has it, for
-    many trials that run at once.
-    """
+def best_trials(trials: Iterable[FrozenTrial], n_best: int) -> list[FrozenTrial]:
+    """Return the best complete trials, the best first, and of equals the first."""
     complete = [trial for trial in trials if trial.state is TrialState.COMPLETE]
-    if len(complete) < N_STARTUP_TRIALS:
-        return {}
-    by_round: dict[int, list[float]] = {}
-    for trial in complete:
-        for t, value in trial.intermediate_values.items():
-            by_round.setdefault(t, []).append(value)
-    return {t: float(np.median(values)) for t, values in by_round.items() if t >= N_WARMUP_ROUNDS}
+    return sorted(complete, key=lambda trial: (-trial.values[0], trial.number))[:n_best]
 
 
 def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)  # in which 1 and 1.0 differ, as they do for ranges
-
-
-def _pruner() -> optuna.pruners.BasePruner:
-    return optuna.pruners.MedianPruner(n_startup_trials=N_STARTUP_TRIALS, n_warmup_steps=N_WARMUP_ROUNDS)
 
 
 def _open_storage(storage: str | os.PathLike[str] | None) -> BaseStorage | None:

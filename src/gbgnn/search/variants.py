@@ -20,6 +20,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 # LogUnif[a, b] in the paper's table: the logarithm to base 10 is uniform from a to b.
 _RATE, _TINY = Real(1e-5, 1e-1, log=True), Real(1e-10, 1e-1, log=True)
+_OPTIMIZERS = Choice(list(OPTIMIZERS))
 # Weights of several layers multiply: what regularises one hidden layer makes two or more constant.
 _DECAY, _DECAY_DEEP = (8e-3, 2.5e-2), (2e-4, 3e-3)
 
@@ -44,8 +45,8 @@ def paper_space(
 
     Examples
     --------
-    >>> print(paper_space("ii", n_train=140).ranges["aggregation__mixing"])
-    0 to 1
+    >>> paper_space("ii", n_train=140).ranges["aggregation__mixing"]
+    FloatDistribution(high=1.0, log=False, low=0.0, step=None)
     """
     check_integer("paper_space", "n_train", n_train, 1)
     base = _base("paper_space", variant, hidden_layers, fine_tune) | {"learner__standardize": False}
@@ -54,7 +55,7 @@ def paper_space(
         "learner__batch_size": Integer(1, n_train),
         _floor(variant): Real(1e-10, 1e-5, log=True),
         "learner__epochs": Integer(10, 100, step=10),
-        "learner__optimizer": _optimizers(),
+        "learner__optimizer": _OPTIMIZERS,
         "learner__learning_rate": _RATE,
         "learner__momentum": _TINY,
         "learner__weight_decay": _TINY,
@@ -65,12 +66,12 @@ def paper_space(
         ranges["aggregation__mixing"] = Real(0.0, 1.0)
     if variant == "kta":
         ranges["aggregation__epochs"] = Integer(5, 30)
-        ranges["aggregation__optimizer"] = _optimizers()
+        ranges["aggregation__optimizer"] = _OPTIMIZERS
         ranges["aggregation__learning_rate"] = _RATE
     if fine_tune:
         base["fine_tune__keep"] = "tuned"
         ranges["fine_tune__epochs"] = Integer(1, 100)
-        ranges["fine_tune__optimizer"] = _optimizers()
+        ranges["fine_tune__optimizer"] = _OPTIMIZERS
         ranges["fine_tune__learning_rate"] = _RATE
         ranges["fine_tune__momentum"] = _TINY
         ranges["fine_tune__weight_decay"] = _TINY
@@ -92,19 +93,17 @@ def default_space(
 
     Parameters
     ----------
-    variant
-        ``"adj"``, ``"kta"``, ``"ii"`` or ``"samme_r"``.
+    variant, hidden_layers
+        As in :func:`paper_space`.
     n_train
         Number of training nodes; up to 200 are few.
-    hidden_layers
-        The paper's L, 0 to 4.
     fine_tune
-        Whether the model is fine-tuned; the better of the boosted and the tuned model is taken.
+        Whether the model is fine-tuned; the better of the boosted and the fine-tuned model is taken.
 
     Examples
     --------
-    >>> print(default_space("adj").ranges["learner__units"])
-    32 to 128, log scale
+    >>> default_space("adj").ranges["learner__units"]
+    IntDistribution(high=128, log=True, low=32, step=1)
     """
     check_integer("default_space", "n_train", n_train, 1)
     base = _base("default_space", variant, hidden_layers, fine_tune)
@@ -143,7 +142,3 @@ def _base(owner: str, variant: str, hidden_layers: int, fine_tune: bool) -> dict
 def _floor(variant: str) -> str:
     """Return where the paper's clipping value goes."""
     return "rule__proba_floor" if variant == "samme_r" else "rule__error_floor"
-
-
-def _optimizers() -> Choice:
-    return Choice(list(OPTIMIZERS))

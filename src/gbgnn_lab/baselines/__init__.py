@@ -1,7 +1,7 @@
 """Other graph neural networks, run by us on the same data and split."""
 
 from gbgnn_lab.baselines.base import BaselineModel
-from gbgnn_lab.baselines.catalogue import BASELINES, Baseline, find_baseline
+from gbgnn_lab.baselines.catalog import BASELINES, Baseline, find_baseline
 from gbgnn_lab.baselines.fitting import BaselineResult, choose_model, fit_baseline
 
 __all__ = [

@@ -1,48 +1,60 @@
-"""BaselineModel: settings that know how to fit themselves to a task."""
+"""BaselineModel: settings that know how to fit themselves to training data."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
 from gbgnn._checks import check_choice, check_integer, check_number
-from gbgnn_lab.baselines.task import Task
-from gbgnn_lab.baselines.training import Group, Schedule, train
-
-_count = partial(check_integer, low=1)
-_share = partial(check_number, low=0, high=1)
-_drop = partial(check_number, low=0, high=1, open_high=True)
-_size = partial(check_number, low=0)
-_step = partial(check_number, low=0, open_low=True)
+from gbgnn_lab.baselines.data import TrainingData
+from gbgnn_lab.baselines.training import Group, train
 
 
-def _open_share(owner: str, name: str, value: Any) -> None:
-    if value is not None:
-        _share(owner, name, value)
+def _setting(default: Any, check: Callable[[str, str, Any], None]) -> Any:
+    return field(default=default, metadata={"check": check})
 
 
-CHECKS: dict[str, Callable[[str, str, Any], None]] = {
-    **dict.fromkeys(("depth", "units", "epochs", "head_epochs", "degree"), _count),
-    **dict.fromkeys(("heads", "output_heads", "kernels", "coordinates"), _count),
-    "patience": partial(check_integer, low=1, optional=True),
-    **dict.fromkeys(("dropout", "edge_dropout"), _drop),
-    **dict.fromkeys(("restart", "spread"), _share),
-    **dict.fromkeys(("correction", "smoothing"), _open_share),
-    **dict.fromkeys(("weight_decay", "first_weight_decay", "mixing_weight_decay"), _size),
-    **dict.fromkeys(("learning_rate", "head_learning_rate", "identity"), _step),
-    "base": partial(check_choice, choices=("mlp", "linear")),
-}
-"""What every setting must be, whichever model has it: a name means the same everywhere."""
+def count(default: int | None, *, optional: bool = False) -> Any:
+    """Return a field that is an integer of at least one, or None where that is allowed."""
+    return _setting(default, partial(check_integer, low=1, optional=optional))
+
+
+def share(default: float | None, *, below_one: bool = False) -> Any:
+    """Return a field between 0 and 1, or below 1; None is allowed where it is the default."""
+
+    def check(owner: str, name: str, value: Any) -> None:
+        if value is not None or default is not None:
+            check_number(owner, name, value, 0, 1, open_high=below_one)
+
+    return _setting(default, check)
+
+
+def penalty(default: float) -> Any:
+    """Return a field that is a number of at least 0."""
+    return _setting(default, partial(check_number, low=0))
+
+
+def step(default: float) -> Any:
+    """Return a field that is a number above 0."""
+    return _setting(default, partial(check_number, low=0, open_low=True))
+
+
+def choice(default: str, *others: str) -> Any:
+    """Return a field that is one of some words."""
+    return _setting(default, partial(check_choice, choices=(default, *others)))
+
+
+dropout_rate = partial(share, below_one=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class BaselineFit:
     """A fitted model: its scores of all nodes, shape (N, K), the epoch they are from, and its size."""
 
     scores: torch.Tensor
@@ -54,8 +66,9 @@ class Outcome:
 class BaselineModel(ABC):
     """A system to compare with: its fields are its hyper-parameters, and its defaults the published ones.
 
-    ``fit`` is called once, inside a seeded context on the task's device, after ``check``. It may use torch's
-    global random numbers, and must return scores of all nodes.
+    ``fit`` is called once, inside a seeded context on the data's device, after ``check``. It may use torch's
+    global random numbers, and must return scores of all nodes. A field made by :func:`count`, :func:`share`
+    and so on is checked; any other is taken as it is.
 
     Examples
     --------
@@ -67,12 +80,13 @@ class BaselineModel(ABC):
 
     def check(self) -> None:
         """Raise when a setting is out of range."""
-        for field in fields(self):
-            CHECKS[field.name](type(self).__name__, field.name, getattr(self, field.name))
+        for each in fields(self):
+            if "check" in each.metadata:
+                each.metadata["check"](type(self).__name__, each.name, getattr(self, each.name))
 
     @abstractmethod
-    def fit(self, task: Task) -> Outcome:
-        """Train on the task's labels and return scores of all nodes."""
+    def fit(self, data: TrainingData) -> BaselineFit:
+        """Train on the labels and return scores of all nodes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,31 +101,71 @@ class NetworkModel(BaselineModel):
         The most steps.
     patience
         Epochs without a better validation accuracy or loss before training stops; None never stops early.
+    dropout
+        Share of the inputs of every layer that is set to zero in training.
     """
 
-    learning_rate: float = 0.01
-    weight_decay: float = 5e-4
-    epochs: int = 200
-    patience: int | None = None
+    penalized: ClassVar[str | None] = None
+    """The module whose first layer alone has the L2 penalty; None penalises all parameters."""
+
+    learning_rate: float = step(0.01)
+    weight_decay: float = penalty(5e-4)
+    epochs: int = count(200)
+    patience: int | None = count(None, optional=True)
+    dropout: float = dropout_rate(0.5)
 
     @abstractmethod
-    def network(self, task: Task) -> nn.Module:
+    def build(self, data: TrainingData) -> dict[str, Any]:
+        """Return the modules to train, and what else ``forward`` needs made once, by name."""
+
+    @abstractmethod
+    def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
+        """Return the scores of all nodes; ``network`` has what was built, ``rate`` is that of dropout."""
+
+    def network(self, data: TrainingData) -> Network:
         """Return a network that, called with nothing, gives the scores of all nodes."""
+        return Network(self, data)
 
-    def groups(self, network: nn.Module) -> list[Group]:
-        """Return the parameters by their L2 penalty; by default all have the same."""
-        return [Group(list(network.parameters()), self.weight_decay)]
+    def groups(self, network: Any) -> list[Group]:
+        """Return the parameters by their L2 penalty."""
+        if self.penalized is None:
+            return [(list(network.parameters()), self.weight_decay)]
+        first, *rest = network.get_submodule(self.penalized).children()
+        others = [parameter for layer in rest for parameter in layer.parameters()]
+        groups: list[Group] = [(list(first.parameters()), self.weight_decay), (others, 0.0)]
+        return [group for group in groups if group[0]]
 
-    def fit(self, task: Task) -> Outcome:
+    def fit(self, data: TrainingData) -> BaselineFit:
         """Train the network."""
-        network = self.network(task).to(task.device)
-        schedule = Schedule(self.learning_rate, self.epochs, self.patience)
-        epoch = train(network, lambda rows: network()[rows], self.groups(network), task, schedule)
+        network = self.network(data).to(data.device)
+        epoch = train(
+            network,
+            lambda rows: network()[rows],
+            self.groups(network),
+            data,
+            learning_rate=self.learning_rate,
+            epochs=self.epochs,
+            patience=self.patience,
+        )
         network.eval()
         with torch.no_grad():
-            return Outcome(network(), epoch, n_parameters(network))
+            return BaselineFit(network(), epoch, count_parameters(network))
 
 
-def n_parameters(network: nn.Module) -> int:
+class Network(nn.Module):
+    """What a model has built, and the data it is for."""
+
+    def __init__(self, model: NetworkModel, data: TrainingData) -> None:
+        super().__init__()
+        for name, part in model.build(data).items():
+            setattr(self, name, part)
+        self.model, self.data = model, data
+
+    def forward(self) -> torch.Tensor:
+        """Return the scores of all nodes."""
+        return self.model.forward(self, self.data, self.model.dropout if self.training else 0.0)
+
+
+def count_parameters(network: nn.Module) -> int:
     """Return how many numbers a network learns."""
     return sum(parameter.numel() for parameter in network.parameters())

@@ -8,11 +8,19 @@ from functools import partial
 import torch
 
 from gbgnn.propagation import AugmentedAdjacency
-from gbgnn_lab.baselines.base import BaselineModel, Outcome, n_parameters
+from gbgnn_lab.baselines.base import (
+    BaselineFit,
+    BaselineModel,
+    count,
+    count_parameters,
+    dropout_rate,
+    penalty,
+    step,
+)
+from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.matrices import DenseMatrix
-from gbgnn_lab.baselines.propagating import Perceptron, rows_outputs
-from gbgnn_lab.baselines.task import Task
-from gbgnn_lab.baselines.training import Group, Schedule, train
+from gbgnn_lab.baselines.propagating import Perceptron, score_rows
+from gbgnn_lab.baselines.training import train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +32,7 @@ class AdaGCN(BaselineModel):
     depth
         Hops; there is one classifier more.
     units, dropout
-        Width of the classifier's hidden layer; share silenced before every layer.
+        Width of the classifier's hidden layer; share of the inputs of a layer dropped in training.
     learning_rate, epochs, patience
         As for :class:`~gbgnn_lab.baselines.base.NetworkModel`, anew in every hop.
     weight_decay, first_weight_decay
@@ -37,45 +45,53 @@ class AdaGCN(BaselineModel):
     first_weight_decay=0.005, epochs=500, patience=300)
     """
 
-    depth: int = 11
-    units: int = 5000
-    dropout: float = 0.0
-    learning_rate: float = 0.01
-    weight_decay: float = 1e-4
-    first_weight_decay: float = 5e-3
-    epochs: int = 500
-    patience: int | None = 300
+    depth: int = count(11)
+    units: int = count(5000)
+    dropout: float = dropout_rate(0.0)
+    learning_rate: float = step(0.01)
+    weight_decay: float = penalty(1e-4)
+    first_weight_decay: float = penalty(5e-3)
+    epochs: int = count(500)
+    patience: int | None = count(300, optional=True)
 
-    def fit(self, task: Task) -> Outcome:
-        """Train hop after hop, and add the votes up."""
-        inputs = task.inputs(AugmentedAdjacency())
-        X, weights = inputs.features.dense(), task.train.weights
-        network = Perceptron([X.shape[1], self.units, task.n_classes], self.dropout, bias=False)
-        network.to(task.device)
+    def fit(self, data: TrainingData) -> BaselineFit:
+        """Train hop after hop, and add the compute_votes up."""
+        inputs = data.inputs(AugmentedAdjacency())
+        X, weights = inputs.features.dense(), data.train.weights
+        network = Perceptron([X.shape[1], self.units, data.n_classes], self.dropout, bias=False)
+        network.to(data.device)
         first, last = network.layers
         groups = [
-            Group(list(first.parameters()), self.weight_decay + self.first_weight_decay),
-            Group(list(last.parameters()), self.weight_decay),
+            (list(first.parameters()), self.weight_decay + self.first_weight_decay),
+            (list(last.parameters()), self.weight_decay),
         ]
-        schedule = Schedule(self.learning_rate, self.epochs, self.patience)
-        scores, epoch = X.new_zeros(task.n_nodes, task.n_classes), 0
+        scores, epoch = X.new_zeros(data.n_nodes, data.n_classes), 0
         for hop in range(self.depth + 1):
             X = inputs.P(X) if hop else X
-            epoch = train(network, partial(rows_outputs, network, X), groups, task, schedule, weights)
+            epoch = train(
+                network,
+                partial(score_rows, network, X),
+                groups,
+                data,
+                learning_rate=self.learning_rate,
+                epochs=self.epochs,
+                patience=self.patience,
+                weights=weights,
+            )
             network.eval()
             with torch.no_grad():
                 logs = network(DenseMatrix(X)).log_softmax(dim=1)
-            scores += votes(logs)
-            weights = reweighted(weights, logs[task.train.rows], task.train.targets)
-        return Outcome(scores, epoch, n_parameters(network))
+            scores += compute_votes(logs)
+            weights = update_weights(weights, logs[data.train.rows], data.train.targets)
+        return BaselineFit(scores, epoch, count_parameters(network))
 
 
-def votes(logs: torch.Tensor) -> torch.Tensor:
+def compute_votes(logs: torch.Tensor) -> torch.Tensor:
     """Return SAMME.R's vote for log-probabilities, centred and times K - 1."""
     return (logs.shape[1] - 1) * (logs - logs.mean(dim=1, keepdim=True))
 
 
-def reweighted(weights: torch.Tensor, logs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+def update_weights(weights: torch.Tensor, logs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     r"""Return SAMME.R's next weights: :math:`w_i \exp(-\frac{K-1}{K} \langle y_i, \log p_i\rangle)`, sum one.
 
     The code :math:`y_i` is 1 for the class of the node and :math:`-1/(K-1)` for the others, so the weight
@@ -85,7 +101,7 @@ def reweighted(weights: torch.Tensor, logs: torch.Tensor, targets: torch.Tensor)
     Examples
     --------
     >>> logs = torch.tensor([[0.9, 0.1], [0.9, 0.1]], dtype=torch.float64).log()
-    >>> reweighted(torch.tensor([0.5, 0.5], dtype=torch.float64), logs, torch.tensor([0, 1]))
+    >>> update_weights(torch.tensor([0.5, 0.5], dtype=torch.float64), logs, torch.tensor([0, 1]))
     tensor([0.1000, 0.9000], dtype=torch.float64)
     """
     exact = logs.double()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
-from gbgnn.propagation import AugmentedAdjacency, NormalizedAdjacency, RandomWalk
-from gbgnn_lab.baselines.base import NetworkModel
+from gbgnn.propagation import AugmentedAdjacency, NormalizedAdjacency, Propagation, RandomWalk
+from gbgnn_lab.baselines.base import NetworkModel, count, dropout_rate, penalty, share, step
+from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.layers import (
     Dense,
     GraphConvolution,
@@ -19,37 +21,13 @@ from gbgnn_lab.baselines.layers import (
     ResidualConvolution,
     identity_strength,
 )
-from gbgnn_lab.baselines.matrices import Matrix, SparseMatrix, dropout
-from gbgnn_lab.baselines.task import Task
-from gbgnn_lab.baselines.training import Group, first_layer_decays
-
-
-class Stack(nn.Module):
-    """Layers one after the other, ReLU between them, dropout before each."""
-
-    def __init__(self, layers: Sequence[nn.Module], mixing: SparseMatrix, X: Matrix, dropout: float) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
-        self.mixing, self.X, self.dropout = mixing, X, dropout
-
-    def forward(self) -> torch.Tensor:
-        """Return the scores of all nodes."""
-        share = self.dropout if self.training else 0.0
-        first, *rest = self.layers
-        H: torch.Tensor = first(self.mixing, self.X.dropped(share))
-        for layer in rest:
-            H = layer(self.mixing, dropout(H.relu(), share))
-        return H
-
-
-def _widths(task: Task, depth: int, units: int) -> list[tuple[int, int]]:
-    """Return the numbers of inputs and outputs of each layer."""
-    return list(pairwise([task.features.n_columns, *[units] * (depth - 1), task.n_classes]))
+from gbgnn_lab.baselines.matrices import dropout
+from gbgnn_lab.baselines.training import Group
 
 
 @dataclass(frozen=True, kw_only=True)
-class GCN(NetworkModel):
-    """Graph convolutional network: ``depth`` layers ``relu(P H W + b)``, the last without ReLU.
+class StackModel(NetworkModel):
+    """Layers of one kind one after the other, ReLU between them, dropout before each.
 
     Parameters
     ----------
@@ -57,112 +35,92 @@ class GCN(NetworkModel):
         Layers, each one hop.
     units
         Width of a hidden layer.
-    dropout
-        Share silenced before every layer.
-    weight_decay
-        L2 penalty on the first layer; the others have none.
+    """
+
+    propagation: ClassVar[Propagation]
+    """What the layers mix with."""
+
+    depth: int = count(2)
+    units: int = count(16)
+
+    @abstractmethod
+    def layer(self, n_in: int, n_out: int) -> nn.Module:
+        """Return a layer, called with the matrix that mixes and the rows to mix."""
+
+    def build(self, data: TrainingData) -> dict[str, Any]:
+        """Return the layers, and what mixes."""
+        widths = [data.features.n_columns, *[self.units] * (self.depth - 1), data.n_classes]
+        layers = nn.ModuleList(self.layer(*pair) for pair in pairwise(widths))
+        return {"layers": layers, "P": data.mixing(self.propagation)}
+
+    def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
+        """Return the scores of all nodes."""
+        first, *rest = network.layers
+        H: torch.Tensor = first(network.P, data.features.dropped(rate))
+        for layer in rest:
+            H = layer(network.P, dropout(H.relu(), rate))
+        return H
+
+
+@dataclass(frozen=True, kw_only=True)
+class GCN(StackModel):
+    """Graph convolutional network: ``depth`` layers ``relu(P H W + b)``, the last without ReLU.
 
     Examples
     --------
     >>> GCN()
-    GCN(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, depth=2, units=16,
-    dropout=0.5)
+    GCN(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, depth=2, units=16)
     """
 
-    depth: int = 2
-    units: int = 16
-    dropout: float = 0.5
+    penalized = "layers"
+    propagation = AugmentedAdjacency()
 
-    def network(self, task: Task) -> nn.Module:
-        """Return the stack."""
-        layers = [GraphConvolution(*widths) for widths in _widths(task, self.depth, self.units)]
-        return Stack(layers, task.mixing(AugmentedAdjacency()), task.features, self.dropout)
-
-    def groups(self, network: nn.Module) -> list[Group]:
-        """Penalise the first layer only."""
-        assert isinstance(network, Stack)
-        return first_layer_decays(network.layers, self.weight_decay)
+    def layer(self, n_in: int, n_out: int) -> nn.Module:
+        """Return a graph convolution."""
+        return GraphConvolution(n_in, n_out)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TAGCN(NetworkModel):
+class TAGCN(StackModel):
     """Topology adaptive network: every layer a polynomial in the normalised adjacency without self loops.
 
     Parameters
     ----------
-    depth
-        Layers; each reaches ``degree`` hops.
     degree
-        Highest power in a layer (the paper's K).
-    units, dropout
-        Width of a hidden layer; share silenced before every layer.
+        Highest power in a layer (the paper's K), which reaches so many hops.
 
     Examples
     --------
     >>> TAGCN()
-    TAGCN(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, depth=2, degree=2, units=16,
-    dropout=0.5)
+    TAGCN(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, depth=2, units=16,
+    degree=2)
     """
 
-    depth: int = 2
-    degree: int = 2
-    units: int = 16
-    dropout: float = 0.5
+    propagation = NormalizedAdjacency()
 
-    def network(self, task: Task) -> nn.Module:
-        """Return the stack."""
-        widths = _widths(task, self.depth, self.units)
-        layers = [PolynomialConvolution(*pair, self.degree) for pair in widths]
-        return Stack(layers, task.mixing(NormalizedAdjacency()), task.features, self.dropout)
+    degree: int = count(2)
+
+    def layer(self, n_in: int, n_out: int) -> nn.Module:
+        """Return a polynomial."""
+        return PolynomialConvolution(n_in, n_out, self.degree)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphSAGE(NetworkModel):
+class GraphSAGE(StackModel):
     """GraphSAGE with the mean aggregator, on the whole graph instead of on sampled neighbours.
-
-    Parameters
-    ----------
-    depth, units, dropout
-        Layers, each one hop; width of a hidden one; share silenced before every layer.
 
     Examples
     --------
     >>> GraphSAGE()
-    GraphSAGE(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, depth=2, units=16,
-    dropout=0.5)
+    GraphSAGE(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, depth=2,
+    units=16)
     """
 
-    depth: int = 2
-    units: int = 16
-    dropout: float = 0.5
+    propagation = RandomWalk()
 
-    def network(self, task: Task) -> nn.Module:
-        """Return the stack."""
-        layers = [MeanConvolution(*widths) for widths in _widths(task, self.depth, self.units)]
-        return Stack(layers, task.mixing(RandomWalk()), task.features, self.dropout)
-
-
-class JumpingNetwork(nn.Module):
-    """GCN layers whose outputs are all put side by side before the last, linear layer."""
-
-    def __init__(self, settings: JKNet, task: Task) -> None:
-        super().__init__()
-        units = settings.units
-        widths = pairwise([task.features.n_columns, *[units] * settings.depth])
-        self.layers = nn.ModuleList(GraphConvolution(*pair) for pair in widths)
-        self.head = Dense(units * settings.depth, task.n_classes)
-        self.P = task.mixing(AugmentedAdjacency())
-        self.X, self.dropout = task.features, settings.dropout
-
-    def forward(self) -> torch.Tensor:
-        """Return the scores of all nodes."""
-        share = self.dropout if self.training else 0.0
-        first, *rest = self.layers
-        kept: list[torch.Tensor] = [first(self.P, self.X.dropped(share)).relu()]
-        for layer in rest:
-            kept.append(layer(self.P, dropout(kept[-1], share)).relu())
-        scores: torch.Tensor = self.head(dropout(torch.cat(kept, dim=1), share))
-        return scores
+    def layer(self, n_in: int, n_out: int) -> nn.Module:
+        """Return a node beside the mean of its neighbours."""
+        return MeanConvolution(n_in, n_out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,49 +129,36 @@ class JKNet(NetworkModel):
 
     Parameters
     ----------
-    depth, units, dropout
-        Layers, each one hop; their width; share silenced before every layer.
+    depth, units
+        Layers, each one hop; their width.
 
     Examples
     --------
     >>> JKNet()
-    JKNet(learning_rate=0.005, weight_decay=0.0005, epochs=500, patience=None, depth=2, units=32,
-    dropout=0.5)
+    JKNet(learning_rate=0.005, weight_decay=0.0005, epochs=500, patience=None, dropout=0.5, depth=2, units=32)
     """
 
-    depth: int = 2
-    units: int = 32
-    dropout: float = 0.5
-    learning_rate: float = 0.005
-    epochs: int = 500
+    depth: int = count(2)
+    units: int = count(32)
+    learning_rate: float = step(0.005)
+    epochs: int = count(500)
 
-    def network(self, task: Task) -> nn.Module:
-        """Return the network."""
-        return JumpingNetwork(self, task)
+    def build(self, data: TrainingData) -> dict[str, Any]:
+        """Return the layers, the linear one, and what mixes."""
+        widths = pairwise([data.features.n_columns, *[self.units] * self.depth])
+        return {
+            "layers": nn.ModuleList(GraphConvolution(*pair) for pair in widths),
+            "head": Dense(self.units * self.depth, data.n_classes),
+            "P": data.mixing(AugmentedAdjacency()),
+        }
 
-
-class ResidualNetwork(nn.Module):
-    """A linear layer, hops that keep a share of its output, and a linear layer."""
-
-    def __init__(self, settings: GCNII, task: Task) -> None:
-        super().__init__()
-        self.enter = Dense(task.features.n_columns, settings.units)
-        strengths = [identity_strength(settings.identity, i + 1) for i in range(settings.depth)]
-        self.layers = nn.ModuleList(
-            ResidualConvolution(settings.units, settings.restart, strength) for strength in strengths
-        )
-        self.leave = Dense(settings.units, task.n_classes)
-        self.P = task.mixing(AugmentedAdjacency())
-        self.X, self.dropout = task.features, settings.dropout
-
-    def forward(self) -> torch.Tensor:
+    def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes."""
-        share = self.dropout if self.training else 0.0
-        start = self.enter(self.X.dropped(share)).relu()
-        H = start
-        for layer in self.layers:
-            H = layer(self.P, dropout(H, share), start).relu()
-        scores: torch.Tensor = self.leave(dropout(H, share))
+        first, *rest = network.layers
+        kept: list[torch.Tensor] = [first(network.P, data.features.dropped(rate)).relu()]
+        for layer in rest:
+            kept.append(layer(network.P, dropout(kept[-1], rate)).relu())
+        scores: torch.Tensor = network.head(dropout(torch.cat(kept, dim=1), rate))
         return scores
 
 
@@ -223,8 +168,8 @@ class GCNII(NetworkModel):
 
     Parameters
     ----------
-    depth, units, dropout
-        Hops; width; share silenced before every layer.
+    depth, units
+        Hops between two linear layers; width.
     restart
         Share of the first representation in every hop (the paper's alpha).
     identity
@@ -235,28 +180,39 @@ class GCNII(NetworkModel):
     Examples
     --------
     >>> GCNII()
-    GCNII(learning_rate=0.01, weight_decay=0.0005, epochs=1500, patience=100, depth=64, units=64,
-    dropout=0.6, restart=0.1, identity=0.5, mixing_weight_decay=0.01)
+    GCNII(learning_rate=0.01, weight_decay=0.0005, epochs=1500, patience=100, dropout=0.6, depth=64, units=64,
+    restart=0.1, identity=0.5, mixing_weight_decay=0.01)
     """
 
-    depth: int = 64
-    units: int = 64
-    dropout: float = 0.6
-    restart: float = 0.1
-    identity: float = 0.5
-    epochs: int = 1500
-    patience: int | None = 100
-    mixing_weight_decay: float = 0.01
+    depth: int = count(64)
+    units: int = count(64)
+    dropout: float = dropout_rate(0.6)
+    restart: float = share(0.1)
+    identity: float = step(0.5)
+    epochs: int = count(1500)
+    patience: int | None = count(100, optional=True)
+    mixing_weight_decay: float = penalty(0.01)
 
-    def network(self, task: Task) -> nn.Module:
-        """Return the network."""
-        return ResidualNetwork(self, task)
+    def build(self, data: TrainingData) -> dict[str, Any]:
+        """Return the linear layers, the hops between them, and what mixes."""
+        enter = Dense(data.features.n_columns, self.units)
+        strengths = [identity_strength(self.identity, i + 1) for i in range(self.depth)]
+        hops = [ResidualConvolution(self.units, self.restart, strength) for strength in strengths]
+        leave = Dense(self.units, data.n_classes)
+        P = data.mixing(AugmentedAdjacency())
+        return {"enter": enter, "layers": nn.ModuleList(hops), "leave": leave, "P": P}
 
-    def groups(self, network: nn.Module) -> list[Group]:
+    def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
+        """Return the scores of all nodes."""
+        start = network.enter(data.features.dropped(rate)).relu()
+        H = start
+        for layer in network.layers:
+            H = layer(network.P, dropout(H, rate), start).relu()
+        scores: torch.Tensor = network.leave(dropout(H, rate))
+        return scores
+
+    def groups(self, network: Any) -> list[Group]:
         """Penalise hops and linear layers apart."""
-        assert isinstance(network, ResidualNetwork)
         linear = [*network.enter.parameters(), *network.leave.parameters()]
-        return [
-            Group(list(network.layers.parameters()), self.mixing_weight_decay),
-            Group(linear, self.weight_decay),
-        ]
+        hops = list(network.layers.parameters())
+        return [(hops, self.mixing_weight_decay), (linear, self.weight_decay)]

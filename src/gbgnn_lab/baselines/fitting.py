@@ -1,4 +1,4 @@
-"""fit_baseline(): one call for every system in the catalogue."""
+"""fit_baseline(): one call for every system in the catalog."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gbgnn._checks import check_integer
 from gbgnn._devices import as_device
 from gbgnn.datasets import Dataset
 from gbgnn.errors import ParameterError, suggest
-from gbgnn_lab.baselines.base import BaselineModel, Outcome
-from gbgnn_lab.baselines.catalogue import find_baseline
-from gbgnn_lab.baselines.task import Task
+from gbgnn_lab.baselines.base import BaselineFit, BaselineModel
+from gbgnn_lab.baselines.catalog import find_baseline
+from gbgnn_lab.baselines.data import TrainingData
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class BaselineResult:
     Parameters
     ----------
     name
-        Its name in the catalogue.
+        Its name in the catalog.
     seed
         The seed of all of its random numbers.
     predictions
@@ -93,9 +93,9 @@ def fit_baseline(
     check_integer("fit_baseline", "seed", seed, 0)
     model = choose_model(name, data.name, depth=depth, **overrides)
     place = as_device(device)
-    task, classes = Task.of_dataset(data, place)
+    given, classes = TrainingData.from_dataset(data, place)
     started = time.perf_counter()
-    outcome = _seeded_fit(model, task, seed)
+    outcome = _seeded_fit(model, given, seed)
     chosen = outcome.scores.argmax(dim=1).cpu().numpy()
     return BaselineResult(
         name=name,
@@ -131,9 +131,9 @@ def choose_model(name: str, dataset: str, *, depth: int | None = None, **overrid
     return model
 
 
-def _seeded_fit(model: BaselineModel, task: Task, seed: int) -> Outcome:
+def _seeded_fit(model: BaselineModel, data: TrainingData, seed: int) -> BaselineFit:
     """Fit with torch's global random numbers seeded, and leave them as they were."""
-    on_gpu = [task.device] if task.device.type == "cuda" else []
+    on_gpu = [data.device] if data.device.type == "cuda" else []
     with torch.random.fork_rng(devices=on_gpu):
         torch.manual_seed(seed)
-        return model.fit(task)
+        return model.fit(data)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 
 from gbgnn.propagation import NormalizedAdjacency, Propagator
-from gbgnn_lab.baselines.base import BaselineModel, Outcome
+from gbgnn_lab.baselines.base import BaselineFit, BaselineModel, choice, count, share
+from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.propagating import MLP, SGC
-from gbgnn_lab.baselines.task import Task
 
 CANDIDATES = (0.1, 0.3, 0.5, 0.7, 0.9)
 _BASES: dict[str, BaselineModel] = {"mlp": MLP(), "linear": SGC(depth=0)}
@@ -54,13 +54,13 @@ class LabelPropagation(BaselineModel):
     LabelPropagation(depth=50, spread=0.9)
     """
 
-    depth: int = 50
-    spread: float = 0.9
+    depth: int = count(50)
+    spread: float = share(0.9)
 
-    def fit(self, task: Task) -> Outcome:
+    def fit(self, data: TrainingData) -> BaselineFit:
         """Spread the labels."""
-        S = Propagator(NormalizedAdjacency().build(task.graph.adjacency), task.device)
-        return Outcome(diffuse(S, task.one_hot(), self.spread, self.depth), 0, 0)
+        S = Propagator(NormalizedAdjacency().build(data.graph.adjacency), data.device)
+        return BaselineFit(diffuse(S, data.one_hot(), self.spread, self.depth), 0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,54 +85,56 @@ class CorrectAndSmooth(BaselineModel):
     CorrectAndSmooth(base='mlp', depth=50, correction=None, smoothing=None)
     """
 
-    base: str = "mlp"
-    depth: int = 50
-    correction: float | None = None
-    smoothing: float | None = None
+    base: str = choice("mlp", "linear")
+    depth: int = count(50)
+    correction: float | None = share(None)
+    smoothing: float | None = share(None)
 
-    def fit(self, task: Task) -> Outcome:
+    def fit(self, data: TrainingData) -> BaselineFit:
         """Fit the predictor, then try the shares that are left open."""
-        plain = _BASES[self.base].fit(task)
-        S = Propagator(NormalizedAdjacency().build(task.graph.adjacency), task.device)
+        plain = _BASES[self.base].fit(data)
+        S = Propagator(NormalizedAdjacency().build(data.graph.adjacency), data.device)
         proba = plain.scores.softmax(dim=1)
         best, most_hits = proba, -1
-        for correction in self._candidates(self.correction, task):
-            corrected = correct(S, proba, task, correction, self.depth)
-            for smoothing in self._candidates(self.smoothing, task):
-                scores = smooth(S, corrected, task, smoothing, self.depth)
-                hits = _n_right(scores, task)
+        for correction in self._candidates(self.correction, data):
+            corrected = correct(S, proba, data, correction, self.depth)
+            for smoothing in self._candidates(self.smoothing, data):
+                scores = smooth(S, corrected, data, smoothing, self.depth)
+                hits = _n_right(scores, data)
                 if hits > most_hits:
                     best, most_hits = scores, hits
-        return Outcome(best, plain.best_epoch, plain.n_parameters)
+        return BaselineFit(best, plain.best_epoch, plain.n_parameters)
 
     @staticmethod
-    def _candidates(given: float | None, task: Task) -> tuple[float, ...]:
+    def _candidates(given: float | None, data: TrainingData) -> tuple[float, ...]:
         if given is not None:
             return (given,)
-        return CANDIDATES if task.validation is not None else CANDIDATES[-1:]
+        return CANDIDATES if data.validation is not None else CANDIDATES[-1:]
 
 
-def correct(S: Propagator, proba: torch.Tensor, task: Task, spread: float, steps: int) -> torch.Tensor:
+def correct(
+    S: Propagator, proba: torch.Tensor, data: TrainingData, spread: float, steps: int
+) -> torch.Tensor:
     """Return the probabilities with the errors on training nodes, spread to all nodes, added.
 
     What arrives at a node is scaled to the mean error of the training nodes.
     """
-    rows = task.train.rows
+    rows = data.train.rows
     errors = torch.zeros_like(proba)
-    errors[rows] = task.one_hot()[rows] - proba[rows]
+    errors[rows] = data.one_hot()[rows] - proba[rows]
     arrived = diffuse(S, errors, spread, steps, (-1.0, 1.0))
     scale = errors.abs().sum() / len(rows) / arrived.abs().sum(dim=1, keepdim=True)
     return proba + torch.where(scale <= _MOST_SCALE, scale, 1.0) * arrived
 
 
-def smooth(S: Propagator, proba: torch.Tensor, task: Task, spread: float, steps: int) -> torch.Tensor:
+def smooth(S: Propagator, proba: torch.Tensor, data: TrainingData, spread: float, steps: int) -> torch.Tensor:
     """Return the probabilities, those of training nodes replaced by their labels, spread along the graph."""
     start = proba.clone()
-    start[task.train.rows] = task.one_hot()[task.train.rows]
+    start[data.train.rows] = data.one_hot()[data.train.rows]
     return diffuse(S, start, spread, steps, (0.0, 1.0))
 
 
-def _n_right(scores: torch.Tensor, task: Task) -> int:
-    if task.validation is None:
+def _n_right(scores: torch.Tensor, data: TrainingData) -> int:
+    if data.validation is None:
         return 0
-    return int((scores[task.validation.rows].argmax(dim=1) == task.validation.targets).sum())
+    return int((scores[data.validation.rows].argmax(dim=1) == data.validation.targets).sum())

@@ -5,16 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import nn
 
 from gbgnn.propagation import AugmentedAdjacency
-from gbgnn_lab.baselines.base import BaselineModel, NetworkModel, Outcome, n_parameters
+from gbgnn_lab.baselines.base import (
+    BaselineFit,
+    BaselineModel,
+    NetworkModel,
+    count,
+    count_parameters,
+    dropout_rate,
+    penalty,
+    share,
+    step,
+)
+from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.layers import Dense
 from gbgnn_lab.baselines.matrices import DenseMatrix, Matrix, dropout
-from gbgnn_lab.baselines.task import Task
-from gbgnn_lab.baselines.training import Group, Schedule, first_layer_decays, train
+from gbgnn_lab.baselines.training import Group, train
 
 
 class Perceptron(nn.Module):
@@ -35,67 +46,33 @@ class Perceptron(nn.Module):
         return H
 
 
-class FeatureNetwork(nn.Module):
-    """A perceptron on the features of all nodes."""
-
-    def __init__(self, perceptron: Perceptron, X: Matrix) -> None:
-        super().__init__()
-        self.perceptron, self.X = perceptron, X
-
-    def forward(self) -> torch.Tensor:
-        """Return the scores of all nodes."""
-        scores: torch.Tensor = self.perceptron(self.X)
-        return scores
-
-
-class PageRankNetwork(nn.Module):
-    """A perceptron on the features of all nodes, its outputs mixed by personalised PageRank."""
-
-    def __init__(self, perceptron: Perceptron, settings: APPNP, task: Task) -> None:
-        super().__init__()
-        self.perceptron, self.X = perceptron, task.features
-        self.P = task.mixing(AugmentedAdjacency())
-        self.depth, self.restart, self.edge_dropout = settings.depth, settings.restart, settings.edge_dropout
-
-    def forward(self) -> torch.Tensor:
-        """Return the scores of all nodes, by power iteration."""
-        share = self.edge_dropout if self.training else 0.0
-        start: torch.Tensor = self.perceptron(self.X)
-        H = start
-        for _ in range(self.depth):
-            H = torch.lerp(self.P.dropped(share) @ H, start, self.restart)
-        return H
-
-
 @dataclass(frozen=True, kw_only=True)
 class MLP(NetworkModel):
     """A perceptron with one hidden layer that never sees an edge: what the features alone are worth.
 
     Parameters
     ----------
-    units, dropout
-        Width of the hidden layer; share silenced before every layer.
-    weight_decay
-        L2 penalty on the first layer; the other has none.
+    units
+        Width of the hidden layer.
 
     Examples
     --------
     >>> MLP()
-    MLP(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, units=16, dropout=0.5)
+    MLP(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, units=16)
     """
 
-    units: int = 16
-    dropout: float = 0.5
+    penalized = "perceptron.layers"
 
-    def network(self, task: Task) -> nn.Module:
-        """Return the perceptron on the features."""
-        perceptron = Perceptron([task.features.n_columns, self.units, task.n_classes], self.dropout)
-        return FeatureNetwork(perceptron, task.features)
+    units: int = count(16)
 
-    def groups(self, network: nn.Module) -> list[Group]:
-        """Penalise the first layer only."""
-        assert isinstance(network, FeatureNetwork)
-        return first_layer_decays(network.perceptron.layers, self.weight_decay)
+    def build(self, data: TrainingData) -> dict[str, Any]:
+        """Return the perceptron."""
+        return {"perceptron": Perceptron([data.features.n_columns, self.units, data.n_classes], self.dropout)}
+
+    def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
+        """Return the scores of all nodes."""
+        scores: torch.Tensor = network.perceptron(data.features)
+        return scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,39 +85,44 @@ class APPNP(NetworkModel):
         Steps of the power iteration, each one hop.
     restart
         Share of the perceptron's own output in every step (the paper's alpha).
-    units, dropout
-        Width of the hidden layer; share silenced before every layer.
+    units
+        Width of the hidden layer.
     edge_dropout
-        Share of edges silenced, anew in every step.
-    weight_decay
-        L2 penalty on the first layer; the other has none.
+        Share of edges dropped in training, anew in every step.
 
     Examples
     --------
     >>> APPNP()
-    APPNP(learning_rate=0.01, weight_decay=0.005, epochs=10000, patience=100, depth=10, restart=0.1,
-    units=64, dropout=0.5, edge_dropout=0.5)
+    APPNP(learning_rate=0.01, weight_decay=0.005, epochs=10000, patience=100, dropout=0.5, depth=10,
+    restart=0.1, units=64, edge_dropout=0.5)
     """
 
-    depth: int = 10
-    restart: float = 0.1
-    units: int = 64
-    dropout: float = 0.5
-    edge_dropout: float = 0.5
-    weight_decay: float = 5e-3
-    epochs: int = 10_000
-    patience: int | None = 100
+    penalized = "perceptron.layers"
 
-    def network(self, task: Task) -> nn.Module:
-        """Return the network."""
-        widths = [task.features.n_columns, self.units, task.n_classes]
-        perceptron = Perceptron(widths, self.dropout, bias=False)
-        return PageRankNetwork(perceptron, self, task)
+    depth: int = count(10)
+    restart: float = share(0.1)
+    units: int = count(64)
+    edge_dropout: float = dropout_rate(0.5)
+    weight_decay: float = penalty(5e-3)
+    epochs: int = count(10_000)
+    patience: int | None = count(100, optional=True)
 
-    def groups(self, network: nn.Module) -> list[Group]:
-        """Penalise the first layer only."""
-        assert isinstance(network, PageRankNetwork)
-        return first_layer_decays(network.perceptron.layers, self.weight_decay)
+    def build(self, data: TrainingData) -> dict[str, Any]:
+        """Return the perceptron, and what mixes."""
+        widths = [data.features.n_columns, self.units, data.n_classes]
+        return {
+            "perceptron": Perceptron(widths, self.dropout, bias=False),
+            "P": data.mixing(AugmentedAdjacency()),
+        }
+
+    def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
+        """Return the scores of all nodes, by power iteration."""
+        edge_rate = self.edge_dropout if network.training else 0.0
+        start: torch.Tensor = network.perceptron(data.features)
+        H = start
+        for _ in range(self.depth):
+            H = torch.lerp(network.P.dropped(edge_rate) @ H, start, self.restart)
+        return H
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,35 +142,43 @@ class SGC(BaselineModel):
     SGC(depth=2, learning_rate=0.2, weight_decay=5e-06, epochs=100, patience=None)
     """
 
-    depth: int = 2
-    learning_rate: float = 0.2
-    weight_decay: float = 5e-6
-    epochs: int = 100
-    patience: int | None = None
+    depth: int = count(2)
+    learning_rate: float = step(0.2)
+    weight_decay: float = penalty(5e-6)
+    epochs: int = count(100)
+    patience: int | None = count(None, optional=True)
 
-    def fit(self, task: Task) -> Outcome:
+    def fit(self, data: TrainingData) -> BaselineFit:
         """Mix, then train on the labelled rows alone."""
-        inputs = task.inputs(AugmentedAdjacency())
+        inputs = data.inputs(AugmentedAdjacency())
         X = inputs.features.dense()
         for _ in range(self.depth):
             X = inputs.P(X)
-        schedule = Schedule(self.learning_rate, self.epochs, self.patience)
-        return fit_rows(Perceptron([X.shape[1], task.n_classes], 0.0), X, task, schedule, self.weight_decay)
+        network = Perceptron([X.shape[1], data.n_classes], 0.0)
+        return fit_rows(
+            network,
+            X,
+            data,
+            self.weight_decay,
+            learning_rate=self.learning_rate,
+            epochs=self.epochs,
+            patience=self.patience,
+        )
 
 
 def fit_rows(
-    network: Perceptron, X: torch.Tensor, task: Task, schedule: Schedule, weight_decay: float
-) -> Outcome:
+    network: Perceptron, X: torch.Tensor, data: TrainingData, weight_decay: float, **how: Any
+) -> BaselineFit:
     """Train a perceptron on the training rows of ``X`` alone, and return scores of all rows."""
-    network.to(task.device)
-    groups = [Group(list(network.parameters()), weight_decay)]
-    epoch = train(network, partial(rows_outputs, network, X), groups, task, schedule)
+    network.to(data.device)
+    groups: list[Group] = [(list(network.parameters()), weight_decay)]
+    epoch = train(network, partial(score_rows, network, X), groups, data, **how)
     network.eval()
     with torch.no_grad():
-        return Outcome(network(DenseMatrix(X)), epoch, n_parameters(network))
+        return BaselineFit(network(DenseMatrix(X)), epoch, count_parameters(network))
 
 
-def rows_outputs(network: Perceptron, X: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+def score_rows(network: Perceptron, X: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """Return the outputs for some rows of ``X``."""
     outputs: torch.Tensor = network(DenseMatrix(X[rows]))
     return outputs

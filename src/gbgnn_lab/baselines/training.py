@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -12,54 +11,25 @@ from torch.nn import functional
 
 from gbgnn._optimizers import Stepper
 from gbgnn.problem import LabelledNodes
-from gbgnn_lab.baselines.task import Task
+from gbgnn_lab.baselines.data import TrainingData
 
 Outputs = Callable[[torch.Tensor], torch.Tensor]
 """From node ids to a score per class."""
 
 
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Parameters that share an L2 penalty."""
-
-    parameters: Sequence[nn.Parameter]
-    weight_decay: float
-
-
-def first_layer_decays(layers: nn.ModuleList, weight_decay: float) -> list[Group]:
-    """Return the parameters of layers with a penalty on those of the first alone."""
-    first, *rest = layers
-    others = [parameter for layer in rest for parameter in layer.parameters()]
-    groups = [Group(list(first.parameters()), weight_decay), Group(others, 0.0)]
-    return [group for group in groups if group.parameters]
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long to train, and in which steps.
-
-    Parameters
-    ----------
-    learning_rate
-        Step of Adam.
-    epochs
-        The most steps, each on all training nodes.
-    patience
-        Stop after so many epochs in which neither accuracy nor loss of the validation nodes improved; None
-        trains all epochs.
-    """
-
-    learning_rate: float
-    epochs: int
-    patience: int | None = None
+Group = tuple[Sequence[nn.Parameter], float]
+"""Parameters, and the L2 penalty that they share."""
 
 
 def train(
     network: nn.Module,
     outputs: Outputs,
     groups: Sequence[Group],
-    task: Task,
-    schedule: Schedule,
+    data: TrainingData,
+    *,
+    learning_rate: float,
+    epochs: int,
+    patience: int | None = None,
     weights: torch.Tensor | None = None,
 ) -> int:
     """Train ``network``, leave it as it was at its best epoch, and return the number of that epoch.
@@ -75,32 +45,37 @@ def train(
         The scores of given nodes, by the network as it stands.
     groups
         All parameters, each with its penalty.
-    task
+    data
         Training and validation nodes with their labels.
-    schedule
-        How long, and in which steps.
+    learning_rate
+        Step of Adam.
+    epochs
+        The most steps, each on all training nodes.
+    patience
+        Stop after so many epochs in which neither accuracy nor loss of the validation nodes improved; None
+        trains all epochs.
     weights
         A weight for each training node, summing to one; uniform when None.
     """
     steppers = [
-        Stepper("adam", group.parameters, schedule.learning_rate, weight_decay=group.weight_decay)
-        for group in groups
+        Stepper("adam", parameters, learning_rate, weight_decay=weight_decay)
+        for parameters, weight_decay in groups
     ]
-    parameters = [parameter for group in groups for parameter in group.parameters]
-    shares = (task.train.weights if weights is None else weights).to(parameters[0].dtype)
-    best = _Best(parameters)
-    for epoch in range(1, schedule.epochs + 1):
+    trained = [parameter for parameters, _ in groups for parameter in parameters]
+    shares = (data.train.weights if weights is None else weights).to(trained[0].dtype)
+    best = _Best(trained)
+    for epoch in range(1, epochs + 1):
         network.train()
-        losses = functional.cross_entropy(outputs(task.train.rows), task.train.targets, reduction="none")
+        losses = functional.cross_entropy(outputs(data.train.rows), data.train.targets, reduction="none")
         descend(losses @ shares, steppers)
-        if task.validation is None:
+        if data.validation is None:
             continue
         network.eval()
-        best.see(epoch, *_judge(outputs, task.validation))
-        if schedule.patience is not None and epoch - best.last_progress >= schedule.patience:
+        best.see(epoch, *_judge(outputs, data.validation))
+        if patience is not None and epoch - best.last_progress >= patience:
             break
-    if task.validation is None:
-        return schedule.epochs
+    if data.validation is None:
+        return epochs
     best.restore()
     return best.epoch
 
@@ -134,7 +109,7 @@ class _Best:
         self.most_hits, self.least_loss = -1, math.inf
 
     def see(self, epoch: int, hits: int, loss: float) -> None:
-        """Take note of an epoch."""
+        """Compare an epoch with the best, and keep its parameters if it is better."""
         if hits > self.most_hits or loss < self.least_loss:
             self.last_progress = epoch
             self.most_hits, self.least_loss = max(hits, self.most_hits), min(loss, self.least_loss)

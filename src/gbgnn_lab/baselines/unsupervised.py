@@ -12,23 +12,23 @@ from torch import nn
 
 from gbgnn._optimizers import Stepper
 from gbgnn.propagation import AugmentedAdjacency
-from gbgnn_lab.baselines.base import BaselineModel, Outcome, n_parameters
+from gbgnn_lab.baselines.base import BaselineFit, BaselineModel, count, count_parameters, step
+from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.layers import GraphConvolution
-from gbgnn_lab.baselines.messages import geometric
+from gbgnn_lab.baselines.messages import import_geometric
 from gbgnn_lab.baselines.propagating import Perceptron, fit_rows
-from gbgnn_lab.baselines.task import Task
-from gbgnn_lab.baselines.training import Schedule, descend
+from gbgnn_lab.baselines.training import descend
 
 
 class Encoder(nn.Module):
     """GCN layers with PReLU."""
 
-    def __init__(self, settings: DGI, task: Task) -> None:
+    def __init__(self, settings: DGI, data: TrainingData) -> None:
         super().__init__()
-        widths = pairwise([task.features.n_columns, *[settings.units] * settings.depth])
+        widths = pairwise([data.features.n_columns, *[settings.units] * settings.depth])
         self.layers = nn.ModuleList(GraphConvolution(*pair) for pair in widths)
         self.activation = nn.PReLU(settings.units)
-        self.P, self.X = task.mixing(AugmentedAdjacency()), task.features
+        self.P, self.X = data.mixing(AugmentedAdjacency()), data.features
 
     def forward(self, order: torch.Tensor | None) -> torch.Tensor:
         """Return the representation, of the nodes as they are or with features exchanged as in ``order``."""
@@ -70,27 +70,29 @@ class DGI(BaselineModel):
     head_epochs=100)
     """
 
-    depth: int = 1
-    units: int = 512
-    learning_rate: float = 0.001
-    epochs: int = 10_000
-    patience: int | None = 20
-    head_learning_rate: float = 0.01
-    head_epochs: int = 100
+    depth: int = count(1)
+    units: int = count(512)
+    learning_rate: float = step(0.001)
+    epochs: int = count(10_000)
+    patience: int | None = count(20, optional=True)
+    head_learning_rate: float = step(0.01)
+    head_epochs: int = count(100)
 
-    def fit(self, task: Task) -> Outcome:
+    def fit(self, data: TrainingData) -> BaselineFit:
         """Learn the representation from the graph, and the classes from it."""
-        encoder = Encoder(self, task)
-        infomax = geometric("dgi").DeepGraphInfomax(
+        encoder = Encoder(self, data)
+        infomax = import_geometric("dgi").DeepGraphInfomax(
             self.units, encoder, summary=_mean, corruption=encoder.corrupt
         )
-        infomax.to(task.device)
+        infomax.to(data.device)
         self._pretrain(infomax)
         with torch.no_grad():
             Z = encoder(None)
-        schedule = Schedule(self.head_learning_rate, self.head_epochs)
-        result = fit_rows(Perceptron([self.units, task.n_classes], 0.0), Z, task, schedule, 0.0)
-        return Outcome(result.scores, result.best_epoch, n_parameters(infomax) + result.n_parameters)
+        network = Perceptron([self.units, data.n_classes], 0.0)
+        result = fit_rows(
+            network, Z, data, 0.0, learning_rate=self.head_learning_rate, epochs=self.head_epochs
+        )
+        return BaselineFit(result.scores, result.best_epoch, count_parameters(infomax) + result.n_parameters)
 
     def _pretrain(self, infomax: Any) -> None:
         parameters = list(infomax.parameters())

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -67,7 +64,8 @@ def baseline(
         return
     if name is None:
         raise UsageError("name a baseline, or see which there are with gbgnn baseline --list.")
-    from gbgnn.cli.source import Source, describe
+    from gbgnn.cli.data_source import Source, describe
+    from gbgnn.cli.progress import show_progress
     from gbgnn_lab.baselines import choose_model, fit_baseline
 
     settings = key_values(setting, "--set") | ({} if depth is None else {"depth": depth})
@@ -81,12 +79,13 @@ def baseline(
         options=key_values(data_option, "--data-option"),
     ).load()
     rows: list[dict[str, Any]] = []
-    with _watching(runs, quiet=quiet) as tell:
+    with show_progress(quiet=quiet, n_lines=None) as progress:
+        progress.begin("run", runs)
         for number in range(runs):
             result = fit_baseline(name, data, seed=seed + number, device=device, **settings)
-            rows.append(_row(result, data))
-            tell(number + 1, f"val {screen.number(rows[-1]['val_accuracy'])}")
-    report = _report(result, rows, data, device)
+            rows.append(_make_row(result, data))
+            progress.update(number + 1, f"val {screen.number(rows[-1]['val_accuracy'])}")
+    report = _make_report(result, rows, data, device)
     if as_json:
         screen.emit_json(report)
         return
@@ -94,7 +93,7 @@ def baseline(
     _show(report)
 
 
-def _row(result: BaselineResult, data: Dataset) -> dict[str, Any]:
+def _make_row(result: BaselineResult, data: Dataset) -> dict[str, Any]:
     hits = result.predictions[data.test] == data.y[data.test]
     return {
         "seed": result.seed,
@@ -105,7 +104,9 @@ def _row(result: BaselineResult, data: Dataset) -> dict[str, Any]:
     }
 
 
-def _report(result: BaselineResult, rows: list[dict[str, Any]], data: Dataset, device: str) -> dict[str, Any]:
+def _make_report(
+    result: BaselineResult, rows: list[dict[str, Any]], data: Dataset, device: str
+) -> dict[str, Any]:
     import numpy as np
 
     from gbgnn._devices import as_device
@@ -145,10 +146,10 @@ def _show(report: dict[str, Any]) -> None:
     cells = [
         report["title"],
         screen.counted(len(seeds), "run"),
-        _spread(report, "test_accuracy", 100, ".1f"),
-        _spread(report, "val_accuracy", 100, ".1f"),
+        _format_spread(report, "test_accuracy", 100, ".1f"),
+        _format_spread(report, "val_accuracy", 100, ".1f"),
         screen.number(report["cited_accuracy"], ".1f"),
-        _spread(report, "seconds", 1, ".2f"),
+        _format_spread(report, "seconds", 1, ".2f"),
         "-" if memory is None else f"{memory / 2**20:,.0f} MB",
     ]
     heads = ["model", shown, "test accuracy %", "val accuracy %", "cited %", "seconds a run", "peak memory"]
@@ -157,7 +158,7 @@ def _show(report: dict[str, Any]) -> None:
         screen.out(f"cited: {report['cited_from']}")
 
 
-def _spread(report: dict[str, Any], key: str, factor: float, form: str) -> str:
+def _format_spread(report: dict[str, Any], key: str, factor: float, form: str) -> str:
     mean, std = report["mean"][key], report["std"][key]
     return "-" if mean is None else f"{factor * mean:{form}} ± {factor * std:{form}}"
 
@@ -189,20 +190,3 @@ def _show_list(as_json: bool) -> None:
     screen.show_table(
         columns, rows, left=columns, prose="reference", drop=("settings from", "reference", "what it does")
     )
-
-
-@contextmanager
-def _watching(n_runs: int, *, quiet: bool) -> Iterator[Callable[[int, str], None]]:
-    """Give a function that tells how many runs are done: a bar on a terminal, plain lines elsewhere."""
-    console = screen.console(stderr=True)
-    started = time.perf_counter()
-    if quiet:
-        yield lambda done, words: None
-    elif not console.is_terminal:
-        yield lambda done, words: screen.note(
-            f"run {done}/{n_runs}  {words}  {time.perf_counter() - started:.1f} s"
-        )
-    else:
-        with screen.bar(console) as progress:
-            runs = progress.add_task("run", total=n_runs, numbers="")
-            yield lambda done, words: progress.update(runs, completed=done, numbers=words)

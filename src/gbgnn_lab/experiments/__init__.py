@@ -4,23 +4,47 @@ Needs neither the ``gbgnn`` command nor matplotlib: ``python -m gbgnn_lab.experi
 and figures can be drawn later from the records.
 """
 
-from gbgnn_lab.experiments.experiment import Options, Report
-from gbgnn_lab.experiments.leaderboard import Contest, compare
-from gbgnn_lab.experiments.protocol import Protocol
-from gbgnn_lab.experiments.records import Record, RecordFile
-from gbgnn_lab.experiments.running import Watch
-from gbgnn_lab.experiments.suite import EXPERIMENTS, rebuild, reproduce
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gbgnn_lab.experiments.leaderboard import compare
+    from gbgnn_lab.experiments.options import CompareOptions, Options, Protocol
+    from gbgnn_lab.experiments.progress import Progress
+    from gbgnn_lab.experiments.records import Record, RecordFile
+    from gbgnn_lab.experiments.report import Report
+    from gbgnn_lab.experiments.suite import EXPERIMENTS, rebuild, reproduce
 
 __all__ = [
     "EXPERIMENTS",
-    "Contest",
+    "CompareOptions",
     "Options",
+    "Progress",
     "Protocol",
     "Record",
     "RecordFile",
     "Report",
-    "Watch",
     "compare",
     "rebuild",
     "reproduce",
 ]
+
+_HOMES = {
+    "leaderboard": ("compare",),
+    "options": ("CompareOptions", "Options", "Protocol"),
+    "progress": ("Progress",),
+    "records": ("Record", "RecordFile"),
+    "report": ("Report",),
+    "suite": ("EXPERIMENTS", "rebuild", "reproduce"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: torch takes seconds, which ``gbgnn --help`` spares."""
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,44 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from gbgnn.datasets import Dataset
 from gbgnn_lab.baselines import BASELINES
-from gbgnn_lab.experiments.boards import board_page
-from gbgnn_lab.experiments.experiment import Experiment, Options, Shelf, best_settings
-from gbgnn_lab.experiments.judging import identify
-from gbgnn_lab.experiments.pages import Page
-from gbgnn_lab.experiments.paper import ACCURACY, DATASETS, VARIANTS, Cell, cited
-from gbgnn_lab.experiments.records import Fields, Record
-from gbgnn_lab.experiments.running import Job
-from gbgnn_lab.experiments.summaries import grouped
-from gbgnn_lab.experiments.systems import SYSTEMS, Boosted, System, find_systems, measure
+from gbgnn_lab.experiments.evaluation import identify_data
+from gbgnn_lab.experiments.experiment import Experiment
+from gbgnn_lab.experiments.jobs import Job, single_jobs
+from gbgnn_lab.experiments.options import Options
+from gbgnn_lab.experiments.paper import ACCURACY, DATASETS, VARIANTS, Cell, cite_accuracy
+from gbgnn_lab.experiments.ranking import rank_report
+from gbgnn_lab.experiments.records import Fields, Record, read_records
+from gbgnn_lab.experiments.report import Report
+from gbgnn_lab.experiments.summaries import best_settings, group_records
+from gbgnn_lab.experiments.systems import SYSTEMS, TITLES, BoostedSystem, System, find_systems, measure
 
 _ROWS = tuple(cell for variant in VARIANTS for cell in (Cell(variant), Cell(variant, fine_tune=True)))
 """The paper's rows of GB-GNN."""
 
 
-def stages(data: Mapping[str, Dataset], options: Options, shelf: Shelf) -> Iterator[Sequence[Job]]:
+def stages(data: Mapping[str, Dataset], options: Options) -> Iterator[Sequence[Job]]:
     """Yield a job for each system and seed: those asked for, and the paper's variants as they were found."""
-    searched = shelf.read("table1", "table4")
+    searched = read_records(options.out, "table1", "table4")
     jobs = []
     for each in data.values():
-        known = identify(each)
-        for system in [*find_systems(options.systems), *searched_systems(searched, known)]:
-            identity = {**known, "system": system.name, **_given(system)}
-            jobs += [
-                Job.of_run(identity | {"run": run}, partial(measure, system, each, run, options.device))
-                for run in range(options.runs or 0)
-            ]
+        known = identify_data(each)
+        for system in [*find_systems(options.systems), *list_searched(searched, known)]:
+            identity = {**known, "system": system.name, **_name_settings(system)}
+            jobs += single_jobs(identity, options.runs or 0, partial(measure, system, each, options.device))
     yield jobs
 
 
-def searched_systems(records: Sequence[Record], known: Mapping[str, object]) -> list[Boosted]:
+def list_searched(records: Sequence[Record], known: Mapping[str, object]) -> list[BoostedSystem]:
     """Return the paper's variants with the settings of their best search on this data, where there is one."""
     here = [record for record in records if all(record[part] == value for part, value in known.items())]
-    by_cell = grouped(here, lambda r: Cell(r["variant"], r["hidden_layers"], r["fine_tune"]))
+    by_cell = group_records(here, lambda r: Cell(r["variant"], r["hidden_layers"], r["fine_tune"]))
     best = {cell: best_settings(by_cell.get(cell, [])) for cell in _ROWS}
-    return [Boosted(cell.title, cell.title, found) for cell, found in best.items() if found is not None]
+    return [BoostedSystem(cell.title, cell.title, found) for cell, found in best.items() if found is not None]
 
 
 def cite(system: str, dataset: str) -> float | None:
@@ -57,13 +56,12 @@ def cite(system: str, dataset: str) -> float | None:
             printed = ACCURACY[cell].get(dataset)
             return None if printed is None else printed.mean
     baseline = BASELINES.get(system)
-    return cited(system).get(dataset, None if baseline is None else baseline.cited.get(dataset))
+    return cite_accuracy(system).get(dataset, None if baseline is None else baseline.cited.get(dataset))
 
 
-def page(shelf: Shelf) -> Page:
+def tabulate(out: Path) -> Report:
     """Return the boards, and where the numbers that are cited differ."""
-    records = shelf.read("comparison")
-    titles = {name: system.title for name, system in SYSTEMS.items()}
+    records = read_records(out, "comparison")
     notes = [
         "Every run is trained on the training nodes of the same split; the epoch or round that predicts is "
         "chosen by validation accuracy. Baselines have their published settings. gbgnn: the library's "
@@ -72,10 +70,10 @@ def page(shelf: Shelf) -> Page:
         "Cited: as Oono and Suzuki print it, else from the system's own paper.",
         *_differences(records),
     ]
-    return board_page("Comparison of models", records, titles, notes, cite)
+    return rank_report("Comparison of models", records, TITLES, notes, cite)
 
 
-def _given(system: System) -> Fields:
+def _name_settings(system: System) -> Fields:
     """Return the settings that make a system another one; those of a name are always the same."""
     return {} if system.name in SYSTEMS else {"settings": dict(getattr(system, "settings", {}))}
 
@@ -87,7 +85,7 @@ def _differences(records: Sequence[Record]) -> list[str]:
         baseline = BASELINES[system]
         others = [
             f"{baseline.cited[name]:.1f} on {DATASETS[name]} ({value:.1f})"
-            for name, value in cited(system).items()
+            for name, value in cite_accuracy(system).items()
             if baseline.cited.get(name, value) != value
         ]
         if others:
@@ -100,7 +98,7 @@ def _differences(records: Sequence[Record]) -> list[str]:
 COMPARISON = Experiment(
     "comparison",
     stages,
-    page,
+    tabulate,
     Options(datasets=tuple(DATASETS), runs=10),
     Options(
         datasets=("cora",),

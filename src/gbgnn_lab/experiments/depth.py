@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gbgnn.datasets import Dataset
-from gbgnn_lab.experiments.experiment import Experiment, Options, Shelf
-from gbgnn_lab.experiments.figures import depth_figure
-from gbgnn_lab.experiments.judging import identify
-from gbgnn_lab.experiments.pages import Entry, Page, Table
-from gbgnn_lab.experiments.paper import DATASETS
-from gbgnn_lab.experiments.provenance import origin
-from gbgnn_lab.experiments.records import Fields, Record
-from gbgnn_lab.experiments.running import Job
-from gbgnn_lab.experiments.summaries import failures, grouped, in_order, summarize
-from gbgnn_lab.experiments.systems import SYSTEMS, Peer, System, find_systems, measure
+from gbgnn_lab.experiments.evaluation import identify_data
+from gbgnn_lab.experiments.experiment import Experiment
+from gbgnn_lab.experiments.figures import draw_depth
+from gbgnn_lab.experiments.jobs import Job, single_jobs
+from gbgnn_lab.experiments.options import Options
+from gbgnn_lab.experiments.paper import DATASETS, title_dataset
+from gbgnn_lab.experiments.records import Fields, Record, read_records
+from gbgnn_lab.experiments.report import Entry, Report, Table
+from gbgnn_lab.experiments.summaries import (
+    describe_failures,
+    describe_origin,
+    group_records,
+    sort_names,
+    summarize,
+)
+from gbgnn_lab.experiments.systems import SYSTEMS, BaselineSystem, System, find_systems, measure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,29 +36,25 @@ LAST = "last_test_accuracy"
 TITLE = "Accuracy against depth"
 
 
-def stages(data: Mapping[str, Dataset], options: Options, shelf: Shelf) -> Iterator[Sequence[Job]]:
+def stages(data: Mapping[str, Dataset], options: Options) -> Iterator[Sequence[Job]]:
     """Yield a job for each system, depth, data set and seed, the shallow ones first."""
     jobs = []
     for each in data.values():
-        known = identify(each)
+        known = identify_data(each)
         for depth in options.depths:
             for system in find_systems(options.systems):
-                chosen = _hastened(system) if options.quick else system
+                chosen = _shorten(system) if options.quick else system
                 identity = {**known, "system": system.name, "depth": depth, "quick": options.quick}
-                jobs += [
-                    Job.of_run(
-                        identity | {"run": run}, partial(measure, chosen, each, run, options.device, depth)
-                    )
-                    for run in range(options.runs or 0)
-                ]
+                work = partial(measure, chosen, each, options.device, depth=depth)
+                jobs += single_jobs(identity, options.runs or 0, work)
     yield jobs
 
 
-def page(shelf: Shelf) -> Page:
+def tabulate(out: Path) -> Report:
     """Return a table per data set: a row per system, a column per depth."""
-    records = shelf.read("depth")
-    found = grouped(records, lambda record: str(record["dataset"]))
-    tables = [_table(name, found[name]) for name in in_order(found, DATASETS)]
+    records = read_records(out, "depth")
+    found = group_records(records, lambda record: str(record["dataset"]))
+    tables = [_make_table(name, found[name]) for name in sort_names(found, DATASETS)]
     notes = [
         "Depth is the number of hops: layers of GCN, GCNII and JK-Net, powers of SGC, hops of AdaGCN, and "
         "rounds of gbgnn after the first, which sees the raw features. gbgnn has the library's defaults, "
@@ -62,44 +65,46 @@ def page(shelf: Shelf) -> Page:
     ]
     if any(record["quick"] for record in records):
         notes.append(f"Here, networks other than gbgnn's are trained for {QUICK_EPOCHS} epochs.")
-    for system, runs in grouped(records, lambda record: str(record["system"])).items():
-        notes += [f"Failed, {_called(system)}: {reason}" for reason in failures(runs)]
-    return Page(TITLE, tables, [*notes, *origin(records)], list(_rows(records)))
+    for system, runs in group_records(records, lambda record: str(record["system"])).items():
+        notes += [f"Failed, {_find_title(system)}: {reason}" for reason in describe_failures(runs)]
+    return Report(TITLE, tables, [*notes, *describe_origin(records)], list(_list_rows(records)))
 
 
-def figures(shelf: Shelf) -> dict[str, Figure]:
-    """Return the figure."""
-    records = [record for record in shelf.read("depth") if record.failure is None]
+def draw(out: Path) -> dict[str, Figure]:
+    """Return the figure of accuracy against depth, where a run has a result."""
+    records = [record for record in read_records(out, "depth") if record.failure is None]
     systems = dict.fromkeys(record["system"] for record in records)
-    titles = {name: _called(name) for name in SYSTEMS if name in systems}
-    return {"depth.png": depth_figure(records, titles, TITLE)} if records else {}
+    titles = {name: _find_title(name) for name in SYSTEMS if name in systems}
+    return {"depth.png": draw_depth(records, titles, TITLE)} if records else {}
 
 
-def _hastened(system: System) -> System:
+def _shorten(system: System) -> System:
     """Return a baseline that is trained for fewer epochs."""
-    if not isinstance(system, Peer):
+    if not isinstance(system, BaselineSystem):
         return system
     return replace(system, overrides={"epochs": QUICK_EPOCHS})
 
 
-def _table(name: str, records: Sequence[Record]) -> Table:
+def _make_table(name: str, records: Sequence[Record]) -> Table:
     depths = sorted({record["depth"] for record in records})
     rows = []
-    by_system = grouped(records, lambda record: str(record["system"]))
-    for system in in_order(by_system, SYSTEMS):
+    by_system = group_records(records, lambda record: str(record["system"]))
+    for system in sort_names(by_system, SYSTEMS):
         found = by_system[system]
-        by_depth = grouped(found, lambda record: int(record["depth"]))
-        rows.append([Entry(_called(system)), *_cells(depths, by_depth, "test_accuracy")])
+        by_depth = group_records(found, lambda record: int(record["depth"]))
+        rows.append([Entry(_find_title(system)), *_make_entries(depths, by_depth, "test_accuracy")])
         if any(LAST in record.results for record in found):
-            rows.append([Entry(f"{_called(system)}, last round"), *_cells(depths, by_depth, LAST)])
+            rows.append([Entry(f"{_find_title(system)}, last round"), *_make_entries(depths, by_depth, LAST)])
     return Table(
-        f"{DATASETS.get(name, name)}: test accuracy in percent by depth",
+        f"{title_dataset(name)}: test accuracy in percent by depth",
         ["Model", *map(str, depths)],
         rows,
     )
 
 
-def _cells(depths: Sequence[int], by_depth: Mapping[int, Sequence[Record]], result: str) -> list[Entry]:
+def _make_entries(
+    depths: Sequence[int], by_depth: Mapping[int, Sequence[Record]], result: str
+) -> list[Entry]:
     summaries = {depth: summarize(by_depth.get(depth, ()), result) for depth in depths}
     best = max((each.mean for each in summaries.values() if each is not None), default=None)
     return [
@@ -110,8 +115,8 @@ def _cells(depths: Sequence[int], by_depth: Mapping[int, Sequence[Record]], resu
     ]
 
 
-def _rows(records: Sequence[Record]) -> Iterator[Fields]:
-    by_cell = grouped(records, lambda r: (r["dataset"], r["system"], r["depth"]))
+def _list_rows(records: Sequence[Record]) -> Iterator[Fields]:
+    by_cell = group_records(records, lambda r: (r["dataset"], r["system"], r["depth"]))
     for (dataset, system, depth), found in by_cell.items():
         summary, last = summarize(found), summarize(found, LAST)
         yield {
@@ -126,15 +131,15 @@ def _rows(records: Sequence[Record]) -> Iterator[Fields]:
         }
 
 
-def _called(system: str) -> str:
+def _find_title(system: str) -> str:
     return {"gbgnn": "gbgnn, Adj"}.get(system, SYSTEMS[system].title)
 
 
 DEPTH = Experiment(
     "depth",
     stages,
-    page,
+    tabulate,
     Options(datasets=tuple(DATASETS), systems=COMPARED, depths=DEPTHS, runs=5),
     Options(datasets=("cora",), depths=(1, 4, 16, 64), runs=1),
-    figures,
+    draw,
 )

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gbgnn.reports.canvas import INK, QUIET, blank, choose_scale, style
-from gbgnn_lab.experiments.paper import DATASETS
+from gbgnn_lab.experiments.paper import DATASETS, title_dataset
 from gbgnn_lab.experiments.records import Record
-from gbgnn_lab.experiments.summaries import grouped, in_order, summarize
+from gbgnn_lab.experiments.summaries import group_records, sort_names, summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ _OTHERS = ("#dc2626", "#d97706", "#6b7280", "#65a30d", "#db2777", "#92400e", "#0
 _MARKERS = "osD^vPX*"
 
 
-def curves_figure(records: Sequence[Record], title: str) -> Figure:
+def draw_curves(records: Sequence[Record], title: str) -> Figure:
     """Draw training loss, test loss and cosine against the round: a row per data set, a line per L.
 
     A line is the mean of the runs, the band around it their range.
@@ -39,15 +39,15 @@ def curves_figure(records: Sequence[Record], title: str) -> Figure:
     --------
     >>> curve = {"train_loss": [0.9, 0.5], "test_loss": [1.0, 0.8], "cosine": [0.9, 0.7]}
     >>> record = Record({"dataset": "cora", "hidden_layers": 1, "run": 0}, results=curve)
-    >>> len(curves_figure([record], "Adj").axes)
+    >>> len(draw_curves([record], "Adj").axes)
     3
     """
-    found = grouped(records, lambda record: str(record["dataset"]))
+    found = group_records(records, lambda record: str(record["dataset"]))
     figure = blank(title, width=11, height=0.9 + 2.5 * len(found))
     grid = figure.subplots(len(found), len(CURVES), squeeze=False, sharex=True)
-    for row, dataset in zip(grid, in_order(found, DATASETS), strict=True):
+    for row, dataset in zip(grid, sort_names(found, DATASETS), strict=True):
         for axes, (column, words) in zip(row, CURVES.items(), strict=True):
-            style(axes, f"{DATASETS.get(dataset, dataset)}: {words}")
+            style(axes, f"{title_dataset(dataset)}: {words}")
             drawn = _draw_layers(axes, found[dataset], column)
             if column == "cosine":
                 axes.axhline(0, color=QUIET, lw=0.9)
@@ -63,7 +63,7 @@ def curves_figure(records: Sequence[Record], title: str) -> Figure:
     return figure
 
 
-def depth_figure(records: Sequence[Record], titles: Mapping[str, str], title: str) -> Figure:
+def draw_depth(records: Sequence[Record], titles: Mapping[str, str], title: str) -> Figure:
     """Draw test accuracy against depth: a panel per data set, a line per system, gbgnn's the thicker ones.
 
     Parameters
@@ -78,18 +78,18 @@ def depth_figure(records: Sequence[Record], titles: Mapping[str, str], title: st
     Examples
     --------
     >>> record = Record({"dataset": "cora", "system": "gcn", "depth": 2}, results={"test_accuracy": 0.8})
-    >>> len(depth_figure([record], {"gcn": "GCN"}, "Depth").axes)
+    >>> len(draw_depth([record], {"gcn": "GCN"}, "Depth").axes)
     1
     """
-    found = grouped(records, lambda record: str(record["dataset"]))
+    found = group_records(records, lambda record: str(record["dataset"]))
     figure = blank(title, width=max(6.0, 3.9 * len(found)), height=4.6)
     from matplotlib.ticker import NullLocator, ScalarFormatter  # it is there: there is a figure
 
     grid = figure.subplots(1, len(found), squeeze=False)
     depths = sorted({record["depth"] for record in records})
-    for axes, dataset in zip(grid[0], in_order(found, DATASETS), strict=True):
-        style(axes, DATASETS.get(dataset, dataset))
-        for system, look in _looks(titles).items():
+    for axes, dataset in zip(grid[0], sort_names(found, DATASETS), strict=True):
+        style(axes, title_dataset(dataset))
+        for system, look in _choose_styles(titles).items():
             _draw_depths(
                 axes,
                 [record for record in found[dataset] if record["system"] == system],
@@ -108,7 +108,7 @@ def depth_figure(records: Sequence[Record], titles: Mapping[str, str], title: st
 
 def _draw_layers(axes: Axes, records: Sequence[Record], column: str) -> list[float]:
     drawn: list[float] = []
-    layers = sorted(grouped(records, lambda record: int(record["hidden_layers"])).items())
+    layers = sorted(group_records(records, lambda record: int(record["hidden_layers"])).items())
     for n_layers, found in layers:
         curves = [np.asarray(record.results[column]) for record in found if column in record.results]
         if not curves:
@@ -125,7 +125,7 @@ def _draw_layers(axes: Axes, records: Sequence[Record], column: str) -> list[flo
 
 
 def _draw_depths(axes: Axes, records: Sequence[Record], label: str, look: Mapping[str, Any]) -> None:
-    by_depth = sorted(grouped(records, lambda record: int(record["depth"])).items())
+    by_depth = sorted(group_records(records, lambda record: int(record["depth"])).items())
     points = [(depth, summary) for depth, found in by_depth if (summary := summarize(found)) is not None]
     if not points:
         return
@@ -136,7 +136,7 @@ def _draw_depths(axes: Axes, records: Sequence[Record], label: str, look: Mappin
     axes.fill_between(depths, low, high, color=look["color"], alpha=0.12, lw=0)
 
 
-def _looks(titles: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def _choose_styles(titles: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Return color, width and marker of every system."""
     looks: dict[str, dict[str, Any]] = {}
     ours = [name for name in titles if name.startswith("gbgnn")]

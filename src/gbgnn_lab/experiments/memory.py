@@ -40,7 +40,7 @@ class MemoryMeter:
             self._before: int | None = int(torch.cuda.memory_allocated(device))
         else:
             _forget_peak()
-            self._before = _resident()
+            self._before = _read_resident()
 
     def peak(self) -> int | None:
         """Return the most bytes that were held at once, without those held at the start; None if unknown."""
@@ -53,7 +53,7 @@ def _forget_peak() -> None:
         _CLEAR.write_text("5")
 
 
-def _resident() -> int | None:
+def _read_resident() -> int | None:
     if not _STATUS.exists():
         return peak_memory(torch.device("cpu"))
     return int(_STATUS.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from gbgnn.datasets import Dataset
 from gbgnn.errors import ParameterError
-from gbgnn_lab.experiments.experiment import Experiment, Options, Shelf
-from gbgnn_lab.experiments.judging import DIGITS, identify
-from gbgnn_lab.experiments.pages import Page
+from gbgnn_lab.experiments.evaluation import DIGITS, identify_data
+from gbgnn_lab.experiments.experiment import Experiment
+from gbgnn_lab.experiments.jobs import Job, Outcome, single_jobs
+from gbgnn_lab.experiments.options import Options, Protocol
 from gbgnn_lab.experiments.paper import ACCURACY, DATASETS, LAYERS, VARIANTS, Cell
-from gbgnn_lab.experiments.protocol import Protocol
-from gbgnn_lab.experiments.records import Fields, Record, key_of
-from gbgnn_lab.experiments.running import Job, Outcome, Tell
-from gbgnn_lab.experiments.summaries import in_order
-from gbgnn_lab.experiments.tables import Result, accuracy_page, results_of
+from gbgnn_lab.experiments.progress import Tell
+from gbgnn_lab.experiments.records import Fields, Record, identity_key, read_records
+from gbgnn_lab.experiments.report import Report
+from gbgnn_lab.experiments.summaries import sort_names
+from gbgnn_lab.experiments.tables import CellResult, select_results, tabulate_accuracy
 
 TITLES = {
     "table1": "Table 1: GB-GNN with and without fine-tuning",
@@ -28,12 +30,12 @@ _QUICK = {
 }
 
 
-def cells_of(options: Options) -> list[Cell]:
+def list_cells(options: Options) -> list[Cell]:
     """Return the rows that are asked for: variants with every L, and fine-tuned where L = 1 is among them.
 
     Examples
     --------
-    >>> [str(cell) for cell in cells_of(Options(variants=("ii",), layers=(0, 1)))]
+    >>> [str(cell) for cell in list_cells(Options(variants=("ii",), layers=(0, 1)))]
     ['GB-GNN-II, L = 0', 'GB-GNN-II', 'GB-GNN-II + FT']
     """
     return [
@@ -47,7 +49,7 @@ def cells_of(options: Options) -> list[Cell]:
 
 
 def stages(
-    name: str, borrows: Sequence[str], data: Mapping[str, Dataset], options: Options, shelf: Shelf
+    name: str, borrows: Sequence[str], data: Mapping[str, Dataset], options: Options
 ) -> Iterator[Sequence[Job]]:
     """Yield the searches of boosting, then those of fine-tuning, which begin where the former ended.
 
@@ -58,131 +60,102 @@ def stages(
     borrows
         Experiments that have searched some of the same cells: those with as many runs, and as many trials in
         the same space, are not searched again.
-    data, options, shelf
-        What to search on, what, and the results so far.
+    data, options
+        What to search on, and what.
     """
-    protocol, runs, places = options.protocol, range(options.runs or 0), list(map(Place, data.values()))
-    elsewhere = results_of(shelf.read(*borrows))
-    wanted = [
-        (cell, place)
-        for place in places
-        for cell in cells_of(options)
-        if not _is_covered(elsewhere.get((cell, place.data.name)), cell, place, protocol, len(runs))
-    ]
-    boosted = dict.fromkeys((Cell(cell.variant, cell.hidden_layers), place) for cell, place in wanted)
-    # A population is for the runs of a cell together; otherwise each is a job of its own.
-    teams = [[run] for run in runs] if protocol.population is None else [list(runs)]
-    yield [
-        Job(
-            [place.identity(cell, run, protocol) for run in team],
-            partial(_search, cell, place.data, protocol, options.device),
-        )
-        for cell, place in boosted
-        for team in teams
-    ]
-    found = {record.key: record for record in shelf.read(*borrows, name)}
+    from gbgnn_lab.experiments import searching  # optuna, which a table alone does not need
 
-    def first_stage(cell: Cell, place: Place, run: int) -> Record:
-        return found[key_of(place.identity(Cell(cell.variant, cell.hidden_layers), run, protocol))]
+    protocol, n_runs = options.protocol, options.runs or 0
+    known = {each.name: identify_data(each) for each in data.values()}
+    elsewhere = select_results(read_records(options.out, *borrows))
 
-    yield [
-        Job.of_run(
-            place.identity(cell, run, protocol),
-            partial(
-                _search_tuning,
-                cell,
-                place.data,
-                run,
-                protocol,
-                options.device,
-                first_stage(cell, place, run),
-            ),
-        )
-        for cell, place in wanted
-        if cell.fine_tune
-        for run in runs
-    ]
-
-
-class Place:
-    """A data set, and what identifies it."""
-
-    def __init__(self, data: Dataset) -> None:
-        self.data, self.known = data, identify(data)
-
-    def identity(self, cell: Cell, run: int, protocol: Protocol) -> Fields:
-        """Return what makes a run of a cell this run and no other."""
-        return {
-            **self.known,
+    def identify(cell: Cell, each: Dataset) -> Fields:
+        # The ranges that a space's name stands for may change: a checksum says what was searched.
+        space = searching.cell_space(cell, protocol.space, len(each.train)).checksum()[:DIGITS]
+        return known[each.name] | {
             "variant": cell.variant,
             "hidden_layers": cell.hidden_layers,
             "fine_tune": cell.fine_tune,
-            "run": run,
             "protocol": protocol.to_document(fine_tune=cell.fine_tune),
-            "space": self.space_checksum(cell, protocol),
+            "space": space,
         }
 
-    def space_checksum(self, cell: Cell, protocol: Protocol) -> str:
-        """Return a checksum of what is searched: the ranges that a space's name stands for may change."""
-        from gbgnn_lab.experiments.searching import space_of  # optuna, which a table alone does not need
-
-        return space_of(cell, protocol.space, len(self.data.train)).checksum()[:DIGITS]
-
-
-def page(name: str, borrows: Sequence[str], shelf: Shelf) -> Page:
-    """Return the table of all cells that have records, borrowed ones included."""
-    records = shelf.read(*borrows, name)
-    known = set(results_of(records))
-    cells = [cell for cell in ACCURACY if any(cell == each for each, _ in known)]
-    names = in_order((record["dataset"] for record in records), DATASETS)
-    return accuracy_page(TITLES[name], cells, names, records)
-
-
-def _search(
-    cell: Cell, data: Dataset, protocol: Protocol, device: Any, identities: Sequence[Fields], tell: Tell
-) -> list[Outcome]:
-    from gbgnn_lab.experiments.searching import search
-
-    return search(cell, data, [identity["run"] for identity in identities], protocol, device, tell)
-
-
-def _search_tuning(
-    cell: Cell, data: Dataset, run: int, protocol: Protocol, device: Any, before: Record, tell: Tell
-) -> Outcome:
-    from gbgnn_lab.experiments.two_stages import search_tuning
-
-    if before.failure is not None:
-        raise ParameterError(
-            f"there is nothing to fine-tune: the search without fine-tuning failed ({before.failure})"
+    wanted = [
+        (cell, each)
+        for each in data.values()
+        for cell in list_cells(options)
+        if not _is_covered(elsewhere.get((cell, each.name)), identify(cell, each), n_runs)
+    ]
+    boosted = {(cell.boosted, each.name): each for cell, each in wanted}
+    runs = list(range(n_runs))
+    # A population is for the runs of a cell together; otherwise each is a job of its own.
+    teams = [[run] for run in runs] if protocol.population is None else [runs]
+    yield [
+        Job(
+            identify(cell, each),
+            team,
+            partial(searching.search, cell, each, protocol=protocol, device=options.device),
         )
-    return search_tuning(cell, data, run, protocol, before.results["finalists"], device, tell)
+        for (cell, _), each in boosted.items()
+        for team in teams
+    ]
+    found = {record.key: record for record in read_records(options.out, *borrows, name)}
+    yield [
+        job
+        for cell, each in wanted
+        if cell.fine_tune
+        for first in [[found[identity_key(identify(cell.boosted, each) | {"run": run})] for run in runs]]
+        for job in single_jobs(
+            identify(cell, each),
+            n_runs,
+            partial(_search_fine_tuning, cell, each, protocol, options.device, first),
+        )
+    ]
 
 
-def _is_covered(known: Result | None, cell: Cell, place: Place, protocol: Protocol, n_runs: int) -> bool:
-    """Say whether a result makes another search needless."""
-    if known is None:
+def tabulate(name: str, borrows: Sequence[str], out: Path) -> Report:
+    """Return the table of all cells that have records, borrowed ones included."""
+    records = read_records(out, *borrows, name)
+    known = {cell for cell, _ in select_results(records)}
+    names = sort_names((record["dataset"] for record in records), DATASETS)
+    return tabulate_accuracy(TITLES[name], [cell for cell in ACCURACY if cell in known], names, records)
+
+
+def _search_fine_tuning(
+    cell: Cell, data: Dataset, protocol: Protocol, device: Any, first: Sequence[Record], run: int, tell: Tell
+) -> Outcome:
+    """Search from where the first stage of the same run ended."""
+    from gbgnn_lab.experiments.two_stages import search_fine_tuning
+
+    if first[run].failure is not None:
+        raise ParameterError(
+            f"there is nothing to fine-tune: the search without fine-tuning failed ({first[run].failure})"
+        )
+    return search_fine_tuning(cell, data, run, protocol, first[run].results["finalists"], device, tell)
+
+
+def _is_covered(result: CellResult | None, identity: Fields, n_runs: int) -> bool:
+    """Return whether a result makes another search needless."""
+    if result is None:
         return False
-    first = known.records[0]
+    first, protocol = result.records[0], identity["protocol"]
     return (
-        all(first[part] == value for part, value in place.known.items())
-        and first["space"] == place.space_checksum(cell, protocol)
-        and all(first["protocol"][name] == getattr(protocol, name) for name in ("seeds_per_trial", "confirm"))
-        and first["protocol"]["trials"] >= protocol.trials
-        and sum(record.failure is None for record in known.records) >= n_runs
+        all(first[part] == identity[part] for part in ("dataset", "split", "data", "space"))
+        and all(first["protocol"][part] == protocol[part] for part in ("seeds_per_trial", "confirm"))
+        and first["protocol"]["trials"] >= protocol["trials"]
+        and sum(record.failure is None for record in result.records) >= n_runs
     )
 
 
-def _experiment(
-    name: str, borrows: Sequence[str], variants: Sequence[str], layers: Sequence[int]
-) -> Experiment:
+def _define(name: str, borrows: Sequence[str], variants: Sequence[str], layers: Sequence[int]) -> Experiment:
     return Experiment(
         name,
         partial(stages, name, borrows),
-        partial(page, name, borrows),
+        partial(tabulate, name, borrows),
         Options(datasets=tuple(DATASETS), variants=tuple(variants), layers=tuple(layers), runs=10),
         _QUICK[name],
     )
 
 
-TABLE1 = _experiment("table1", (), ("adj", "kta"), (1,))
-TABLE4 = _experiment("table4", ("table1",), tuple(VARIANTS), LAYERS)
+TABLE1 = _define("table1", (), ("adj", "kta"), (1,))
+TABLE4 = _define("table4", ("table1",), tuple(VARIANTS), LAYERS)

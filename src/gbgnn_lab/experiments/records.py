@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import torch
+from filelock import FileLock
+
+from gbgnn._devices import as_device
 from gbgnn.errors import DataError, GBGNNWarning
+from gbgnn.runs import describe_versions
 
 Fields = dict[str, Any]
+RECORDS = "records.jsonl"
+PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "optuna", "torch_geometric")
+"""Whose versions a record has."""
 
 
 @dataclass(frozen=True)
@@ -54,18 +63,18 @@ class Record:
     @property
     def key(self) -> str:
         """The identity as text, equal for equal identities."""
-        return key_of(self.identity)
+        return identity_key(self.identity)
 
     def __getitem__(self, name: str) -> Any:
         return self.identity[name]
 
 
-def key_of(identity: Mapping[str, Any] | Sequence[Any]) -> str:
+def identity_key(identity: Mapping[str, Any] | Sequence[Any]) -> str:
     """Return an identity, or a part of one, as text, whatever the order of its parts.
 
     Examples
     --------
-    >>> key_of({"run": 3, "dataset": "cora"}) == key_of({"dataset": "cora", "run": 3})
+    >>> identity_key({"run": 3, "dataset": "cora"}) == identity_key({"dataset": "cora", "run": 3})
     True
     """
     return json.dumps(identity, sort_keys=True)
@@ -114,7 +123,8 @@ class RecordFile:
         """Add a record; what a killed process left of a line is removed first."""
         line = json.dumps(asdict(record), ensure_ascii=False, allow_nan=False) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a+b") as file, _locked(file):
+        lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
+        with lock, self.path.open("a+b") as file:
             _drop_half_line(file)
             file.write(line.encode())
             file.flush()
@@ -130,21 +140,6 @@ class RecordFile:
             ) from error
 
 
-@contextmanager
-def _locked(file: BinaryIO) -> Iterator[None]:
-    """Let no other process write meanwhile. A lock goes with its process, so none is left behind."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: appends of one process at a time
-        yield
-        return
-    fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(file, fcntl.LOCK_UN)
-
-
 def _drop_half_line(file: BinaryIO) -> None:
     """Cut the file after its last whole line; who wrote the rest is dead, or it would hold the lock."""
     size = file.seek(0, os.SEEK_END)
@@ -155,3 +150,52 @@ def _drop_half_line(file: BinaryIO) -> None:
         return
     file.seek(0)
     file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def open_records(out: str | os.PathLike[str], experiment: str) -> RecordFile:
+    """Return the file of an experiment's records in the folder of all results."""
+    return RecordFile(Path(out, experiment, RECORDS))
+
+
+def read_records(out: str | os.PathLike[str], *experiments: str) -> list[Record]:
+    """Return the records of some experiments, those that have none left out."""
+    return [record for name in experiments for record in open_records(out, name).read()]
+
+
+def describe_environment(device: Any, command: str) -> dict[str, Any]:
+    """Return versions, machine, date and command for a record.
+
+    Parameters
+    ----------
+    device
+        Where models are trained; a GPU is named when it is one.
+    command
+        What repeats the run.
+
+    Examples
+    --------
+    >>> made = describe_environment("cpu", "gbgnn reproduce table1")
+    >>> made["machine"]["gpu"] is None, made["command"]
+    (True, 'gbgnn reproduce table1')
+    """
+    place = as_device(device)
+    return {
+        "command": command,
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": {
+            "cpu": find_cpu_name(),
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "gpu": torch.cuda.get_device_name(place) if place.type == "cuda" else None,
+        },
+        "versions": describe_versions(PACKAGES),
+    }
+
+
+def find_cpu_name(info: Path = Path("/proc/cpuinfo")) -> str:
+    """Return what the processor calls itself."""
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
+from gbgnn._json import as_plain
 from gbgnn.datasets import Dataset
 from gbgnn.search import (
+    SearchResult,
     SearchSpace,
     TrialReport,
-    TuningResult,
     default_space,
     paper_space,
-    tune,
     tune_repeatedly,
 )
-from gbgnn.search.confirming import best_trials
-from gbgnn_lab.experiments.judging import judge
+from gbgnn.search.study import BEST_ROUND, best_trials
+from gbgnn_lab.experiments.evaluation import judge
+from gbgnn_lab.experiments.jobs import Outcome
+from gbgnn_lab.experiments.options import N_KEPT, Protocol
 from gbgnn_lab.experiments.paper import Cell
-from gbgnn_lab.experiments.protocol import N_KEPT, Protocol
+from gbgnn_lab.experiments.progress import Tell
 from gbgnn_lab.experiments.records import Fields
-from gbgnn_lab.experiments.running import Outcome, Tell, as_plain
 
 
-def space_of(cell: Cell, kind: str, n_train: int) -> SearchSpace:
+def cell_space(cell: Cell, kind: str, n_train: int) -> SearchSpace:
     """Return what is searched of a cell.
 
     Examples
     --------
-    >>> print(space_of(Cell("ii"), "paper", n_train=140).ranges["learner__batch_size"])
-    1 to 140
+    >>> cell_space(Cell("ii"), "paper", n_train=140).ranges["learner__batch_size"].high
+    140
     """
     make = paper_space if kind == "paper" else default_space
     space = make(cell.variant, n_train=n_train, hidden_layers=cell.hidden_layers, fine_tune=cell.fine_tune)
@@ -62,7 +62,7 @@ def search(
         Told after every trial.
     """
     seen = data.without_test_labels()
-    space = space_of(cell, protocol.space, len(seen.train))
+    space = cell_space(cell, protocol.space, len(seen.train))
     reports: dict[int, TrialReport] = {}
 
     def on_trial(run: int, report: TrialReport) -> None:
@@ -73,40 +73,39 @@ def search(
             average = f", best {100 * np.mean(best):.1f}" if best else ""
             tell(f"trial {n_done:,} of {len(runs) * protocol.trials:,}{average}")
 
-    known: dict[str, Any] = {
-        "graph": seen.graph,
-        "validation": (seen.val, seen.y[seen.val]),
-        "space": space,
-        "n_trials": protocol.trials,
-        "confirm": protocol.confirm,
-        "device": device,
-    }
-    train = (seen.train, seen.y[seen.train])
-    if protocol.population is None:
-        found = [tune(*train, **known, seed=run, on_trial=partial(on_trial, run)) for run in runs]
-    else:
-        population = protocol.population
-        known |= {"population": population, "seeds_per_trial": protocol.seeds_per_trial}
-        found = tune_repeatedly(*train, **known, seeds=runs, on_trial=on_trial)
-    return [_judged(each, space, data) for each in found]
+    found = tune_repeatedly(
+        seen.train,
+        seen.y[seen.train],
+        graph=seen.graph,
+        validation=(seen.val, seen.y[seen.val]),
+        space=space,
+        seeds=runs,
+        n_trials=protocol.trials,
+        population=protocol.population,
+        seeds_per_trial=protocol.seeds_per_trial,
+        confirm=protocol.confirm,
+        device=device,
+        on_trial=on_trial,
+    )
+    return [_judge(each, space, data) for each in found]
 
 
-def _judged(found: TuningResult, space: SearchSpace, data: Dataset) -> Outcome:
+def _judge(found: SearchResult, space: SearchSpace, data: Dataset) -> Outcome:
     predictions = found.model.predict(np.arange(data.graph.n_nodes))
     results = {
         **judge(predictions, data),
         "search_accuracy": found.best_value,
         "best_round": found.model.best_round_,
         "counts": found.counts,
-        "finalists": finalists_of(found, space),
+        "finalists": list_finalists(found, space),
     }
     return Outcome(as_plain({**space.base, **found.best_settings}), as_plain(results))
 
 
-def finalists_of(found: TuningResult, space: SearchSpace) -> list[Fields]:
+def list_finalists(found: SearchResult, space: SearchSpace) -> list[Fields]:
     """Return settings, validation accuracy and rounds of the best few trials, the confirmed ones if any."""
     best = [
-        (trial.params, trial.values[0], trial.user_attrs.get("best_round"))
+        (trial.params, trial.values[0], trial.user_attrs.get(BEST_ROUND))
         for trial in best_trials(found.trials, N_KEPT)
     ]
     if found.confirmed:

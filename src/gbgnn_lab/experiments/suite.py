@@ -7,16 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+from gbgnn import datasets
 from gbgnn._checks import check_choice
-from gbgnn.errors import DataError, MissingDependencyError
+from gbgnn.datasets import Dataset
+from gbgnn.errors import DataError, MissingDependencyError, ParameterError
 from gbgnn.reports import write_figure
 from gbgnn_lab.experiments.comparison import COMPARISON
-from gbgnn_lab.experiments.curves import FIGURES
 from gbgnn_lab.experiments.depth import DEPTH
-from gbgnn_lab.experiments.environment import environment
-from gbgnn_lab.experiments.experiment import Experiment, Options, Report, Shelf
+from gbgnn_lab.experiments.evaluation import check_splits
+from gbgnn_lab.experiments.experiment import Experiment
+from gbgnn_lab.experiments.figure1 import FIGURES
+from gbgnn_lab.experiments.jobs import run_jobs
+from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper_tables import TABLE1, TABLE4
-from gbgnn_lab.experiments.running import Watch, run_jobs
+from gbgnn_lab.experiments.progress import Progress
+from gbgnn_lab.experiments.records import describe_environment, open_records, read_records
+from gbgnn_lab.experiments.report import Report
 
 EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
     {each.name: each for each in (TABLE1, TABLE4, FIGURES, COMPARISON, DEPTH)}
@@ -25,7 +31,7 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
 QUICK = "Quick run: few runs of small searches, which show everything at work; the numbers say little."
 
 
-def reproduce(name: str, options: Options | None = None, *, watch: Watch | None = None) -> Report:
+def reproduce(name: str, options: Options | None = None, *, progress: Progress | None = None) -> Report:
     """Run an experiment, or what is left of it, and write its tables and figures.
 
     Every run is recorded as it ends, so that the same call goes on where it was interrupted.
@@ -36,51 +42,69 @@ def reproduce(name: str, options: Options | None = None, *, watch: Watch | None 
         One of :data:`EXPERIMENTS`.
     options
         What is asked for.
-    watch
-        Told how it goes.
+    progress
+        Receives how many runs are done, and what came of each.
     """
-    experiment, chosen = _prepare(name, options)
-    data, shelf = chosen.load_data(), Shelf(Path(chosen.out))
-    stamp = environment(chosen.device, (options or Options()).command(name))
-    for jobs in experiment.stages(data, chosen, shelf):
+    experiment, asked = _find(name), options or Options()
+    chosen = experiment.choose(asked)
+    environment = describe_environment(chosen.device, asked.command(name))
+    for jobs in experiment.stages(load_data(chosen), chosen):
         run_jobs(
             jobs,
-            shelf.file(name),
+            open_records(chosen.out, name),
             n_jobs=chosen.jobs,
             is_alone=experiment.is_alone,
-            environment=stamp,
-            watch=watch,
+            environment=environment,
+            progress=progress,
         )
-    return _write(experiment, shelf, is_quick=chosen.quick)
+    return _write(experiment, chosen)
 
 
 def rebuild(name: str, options: Options | None = None) -> Report:
     """Write the tables and figures of the records that are there; nothing is run."""
-    experiment, chosen = _prepare(name, options)
-    shelf = Shelf(Path(chosen.out))
-    if not shelf.read(name):
-        raise DataError(f"there are no records in {shelf.file(name).path}; run the experiment first.")
-    return _write(experiment, shelf, is_quick=chosen.quick)
+    experiment = _find(name)
+    chosen = experiment.choose(options or Options())
+    file = open_records(chosen.out, name)
+    if not file.read():
+        raise DataError(f"there are no records in {file.path}; run the experiment first.")
+    return _write(experiment, chosen)
 
 
-def _prepare(name: str, options: Options | None) -> tuple[Experiment, Options]:
+def load_data(options: Options) -> dict[str, Dataset]:
+    """Return the data sets, each by its own name."""
+    loaded = [
+        datasets.load(name, data_dir=options.data_dir, **options.data_options) for name in options.datasets
+    ]
+    for data in loaded:
+        check_splits(data)
+    named = {data.name: data for data in loaded}
+    if len(named) < len(loaded):
+        names = ", ".join(data.name for data in loaded)
+        raise ParameterError(f"two of the data sets have the same name ({names}); name each once.")
+    return named
+
+
+def _find(name: str) -> Experiment:
     check_choice("reproduce", "name", name, EXPERIMENTS)
-    experiment = EXPERIMENTS[name]
-    return experiment, experiment.options(options or Options())
+    return EXPERIMENTS[name]
 
 
-def _write(experiment: Experiment, shelf: Shelf, *, is_quick: bool) -> Report:
-    folder = shelf.out / experiment.name
-    page = experiment.page(shelf)
-    if is_quick:
-        page = replace(page, title=f"{page.title} (quick run)", notes=[QUICK, *page.notes])
-    files, missing = page.write(folder), None
-    if experiment.figures is not None:
-        try:
-            for name, figure in experiment.figures(shelf).items():
-                write_figure(figure, folder / name)
-                files.append(folder / name)
-        except MissingDependencyError as error:
-            missing = str(error)
-    n_failed = sum(record.failure is not None for record in shelf.read(experiment.name))
-    return Report(page, folder, tuple(files), n_failed, missing)
+def _write(experiment: Experiment, options: Options) -> Report:
+    out = Path(options.out)
+    folder = out / experiment.name
+    n_failed = sum(record.failure is not None for record in read_records(out, experiment.name))
+    report = replace(experiment.tabulate(out), n_failed=n_failed)
+    if options.quick:
+        report = replace(report, title=f"{report.title} (quick run)", notes=[QUICK, *report.notes])
+    report = report.write(folder)
+    if experiment.draw is None:
+        return report
+    drawn: list[Path] = []
+    missing = None
+    try:
+        for name, figure in experiment.draw(out).items():
+            write_figure(figure, folder / name)
+            drawn.append(folder / name)
+    except MissingDependencyError as error:
+        missing = str(error)
+    return replace(report, files=(*report.files, *drawn), missing=missing)

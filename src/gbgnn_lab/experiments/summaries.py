@@ -1,13 +1,20 @@
-"""Means and standard deviations of recorded runs, in percent."""
+"""What recorded runs come to: means in percent, and sentences on how and where they were made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gbgnn_lab.experiments.records import Record
+
+_SPACES = {
+    "paper": "the paper's space",
+    "default": "the narrower default space",
+    "quick": "a space of small models",
+}
+_SHOWN = ("gbgnn", "torch", "optuna", "torch_geometric")
 
 K = TypeVar("K", bound=Hashable)
 
@@ -21,12 +28,12 @@ class Summary:
     n: int
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Summary:
-        """Summarise numbers, at least one.
+    def from_values(cls, values: Sequence[float]) -> Summary:
+        """Return the summary of numbers, at least one.
 
         Examples
         --------
-        >>> print(Summary.of([80.0, 81.0]), Summary.of([80.0]))
+        >>> print(Summary.from_values([80.0, 81.0]), Summary.from_values([80.0]))
         80.5 ± 0.7 80.0
         """
         return cls(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
@@ -38,10 +45,10 @@ class Summary:
 def summarize(records: Iterable[Record], result: str = "test_accuracy") -> Summary | None:
     """Return the summary of a result of the runs that have one, in percent; None where none has."""
     values = [100 * record.results[result] for record in records if record.results.get(result) is not None]
-    return Summary.of(values) if values else None
+    return Summary.from_values(values) if values else None
 
 
-def grouped(records: Iterable[Record], key: Callable[[Record], K]) -> dict[K, list[Record]]:
+def group_records(records: Iterable[Record], key: Callable[[Record], K]) -> dict[K, list[Record]]:
     """Return the records by key, in the order in which keys first come."""
     groups: dict[K, list[Record]] = {}
     for record in records:
@@ -49,25 +56,137 @@ def grouped(records: Iterable[Record], key: Callable[[Record], K]) -> dict[K, li
     return groups
 
 
-def in_order(names: Iterable[str], known: Iterable[str]) -> list[str]:
+def sort_names(names: Iterable[str], known: Iterable[str]) -> list[str]:
     """Return each name once: the known ones in their order, then the others by the alphabet.
 
     Examples
     --------
-    >>> in_order(["b", "gcn", "a", "sgc", "b"], ["sgc", "gcn", "gat"])
+    >>> sort_names(["b", "gcn", "a", "sgc", "b"], ["sgc", "gcn", "gat"])
     ['sgc', 'gcn', 'a', 'b']
     """
     place = {name: i for i, name in enumerate(known)}
     return sorted(set(names), key=lambda name: (place.get(name, len(place)), name))
 
 
-def failures(records: Iterable[Record]) -> list[str]:
+def describe_failures(records: Iterable[Record]) -> list[str]:
     """Return why runs failed, each reason once, with how often.
 
     Examples
     --------
-    >>> failures([Record({"run": 0}, failure="out of memory."), Record({"run": 1}, failure="out of memory.")])
+    >>> describe_failures([Record({"run": run}, failure="out of memory.") for run in (0, 1)])
     ['2 runs: out of memory.']
     """
-    reasons = grouped((r for r in records if r.failure is not None), lambda record: str(record.failure))
+    reasons = group_records((r for r in records if r.failure is not None), lambda record: str(record.failure))
     return [f"{len(found)} run{'s' if len(found) > 1 else ''}: {reason}" for reason, found in reasons.items()]
+
+
+def best_settings(records: Iterable[Record]) -> dict[str, Any] | None:
+    """Return the settings of the search with the best validation accuracy, the first among equals."""
+    judged = [record for record in records if record.failure is None]
+    if not judged:
+        return None
+    return dict(max(judged, key=lambda record: float(record.results["search_accuracy"])).settings)
+
+
+def describe_protocol(protocol: Mapping[str, Any], n_runs: int) -> str:
+    """Return a recorded protocol in a sentence.
+
+    Examples
+    --------
+    >>> protocol = {"trials": 200, "population": 64, "seeds_per_trial": 1, "confirm": 0, "space": "paper"}
+    >>> describe_protocol(protocol, 10)
+    "10 runs, each a search of 200 trials (TPE, median stopping, 64 at a time) in the paper's space."
+    """
+    seeds = "" if protocol["seeds_per_trial"] == 1 else f" with {protocol['seeds_per_trial']} seeds each"
+    at_once = "" if protocol["population"] is None else f", {protocol['population']} at a time"
+    trials = f"{count_noun(protocol['trials'], 'trial')}{seeds}"
+    said = (
+        f"{count_noun(n_runs, 'run')}, each a search of {trials} (TPE, median stopping{at_once}) in "
+        f"{_SPACES[protocol['space']]}"
+    )
+    if protocol["confirm"]:
+        said += (
+            f"; the best {protocol['confirm']} were trained again with five other seeds, and the settings "
+            "and number of rounds with the best mean validation accuracy taken"
+        )
+    return f"{said}."
+
+
+def describe_fine_tuning(protocol: Mapping[str, Any]) -> str | None:
+    """Return what a protocol says of fine-tuning in a sentence, or None where it says nothing.
+
+    Examples
+    --------
+    >>> describe_fine_tuning({"finalists": 3, "tune_trials": 50})
+    'Fine-tuning (FT): from the models of the 3 best trials, a search of 50 trials.'
+    """
+    if "tune_trials" not in protocol:
+        return None
+    n_best = protocol["finalists"]
+    start = "model of the best trial" if n_best == 1 else f"models of the {n_best} best trials"
+    return f"Fine-tuning (FT): from the {start}, a search of {count_noun(protocol['tune_trials'], 'trial')}."
+
+
+def describe_origin(records: Sequence[Record]) -> list[str]:
+    """Return machines, versions, dates, time and commands of recorded runs, in sentences.
+
+    Examples
+    --------
+    >>> machine = {"cpu": "Abacus", "cores": 2, "gpu": None}
+    >>> made = {"machine": machine, "versions": {"gbgnn": "1.0"}, "date": "2026-01-02"}
+    >>> describe_origin([Record({"run": 0}, seconds=90.0, environment=made | {"command": "gbgnn fit"})])
+    ['Made on Abacus, 2 cores, with gbgnn 1.0; 2026-01-02; 1.5 minutes of runs.', 'Command: `gbgnn fit`']
+    """
+    stamps = [record.environment for record in records if record.environment]
+    if not stamps:
+        return []
+    machines = _list_unique(_describe_machine(stamp["machine"]) for stamp in stamps)
+    versions = _list_unique(_describe_versions(stamp["versions"]) for stamp in stamps)
+    dates = sorted({stamp["date"] for stamp in stamps})
+    days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    spent = format_duration(sum(record.seconds for record in records))
+    commands = [f"`{command}`" for command in _list_unique(stamp["command"] for stamp in stamps)]
+    return [
+        f"Made on {' and on '.join(machines)}, with {' and with '.join(versions)}; {days}; {spent} of runs.",
+        f"Command{'s' if len(commands) > 1 else ''}: {', '.join(commands)}",
+    ]
+
+
+def format_duration(seconds: float) -> str:
+    """Return a time in the unit that suits it.
+
+    Examples
+    --------
+    >>> format_duration(59.94), format_duration(90), format_duration(7200)
+    ('59.9 seconds', '1.5 minutes', '2.0 hours')
+    """
+    for size, unit in ((3600, "hours"), (60, "minutes")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} seconds"
+
+
+def count_noun(n: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    Examples
+    --------
+    >>> count_noun(1, "run"), count_noun(1000, "trial")
+    ('1 run', '1,000 trials')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _describe_machine(machine: Mapping[str, Any]) -> str:
+    threads = machine.get("threads", machine["cores"])
+    used = "" if threads == machine["cores"] else f" ({count_noun(threads, 'thread')} used)"
+    words = [machine["cpu"], count_noun(machine["cores"], "core") + used, machine["gpu"]]
+    return ", ".join(word for word in words if word)
+
+
+def _describe_versions(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {versions[name]}" for name in _SHOWN if name in versions)
+
+
+def _list_unique(words: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(words))

@@ -13,15 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbgnn._devices import as_device
+from gbgnn._json import as_plain
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset, csbm
 from gbgnn.errors import ParameterError, WeakLearnerError, suggest
 from gbgnn.estimators import GBGNNClassifier
+from gbgnn.settings import build_model
 from gbgnn_lab.baselines import BASELINES, choose_model, fit_baseline
-from gbgnn_lab.experiments.judging import judge
+from gbgnn_lab.experiments.evaluation import judge
+from gbgnn_lab.experiments.jobs import Outcome
 from gbgnn_lab.experiments.memory import MemoryMeter
+from gbgnn_lab.experiments.progress import Tell
 from gbgnn_lab.experiments.records import Fields
-from gbgnn_lab.experiments.running import Outcome, Tell, as_plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +67,12 @@ class System(ABC):
         """Fit and predict; ``depth`` is a number of hops, None the system's own."""
 
     @abstractmethod
-    def hastened(self) -> System:
+    def for_warmup(self) -> System:
         """Return the same with as little training as can be, for warming up."""
 
 
 @dataclass(frozen=True)
-class Boosted(System):
+class BoostedSystem(System):
     """gbgnn, with given settings for what is not default.
 
     Parameters
@@ -85,34 +88,34 @@ class Boosted(System):
         # The first round sees the raw features, so that each hop is a round more.
         rounds = {} if depth is None else {"n_rounds": depth + 1}
         chosen = {**self.settings, **rounds}
-        end = _End()
-        model = GBGNNClassifier().set_params(**chosen, random_state=seed, device=device, callbacks=[end])
+        last = _LastScores()
+        model = build_model(chosen).set_params(random_state=seed, device=device, callbacks=[last])
         model.fit(data.train, data.y[data.train], graph=data.graph, validation=(data.val, data.y[data.val]))
         facts = {"best_round": model.best_round_, "rounds": len(model.history_)}
         predictions = model.predict(np.arange(data.graph.n_nodes))
-        return Fitted(predictions, chosen, facts, None if model.fine_tuning_ else end.predictions(model))
+        return Fitted(predictions, chosen, facts, None if model.fine_tuning_ else last.predict(model))
 
-    def hastened(self) -> Boosted:
+    def for_warmup(self) -> BoostedSystem:
         """Take a round of an epoch."""
         fewer = {"n_rounds": 1, "learner__epochs": 1, "fine_tune": None}
         kept = {name: value for name, value in self.settings.items() if not name.startswith("fine_tune__")}
         return replace(self, settings={**kept, **fewer})
 
 
-class _End(Callback):
+class _LastScores(Callback):
     """Keeps the scores after the last round."""
 
     def on_round(self, report: RoundReport) -> None:
         self.scores = report.scores
 
-    def predictions(self, model: GBGNNClassifier) -> NDArray[Any]:
+    def predict(self, model: GBGNNClassifier) -> NDArray[Any]:
         decided = model.task_.decide(self.scores, model.loss_.link)
         classes: NDArray[Any] = model.task_.decode(decided.cpu().numpy())
         return classes
 
 
 @dataclass(frozen=True)
-class Peer(System):
+class BaselineSystem(System):
     """A baseline with its published settings.
 
     Parameters
@@ -129,27 +132,29 @@ class Peer(System):
         facts = {"best_epoch": fitted.best_epoch, "n_parameters": fitted.n_parameters}
         return Fitted(fitted.predictions, fitted.settings, facts)
 
-    def hastened(self) -> Peer:
+    def for_warmup(self) -> BaselineSystem:
         """Take an epoch, where there are any."""
         known = asdict(choose_model(self.name, "", **self.overrides))
         fewer: Fields = {name: 1 for name in ("epochs", "head_epochs") if name in known}
         return replace(self, overrides={**self.overrides, **fewer})
 
 
-OURS: tuple[Boosted, ...] = (
-    Boosted("gbgnn", "gbgnn"),
-    Boosted("gbgnn-kta", "gbgnn, KTA", {"aggregation": "kta"}),
-    Boosted("gbgnn-ii", "gbgnn, II", {"aggregation": "injection"}),
-    Boosted("gbgnn-samme", "gbgnn, SAMME", {"rule": "samme"}),
-    Boosted("gbgnn-samme_r", "gbgnn, SAMME.R", {"rule": "samme_r"}),
+OURS: tuple[BoostedSystem, ...] = (
+    BoostedSystem("gbgnn", "gbgnn"),
+    BoostedSystem("gbgnn-kta", "gbgnn, KTA", {"aggregation": "kta"}),
+    BoostedSystem("gbgnn-ii", "gbgnn, II", {"aggregation": "injection"}),
+    BoostedSystem("gbgnn-samme", "gbgnn, SAMME", {"rule": "samme"}),
+    BoostedSystem("gbgnn-samme_r", "gbgnn, SAMME.R", {"rule": "samme_r"}),
 )
 """gbgnn with its defaults (functional gradient boosting over the adjacency), and with one part changed."""
 
 SYSTEMS: Mapping[str, System] = {
     **{system.name: system for system in OURS},
-    **{name: Peer(name, baseline.title) for name, baseline in BASELINES.items()},
+    **{name: BaselineSystem(name, baseline.title) for name, baseline in BASELINES.items()},
 }
 """Every system by its name."""
+TITLES: Mapping[str, str] = {name: system.title for name, system in SYSTEMS.items()}
+"""What to call the systems in a table."""
 
 
 def find_systems(names: Iterable[str]) -> list[System]:
@@ -172,8 +177,8 @@ def find_systems(names: Iterable[str]) -> list[System]:
 def measure(
     system: System,
     data: Dataset,
-    seed: int,
     device: Any,
+    run: int,
     depth: int | None = None,
     tell: Tell | None = None,
 ) -> Outcome:
@@ -185,15 +190,15 @@ def measure(
     Examples
     --------
     >>> from gbgnn import datasets
-    >>> outcome = measure(SYSTEMS["sgc"], datasets.csbm(n_nodes=60, per_class=6), seed=0, device="cpu")
+    >>> outcome = measure(SYSTEMS["sgc"], datasets.csbm(n_nodes=60, per_class=6), "cpu", run=0)
     >>> sorted(outcome.results)[-3:]
     ['n_parameters', 'test_accuracy', 'val_accuracy']
     """
     seen, place = data.without_test_labels(), as_device(device)
     with suppress(WeakLearnerError):  # so little training may well come to nothing
-        system.hastened().fit(csbm(n_nodes=40, per_class=5), seed=0, device=place)
+        system.for_warmup().fit(csbm(n_nodes=40, per_class=5), seed=0, device=place)
     meter, started = MemoryMeter(place), time.perf_counter()
-    fitted = system.fit(seen, seed=seed, device=place, depth=depth)
+    fitted = system.fit(seen, seed=run, device=place, depth=depth)
     seconds, memory = time.perf_counter() - started, meter.peak()
     results = {
         **judge(fitted.predictions, data),

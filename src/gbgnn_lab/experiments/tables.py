@@ -7,15 +7,23 @@ from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Any
 
-from gbgnn_lab.experiments.pages import Entry, Page, Table
-from gbgnn_lab.experiments.paper import ACCURACY, DATASETS, Accuracy, Cell
-from gbgnn_lab.experiments.provenance import counted, describe_protocol, describe_tuning, origin
-from gbgnn_lab.experiments.records import Record, key_of
-from gbgnn_lab.experiments.summaries import Summary, failures, grouped, summarize
+from gbgnn_lab.experiments.paper import ACCURACY, Accuracy, Cell, title_dataset
+from gbgnn_lab.experiments.records import Record, identity_key
+from gbgnn_lab.experiments.report import Entry, Report, Table
+from gbgnn_lab.experiments.summaries import (
+    Summary,
+    count_noun,
+    describe_failures,
+    describe_fine_tuning,
+    describe_origin,
+    describe_protocol,
+    group_records,
+    summarize,
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class CellResult:
     """Our runs of a cell on a data set, all of one protocol."""
 
     cell: Cell
@@ -45,18 +53,18 @@ class Result:
         return describe_protocol(self.records[0]["protocol"], len(self.records))
 
     @property
-    def tuning(self) -> str | None:
+    def fine_tuning(self) -> str | None:
         """The protocol of fine-tuning, in a sentence."""
-        return describe_tuning(self.records[0]["protocol"])
+        return describe_fine_tuning(self.records[0]["protocol"])
 
-    def entry(self, mark: str) -> Entry:
+    def make_entry(self, mark: str) -> Entry:
         """Return the cell of a table: ours, and the paper's in brackets; strong where ours is no lower."""
         ours = "failed" if self.summary is None else str(self.summary)
         theirs = f" ({self.printed.mean} ± {self.printed.std})" if self.printed else ""
         is_reached = self.difference is not None and self.difference >= 0
         return Entry(ours + theirs, strong=is_reached, mark=mark)
 
-    def row(self) -> dict[str, Any]:
+    def make_row(self) -> dict[str, Any]:
         """Return the numbers for a program."""
         protocol, summary, printed = self.records[0]["protocol"], self.summary, self.printed
         return {
@@ -75,7 +83,7 @@ class Result:
         }
 
 
-def results_of(records: Iterable[Record]) -> dict[tuple[Cell, str], Result]:
+def select_results(records: Iterable[Record]) -> dict[tuple[Cell, str], CellResult]:
     """Return the results by cell and data set: of several that with most runs, then trials, then the last.
 
     Examples
@@ -83,22 +91,22 @@ def results_of(records: Iterable[Record]) -> dict[tuple[Cell, str], Result]:
     >>> protocol = {"trials": 9, "population": None, "seeds_per_trial": 1, "confirm": 0, "space": "paper"}
     >>> cell = {"variant": "adj", "hidden_layers": 1, "fine_tune": False, "dataset": "cora"}
     >>> run = Record(cell | {"run": 0, "protocol": protocol}, results={"test_accuracy": 0.8})
-    >>> results_of([run])[Cell("adj"), "cora"].difference
+    >>> select_results([run])[Cell("adj"), "cora"].difference
     0.1
     """
-    best: dict[tuple[Cell, str], Result] = {}
-    for (cell, dataset, _), found in grouped(records, _group).items():
-        result, known = Result(cell, dataset, found), best.get((cell, dataset))
-        if known is None or _extent(result) >= _extent(known):
+    best: dict[tuple[Cell, str], CellResult] = {}
+    for (cell, dataset, _), found in group_records(records, _group_key).items():
+        result, known = CellResult(cell, dataset, found), best.get((cell, dataset))
+        if known is None or _measure_extent(result) >= _measure_extent(known):
             best[cell, dataset] = result
     return best
 
 
-def accuracy_page(
+def tabulate_accuracy(
     title: str, cells: Sequence[Cell], datasets: Sequence[str], records: Iterable[Record]
-) -> Page:
+) -> Report:
     """Return a table of cells by data sets; a cell without records is left empty."""
-    found = results_of(records)
+    found = select_results(records)
     shown = [found[cell, name] for cell in cells for name in datasets if (cell, name) in found]
     protocols = list(dict.fromkeys(result.protocol for result in shown))
     marks = dict(zip(protocols, ascii_lowercase if len(protocols) > 1 else [""], strict=False))
@@ -107,8 +115,8 @@ def accuracy_page(
     for cell in cells:
         head = [Entry(cell.title), *([Entry(str(cell.hidden_layers))] if has_layers else [])]
         of_cell = [found.get((cell, name)) for name in datasets]
-        rows.append([*head, *(Entry("-") if r is None else r.entry(marks[r.protocol]) for r in of_cell)])
-    columns = ["Model", *(["L"] if has_layers else []), *(DATASETS.get(name, name) for name in datasets)]
+        rows.append([*head, *(Entry("-") if r is None else r.make_entry(marks[r.protocol]) for r in of_cell)])
+    columns = ["Model", *(["L"] if has_layers else []), *(title_dataset(name) for name in datasets)]
     table = Table(
         "Test accuracy in percent, mean ± standard deviation over runs; in brackets the paper's. Bold: our "
         "mean is at least the paper's, to a tenth of a point.",
@@ -117,51 +125,58 @@ def accuracy_page(
         n_left=2 if has_layers else 1,
     )
     used = [record for result in shown for record in result.records]
-    notes = [*_verdict(shown), *_protocols(shown, marks), *_caveats(shown), *origin(used)]
-    return Page(title, [table], notes, [result.row() for result in shown])
+    notes = [
+        *_describe_verdict(shown),
+        *_describe_protocols(shown, marks),
+        *_describe_failed(shown),
+        *describe_origin(used),
+    ]
+    return Report(title, [table], notes, [result.make_row() for result in shown])
 
 
-def _group(record: Record) -> tuple[Cell, str, str]:
+def _group_key(record: Record) -> tuple[Cell, str, str]:
     cell = Cell(record["variant"], record["hidden_layers"], record["fine_tune"])
     # The same name and protocol on other data, on another split or in another space is another result.
     rest = [record["protocol"], *(record.identity.get(part) for part in ("data", "split", "space"))]
-    return cell, record["dataset"], key_of(rest)
+    return cell, record["dataset"], identity_key(rest)
 
 
-def _extent(result: Result) -> tuple[int, int]:
+def _measure_extent(result: CellResult) -> tuple[int, int]:
     n_judged = sum(record.failure is None for record in result.records)
     return n_judged, result.records[0]["protocol"]["trials"]
 
 
-def _verdict(shown: Sequence[Result]) -> list[str]:
+def _describe_verdict(shown: Sequence[CellResult]) -> list[str]:
     compared = [(r.difference, r) for r in shown if r.difference is not None]
     if not compared:
         return []
     n_reached = sum(difference >= 0 for difference, _ in compared)
     lowest, where = min(compared, key=lambda pair: pair[0])
-    there = f"{where.cell} on {DATASETS.get(where.dataset, where.dataset)}"
+    there = f"{where.cell} on {title_dataset(where.dataset)}"
     least = "smallest lead" if lowest >= 0 else "furthest below"
     return [
-        f"The paper's mean is reached in {n_reached} of {counted(len(compared), 'cell')} ({least}: {there}, "
-        f"{lowest:+.1f})."
+        f"The paper's mean is reached in {n_reached} of {count_noun(len(compared), 'cell')} "
+        f"({least}: {there}, {lowest:+.1f})."
     ]
 
 
-def _protocols(shown: Sequence[Result], marks: dict[str, str]) -> list[str]:
+def _describe_protocols(shown: Sequence[CellResult], marks: dict[str, str]) -> list[str]:
     how = (
         "Settings, and the round that predicts, are chosen by validation accuracy; the search is not given "
         "the test labels."
     )
     said = []
     for text, mark in marks.items():
-        tuning = dict.fromkeys(result.tuning for result in shown if result.protocol == text and result.tuning)
-        said.append(" ".join([f"{mark}: {text}" if mark else text, *filter(None, tuning)]))
+        second = dict.fromkeys(
+            result.fine_tuning for result in shown if result.protocol == text and result.fine_tuning
+        )
+        said.append(" ".join([f"{mark}: {text}" if mark else text, *filter(None, second)]))
     return [*said, how]
 
 
-def _caveats(shown: Sequence[Result]) -> list[str]:
+def _describe_failed(shown: Sequence[CellResult]) -> list[str]:
     said = []
     for result in shown:
-        where = f"{result.cell} on {DATASETS.get(result.dataset, result.dataset)}"
-        said += [f"Failed, {where}: {reason}" for reason in failures(result.records)]
+        where = f"{result.cell} on {title_dataset(result.dataset)}"
+        said += [f"Failed, {where}: {reason}" for reason in describe_failures(result.records)]
     return said

@@ -3,8 +3,8 @@
 The first stage is the search of the same cell without fine-tuning, whose record is taken. The second takes
 the settings of its best trials, the finalists, boosts each of them once, and searches the settings of
 fine-tuning from there. (The paper searches both at once: every trial boosts a model for the sake of one
-attempt at tuning it, and most trials tune a bad one. Boosting knows nothing of what comes after, so settings
-that are good without tuning are good to start from.) A finalist has as many rounds as predicted best in the
+attempt at fine-tuning it, and most trials fine-tune a bad one. Boosting knows nothing of what comes after, so
+settings that are good without are good to start from.) A finalist has as many rounds as predicted best in the
 first stage, and no more than the space of the fine-tuned cell allows: 40 for KTA in the paper's.
 """
 
@@ -13,46 +13,82 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from optuna.distributions import BaseDistribution, CategoricalDistribution
-from optuna.samplers import TPESampler
+import optuna
+from optuna.distributions import CategoricalDistribution
 
+from gbgnn._json import as_plain
 from gbgnn.datasets import Dataset
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import FineTuner, fine_tune_model
 from gbgnn.fitting import build_problem
 from gbgnn.problem import Problem
-from gbgnn.search import SearchSpace
+from gbgnn.search import SearchSpace, TrialReport
+from gbgnn.search.loop import run_studies
+from gbgnn.search.objective import run_one_by_one
 from gbgnn.search.study import open_study
+from gbgnn.settings import build_model
 from gbgnn.tasks import Classification
-from gbgnn_lab.experiments.judging import judge
+from gbgnn_lab.experiments.evaluation import judge
+from gbgnn_lab.experiments.jobs import Outcome
+from gbgnn_lab.experiments.options import Protocol
 from gbgnn_lab.experiments.paper import Cell
-from gbgnn_lab.experiments.protocol import Protocol
+from gbgnn_lab.experiments.progress import Tell
 from gbgnn_lab.experiments.records import Fields
-from gbgnn_lab.experiments.running import Outcome, Tell, as_plain
-from gbgnn_lab.experiments.searching import space_of
+from gbgnn_lab.experiments.searching import cell_space
 
 _BLOCK = "fine_tune__"
 
 
 @dataclass(frozen=True, eq=False)
 class Finalist:
-    """Settings that did well without fine-tuning, and the model that was boosted with them."""
+    """Settings that did well without fine-tuning, the model that was boosted with them, and on what."""
 
     settings: Fields
     model: GBGNNClassifier
+    problem: Problem
 
-    def tuned(self, tuning: Mapping[str, Any], problem: Problem) -> GBGNNClassifier:
+    def fine_tuned(self, chosen: Mapping[str, Any]) -> GBGNNClassifier:
         """Return a fine-tuned copy, equal to a model fitted with all of these settings at once."""
         model = copy.copy(self.model)
-        tuner = FineTuner(**{name.removeprefix(_BLOCK): value for name, value in tuning.items()})
-        model.model_ = fine_tune_model(self.model.model_, problem, tuner)
+        tuner = FineTuner(**{name.removeprefix(_BLOCK): value for name, value in chosen.items()})
+        model.model_ = fine_tune_model(self.model.model_, self.problem, tuner)
         return model
 
 
-def search_tuning(
+class FineTuneFinalists:
+    """The objective of the second stage: fine-tune one of the finalists; the best model so far is kept.
+
+    Parameters
+    ----------
+    finalists
+        Of whom a trial chooses one.
+    fixed
+        The settings of fine-tuning that are not searched.
+    validation
+        (nodes, y) by which models are judged.
+    """
+
+    def __init__(self, finalists: Sequence[Finalist], fixed: Fields, validation: tuple[Any, Any]) -> None:
+        self.finalists, self.fixed, self.validation = finalists, fixed, validation
+        self.best_value, self.best_model, self.best_settings = -1.0, finalists[0].model, finalists[0].settings
+
+    def __call__(self, trial: optuna.Trial) -> float:
+        """Return the validation accuracy of the fine-tuned finalist."""
+        chosen = {**self.fixed, **trial.params}
+        finalist = self.finalists[chosen.pop("finalist")]
+        model = finalist.fine_tuned(chosen)
+        value = float(model.score(*self.validation))
+        if value > self.best_value:
+            self.best_value, self.best_model = value, model
+            self.best_settings = {**finalist.settings, "fine_tune": True, **chosen}
+        return value
+
+
+def search_fine_tuning(
     cell: Cell,
     data: Dataset,
     run: int,
@@ -61,7 +97,7 @@ def search_tuning(
     device: Any,
     tell: Tell | None = None,
 ) -> Outcome:
-    """Search the fine-tuning of a cell from its best boosted models, and judge the winner.
+    """Search the fine-tuning of a cell from its best boosted models; return the winner, judged.
 
     Parameters
     ----------
@@ -71,37 +107,31 @@ def search_tuning(
         The ``finalists`` in the record of the same run of the cell without fine-tuning.
     """
     seen = data.without_test_labels()
-    space = space_of(cell, protocol.space, len(seen.train))
+    space = cell_space(cell, protocol.space, len(seen.train))
     finalists = [_boost(each, space, seen, run, device) for each in kept[: protocol.finalists]]
-    model, validation = finalists[0].model, (seen.val, seen.y[seen.val])
-    labels = seen.train, seen.y[seen.train]
-    problem = build_problem(
-        model, Classification(), *labels, seen.graph, validation=validation, seed=model.seed_
-    )
-    fixed, ranges = _fixed(space), _ranges(space, len(finalists))
-    study = open_study(None, "fine-tuning", {})
-    study.sampler = TPESampler(seed=run)
-    best_value, best_model, best_settings = -1.0, finalists[0].model, finalists[0].settings
-    for n_done in range(1, protocol.tune_trials + 1):
-        trial = study.ask(ranges)
-        chosen = dict(trial.params)
-        finalist = finalists[chosen.pop("finalist")]
-        model = finalist.tuned({**fixed, **chosen}, problem)
-        value = model.score(seen.val, seen.y[seen.val])
-        study.tell(trial, value)
-        if value > best_value:
-            best_value, best_model = value, model
-            best_settings = {**finalist.settings, "fine_tune": True, **fixed, **chosen}
+    fixed = {name: value for name, value in space.base.items() if name.startswith(_BLOCK)}
+    ranges = {name: given for name, given in space.distributions().items() if name.startswith(_BLOCK)}
+    ranges["finalist"] = CategoricalDistribution(range(len(finalists)))
+    objective = FineTuneFinalists(finalists, fixed, (seen.val, seen.y[seen.val]))
+
+    def on_trial(_: int, report: TrialReport) -> None:
         if tell is not None:
-            tell(f"tuning {n_done:,} of {protocol.tune_trials:,}, best {100 * best_value:.1f}")
-    predictions = best_model.predict(np.arange(data.graph.n_nodes))
+            best = 100 * objective.best_value
+            tell(f"fine-tuning {report.n_done:,} of {report.n_trials:,}, best {best:.1f}")
+
+    run_studies(
+        {run: open_study(None, "fine-tuning", {})},
+        partial(run_one_by_one, ranges, objective),
+        n_trials=protocol.tune_trials,
+        on_trial=on_trial,
+    )
     results = {
-        **judge(predictions, data),
-        "search_accuracy": best_value,
-        "best_round": best_model.best_round_,
-        "boosted_accuracy": [finalist.model.score(seen.val, seen.y[seen.val]) for finalist in finalists],
+        **judge(objective.best_model.predict(np.arange(data.graph.n_nodes)), data),
+        "search_accuracy": objective.best_value,
+        "best_round": objective.best_model.best_round_,
+        "boosted_accuracy": [finalist.model.score(*objective.validation) for finalist in finalists],
     }
-    return Outcome(as_plain(best_settings), as_plain(results))
+    return Outcome(as_plain(objective.best_settings), as_plain(results))
 
 
 def _boost(kept: Mapping[str, Any], space: SearchSpace, seen: Dataset, run: int, device: Any) -> Finalist:
@@ -109,17 +139,10 @@ def _boost(kept: Mapping[str, Any], space: SearchSpace, seen: Dataset, run: int,
     rounds = kept["best_round"] or kept["settings"]["n_rounds"]
     most = getattr(space.ranges.get("n_rounds"), "high", rounds)
     settings = {**kept["settings"], "n_rounds": min(rounds, most)}
-    model = GBGNNClassifier().set_params(**settings, random_state=run, device=device)
-    validation = (seen.val, seen.y[seen.val])
-    return Finalist(
-        settings, model.fit(seen.train, seen.y[seen.train], graph=seen.graph, validation=validation)
+    model = build_model({**settings, "random_state": run, "device": device})
+    labels, validation = (seen.train, seen.y[seen.train]), (seen.val, seen.y[seen.val])
+    model.fit(*labels, graph=seen.graph, validation=validation)
+    problem = build_problem(
+        model, Classification(), *labels, seen.graph, validation=validation, seed=model.seed_
     )
-
-
-def _fixed(space: SearchSpace) -> Fields:
-    return {name: value for name, value in space.base.items() if name.startswith(_BLOCK)}
-
-
-def _ranges(space: SearchSpace, n_finalists: int) -> dict[str, BaseDistribution]:
-    ranges = {name: given.distribution() for name, given in space.ranges.items() if name.startswith(_BLOCK)}
-    return {**ranges, "finalist": CategoricalDistribution(range(n_finalists))}
+    return Finalist(settings, model, problem)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gbgnn.datasets import Dataset, csbm
-from gbgnn_lab.baselines.task import Task
+from gbgnn_lab.baselines.data import TrainingData
 
 
 @pytest.fixture(scope="session")
@@ -13,6 +13,6 @@ def small() -> Dataset:
 
 
 @pytest.fixture
-def task(small: Dataset) -> Task:
+def given(small: Dataset) -> TrainingData:
     """What a baseline sees of it."""
-    return Task.of_dataset(small)[0]
+    return TrainingData.from_dataset(small)[0]

@@ -14,7 +14,7 @@ from gbgnn.datasets import Dataset
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.graph import Graph, NodeSplit
 from gbgnn_lab.baselines import BASELINES, BaselineResult, choose_model, fit_baseline
-from gbgnn_lab.baselines.task import Task
+from gbgnn_lab.baselines.data import TrainingData
 
 # Enough to learn the small graph of these tests, and no more.
 QUICK: dict[str, dict[str, Any]] = {
@@ -71,7 +71,7 @@ def test_scores_are_the_same_bytes_for_the_same_seed(name: str, small: Dataset) 
     scores = []
     for _ in range(2):
         torch.manual_seed(1)
-        scores.append(model.fit(Task.of_dataset(small)[0]).scores.numpy().tobytes())
+        scores.append(model.fit(TrainingData.from_dataset(small)[0]).scores.numpy().tobytes())
     assert scores[0] == scores[1]
 
 
@@ -118,7 +118,7 @@ def test_depth_is_hops(name: str, depth: int) -> None:
         if name == "dgi":  # its encoder sees the whole graph in training, so leave it as it starts
             model = replace(model, epochs=1, learning_rate=1e-30)
         torch.manual_seed(0)
-        scores.append(model.fit(Task.of_dataset(path_dataset(changed))[0]).scores)
+        scores.append(model.fit(TrainingData.from_dataset(path_dataset(changed))[0]).scores)
     is_same = (scores[0] - scores[1]).abs().amax(dim=1) < 1e-6
     assert is_same[: 13 - depth].all()
     assert not is_same[13 - depth :].any()

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from gbgnn.propagation import AugmentedAdjacency, NormalizedAdjacency, RandomWalk
+from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.layers import (
     Dense,
     GraphConvolution,
@@ -14,7 +15,6 @@ from gbgnn_lab.baselines.layers import (
     ResidualConvolution,
     identity_strength,
 )
-from gbgnn_lab.baselines.task import Task
 
 
 def peers(name: str) -> object:
@@ -25,45 +25,47 @@ def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_graph_convolution_equals_the_dense_formula(task: Task) -> None:
+def test_graph_convolution_equals_the_dense_formula(given: TrainingData) -> None:
     layer = GraphConvolution(8, 4)
     torch.nn.init.normal_(layer.bias)
-    A = torch.tensor(task.graph.adjacency.toarray(), dtype=torch.float32) + torch.eye(task.n_nodes)
+    A = torch.tensor(given.graph.adjacency.toarray(), dtype=torch.float32) + torch.eye(given.n_nodes)
     root = A.sum(dim=1).rsqrt()
     P = root[:, None] * A * root
-    expected = P @ task.features.tensor @ layer.dense.weight + layer.bias
-    close(layer(task.mixing(AugmentedAdjacency()), task.features), expected)
+    expected = P @ given.features.tensor @ layer.dense.weight + layer.bias
+    close(layer(given.mixing(AugmentedAdjacency()), given.features), expected)
 
 
-def test_graph_convolution_equals_its_twin(task: Task) -> None:
+def test_graph_convolution_equals_its_twin(given: TrainingData) -> None:
     layer, twin = GraphConvolution(8, 4), peers("GCNConv")(8, 4)
     twin.lin.weight.data = layer.dense.weight.data.t()
-    close(layer(task.mixing(AugmentedAdjacency()), task.features), twin(task.features.tensor, task.edges))
+    close(layer(given.mixing(AugmentedAdjacency()), given.features), twin(given.features.tensor, given.edges))
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3])
-def test_polynomial_convolution_equals_its_twin(task: Task, degree: int) -> None:
+def test_polynomial_convolution_equals_its_twin(given: TrainingData, degree: int) -> None:
     layer, twin = PolynomialConvolution(8, 4, degree), peers("TAGConv")(8, 4, K=degree)
     for ours, theirs in zip(layer.terms, twin.lins, strict=True):
         theirs.weight.data = ours.weight.data.t()
-    close(layer(task.mixing(NormalizedAdjacency()), task.features), twin(task.features.tensor, task.edges))
+    close(
+        layer(given.mixing(NormalizedAdjacency()), given.features), twin(given.features.tensor, given.edges)
+    )
 
 
-def test_mean_convolution_equals_its_twin(task: Task) -> None:
+def test_mean_convolution_equals_its_twin(given: TrainingData) -> None:
     layer, twin = MeanConvolution(8, 4), peers("SAGEConv")(8, 4)
     torch.nn.init.normal_(layer.own.bias)
     twin.lin_l.weight.data, twin.lin_l.bias.data = layer.neighbours.weight.data.t(), layer.own.bias.data
     twin.lin_r.weight.data = layer.own.weight.data.t()
-    close(layer(task.mixing(RandomWalk()), task.features), twin(task.features.tensor, task.edges))
+    close(layer(given.mixing(RandomWalk()), given.features), twin(given.features.tensor, given.edges))
 
 
 @pytest.mark.parametrize("number", [1, 7])
-def test_residual_convolution_equals_its_twin(task: Task, number: int) -> None:
+def test_residual_convolution_equals_its_twin(given: TrainingData, number: int) -> None:
     layer = ResidualConvolution(8, 0.2, identity_strength(0.5, number))
     twin = peers("GCN2Conv")(8, alpha=0.2, theta=0.5, layer=number)
     twin.weight1.data = layer.weight.data
-    H, start = task.features.tensor, torch.randn(task.n_nodes, 8)
-    close(layer(task.mixing(AugmentedAdjacency()), H, start), twin(H, start, task.edges))
+    H, start = given.features.tensor, torch.randn(given.n_nodes, 8)
+    close(layer(given.mixing(AugmentedAdjacency()), H, start), twin(H, start, given.edges))
 
 
 def test_dense_starts_as_glorot_said() -> None:

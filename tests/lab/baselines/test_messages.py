@@ -10,8 +10,8 @@ from torch.nn import functional
 from gbgnn.datasets import Dataset
 from gbgnn.errors import MissingDependencyError
 from gbgnn_lab.baselines import fit_baseline
-from gbgnn_lab.baselines.messages import GAT, MoNet, geometric
-from gbgnn_lab.baselines.task import Task
+from gbgnn_lab.baselines.data import TrainingData
+from gbgnn_lab.baselines.messages import GAT, MoNet, import_geometric
 
 
 @pytest.fixture
@@ -25,25 +25,25 @@ def test_without_the_extra_one_line_says_how_to_install_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch_geometric", None)
     monkeypatch.setitem(sys.modules, "torch_geometric.nn", None)
-    words = rf'the baseline {name} needs torch_geometric: pip install "gbgnn\[baselines\]"'
+    words = rf'the baseline {name} needs torch_geometric: pip install "gbgnn\[lab\]"'
     with pytest.raises(MissingDependencyError, match=words):
         fit_baseline(name, small, seed=0)
 
 
 @pytest.mark.usefixtures("extra")
 def test_importing_the_extra_warns_of_nothing() -> None:
-    code = "from gbgnn_lab.baselines.messages import geometric; geometric('gat')"
+    code = "from gbgnn_lab.baselines.messages import import_geometric; import_geometric('gat')"
     subprocess.run([sys.executable, "-W", "error::DeprecationWarning", "-c", code], check=True)
 
 
 @pytest.mark.usefixtures("extra")
-def test_attention_equals_the_dense_formula(task: Task) -> None:
-    network = GAT(depth=1, output_heads=2).network(task).eval()
+def test_attention_equals_the_dense_formula(given: TrainingData) -> None:
+    network = GAT(depth=1, output_heads=2).network(given).eval()
     (layer,) = network.layers
-    heads = (task.features.tensor @ layer.lin.weight.t()).view(task.n_nodes, 2, 3)
+    heads = (given.features.tensor @ layer.lin.weight.t()).view(given.n_nodes, 2, 3)
     towards, fro = (heads * layer.att_dst).sum(dim=2), (heads * layer.att_src).sum(dim=2)
-    hears = torch.tensor(task.graph.adjacency.toarray(), dtype=torch.bool) | torch.eye(120, dtype=torch.bool)
-    expected = torch.zeros(task.n_nodes, 3)
+    hears = torch.tensor(given.graph.adjacency.toarray(), dtype=torch.bool) | torch.eye(120, dtype=torch.bool)
+    expected = torch.zeros(given.n_nodes, 3)
     for head in range(2):
         logits = functional.leaky_relu(towards[:, None, head] + fro[None, :, head], 0.2)
         attention = logits.masked_fill(~hears, -torch.inf).softmax(dim=1)
@@ -52,19 +52,19 @@ def test_attention_equals_the_dense_formula(task: Task) -> None:
 
 
 @pytest.mark.usefixtures("extra")
-def test_attention_layers_have_the_published_shapes(task: Task) -> None:
-    first, last = GAT().network(task).layers
+def test_attention_layers_have_the_published_shapes(given: TrainingData) -> None:
+    first, last = GAT().network(given).layers
     assert (first.heads, first.out_channels, first.concat) == (8, 8, True)
     assert (last.heads, last.in_channels, last.out_channels, last.concat) == (1, 64, 3, False)
-    assert len(GAT(depth=4).network(task).layers) == 4
-    assert geometric("gat").GATConv is type(first)
+    assert len(GAT(depth=4).network(given).layers) == 4
+    assert import_geometric("gat").GATConv is type(first)
 
 
 @pytest.mark.usefixtures("extra")
-def test_mixture_network_places_edges_by_the_degrees_of_their_ends(task: Task) -> None:
-    network = MoNet(depth=3, coordinates=4, kernels=5).network(task)
-    degrees = torch.tensor(task.graph.adjacency.sum(axis=1), dtype=torch.float32)
-    fro, to = task.edges
+def test_mixture_network_places_edges_by_the_degrees_of_their_ends(given: TrainingData) -> None:
+    network = MoNet(depth=3, coordinates=4, kernels=5).network(given)
+    degrees = torch.tensor(given.graph.adjacency.sum(axis=1), dtype=torch.float32)
+    fro, to = given.edges
     torch.testing.assert_close(network.degrees, torch.stack([degrees[fro], degrees[to]], dim=1).rsqrt())
     assert [layer.mu.shape for layer in network.layers] == [(5, 4)] * 3
     assert [place.out_features for place in network.maps] == [4, 4, 4]

@@ -10,8 +10,8 @@ from torch.nn import functional
 from gbgnn._optimizers import Stepper
 from gbgnn.problem import LabelledNodes
 from gbgnn_lab.baselines.convolutional import GCN
-from gbgnn_lab.baselines.task import Task
-from gbgnn_lab.baselines.training import Group, Schedule, descend, first_layer_decays, train
+from gbgnn_lab.baselines.data import TrainingData
+from gbgnn_lab.baselines.training import descend, train
 
 RIGHT, WRONG = [4.0, 0.0, 0.0], [0.0, 4.0, 0.0]
 
@@ -34,10 +34,11 @@ class Scripted(nn.Module):
 def play(script: list[list[list[float]]], patience: int | None = None) -> tuple[int, Scripted]:
     nodes = LabelledNodes.build(torch.tensor([0, 1, 2]).numpy(), torch.tensor([0, 1, 2]).numpy())
     both = LabelledNodes.build(torch.tensor([0, 1]).numpy(), torch.tensor([0, 0]).numpy())
-    task = Task(None, nodes, both, 3, torch.device("cpu"))  # type: ignore[arg-type]
+    given = TrainingData(None, nodes, both, 3, torch.device("cpu"))  # type: ignore[arg-type]
     network = Scripted(script)
-    groups = [Group(list(network.parameters()), 0.0)]
-    epoch = train(network, network.outputs, groups, task, Schedule(0.1, len(script), patience))
+    groups = [(list(network.parameters()), 0.0)]
+    how = {"learning_rate": 0.1, "epochs": len(script), "patience": patience}
+    epoch = train(network, network.outputs, groups, given, **how)
     return epoch, network
 
 
@@ -63,16 +64,18 @@ def test_patience_counts_epochs_in_which_nothing_improved() -> None:
     assert len(play([[WRONG, WRONG]] * 9)[1].seen) - 1 == 9
 
 
-def test_without_validation_the_last_epoch_stays(task: Task) -> None:
+def test_without_validation_the_last_epoch_stays(given: TrainingData) -> None:
     model = GCN(epochs=7)
-    outcome = model.fit(replace(task, validation=None))
+    outcome = model.fit(replace(given, validation=None))
     assert outcome.best_epoch == 7
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_steps_equal_those_of_torch_adam_with_decay_on_the_first_layer(task: Task, depth: int) -> None:
+def test_steps_equal_those_of_torch_adam_with_decay_on_the_first_layer(
+    given: TrainingData, depth: int
+) -> None:
     model = GCN(depth=depth, dropout=0.0, epochs=5, weight_decay=0.3)
-    alone = replace(task, validation=None)
+    alone = replace(given, validation=None)
     torch.manual_seed(3)
     ours = model.fit(alone).scores
     torch.manual_seed(3)
@@ -87,25 +90,26 @@ def test_steps_equal_those_of_torch_adam_with_decay_on_the_first_layer(task: Tas
     )
     for _ in range(5):
         optimizer.zero_grad()
-        functional.cross_entropy(network()[task.train.rows], task.train.targets).backward()
+        functional.cross_entropy(network()[given.train.rows], given.train.targets).backward()
         optimizer.step()
     torch.testing.assert_close(ours, network().detach(), rtol=1e-4, atol=1e-5)
 
 
-def test_weights_count_nodes_as_often_as_they_say(task: Task) -> None:
-    X = task.features.tensor
+def test_weights_count_nodes_as_often_as_they_say(given: TrainingData) -> None:
+    X = given.features.tensor
     twice = LabelledNodes(
-        task.train.rows.repeat(2)[:45], task.train.targets.repeat(2)[:45], torch.full((45,), 1 / 45)
+        given.train.rows.repeat(2)[:45], given.train.targets.repeat(2)[:45], torch.full((45,), 1 / 45)
     )
     weights = torch.full((30,), 1 / 45)
     weights[:15] *= 2
     results = []
-    for nodes, given in ((twice, None), (task.train, weights)):
+    for nodes, shares in ((twice, None), (given.train, weights)):
         torch.manual_seed(0)
         layer = nn.Linear(8, 3)
-        groups = [Group(list(layer.parameters()), 0.0)]
-        alone = replace(task, train=nodes, validation=None)
-        train(layer, lambda rows, layer=layer: layer(X[rows]), groups, alone, Schedule(0.1, 10), given)
+        groups = [(list(layer.parameters()), 0.0)]
+        alone = replace(given, train=nodes, validation=None)
+        how = {"learning_rate": 0.1, "epochs": 10, "weights": shares}
+        train(layer, lambda rows, layer=layer: layer(X[rows]), groups, alone, **how)
         results.append(layer.weight.detach())
     torch.testing.assert_close(*results)
 
@@ -126,11 +130,3 @@ def test_gradients_that_lie_transposed_in_memory_go_to_their_own_weights() -> No
         slope(twin).backward()
         optimizer.step()
     torch.testing.assert_close(W, twin)
-
-
-def test_first_layer_alone_is_penalised() -> None:
-    layers = nn.ModuleList([nn.Linear(2, 3), nn.Linear(3, 3), nn.Linear(3, 1)])
-    first, others = first_layer_decays(layers, 0.5)
-    assert (len(first.parameters), first.weight_decay) == (2, 0.5)
-    assert (len(others.parameters), others.weight_decay) == (4, 0.0)
-    assert len(first_layer_decays(layers[:1], 0.5)) == 1

@@ -103,7 +103,7 @@ def test_without_the_extra_one_line_says_what_to_install(run, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "torch_geometric", None)
     monkeypatch.setitem(sys.modules, "torch_geometric.nn", None)
     told = run("baseline", "gat", *run.tiny, code=1).stderr
-    assert 'the baseline gat needs torch_geometric: pip install "gbgnn[baselines]".' in told
+    assert 'the baseline gat needs torch_geometric: pip install "gbgnn[lab]".' in told
 
 
 def test_help_teaches_by_examples(run) -> None:

@@ -14,7 +14,12 @@ FEW = ("--quick", "--runs", "1", "--trials", "2", "--tune-trials", "2", "--devic
 def test_a_quick_table_1_is_written_and_shown(run):
     result = run("reproduce", "table1", *SMALL, *FEW, "--variant", "adj")
     folder = Path("results/quick/table1")
-    assert {path.name for path in folder.iterdir()} == {"records.jsonl", "table.md", "table.tex", "table.csv"}
+    assert {path.name for path in folder.glob("[!.]*")} == {
+        "records.jsonl",
+        "table.md",
+        "table.tex",
+        "table.csv",
+    }
     for text in (result.stdout, (folder / "table.md").read_text()):
         assert "GB-GNN-Adj + FT" in text
         assert "Quick run" in text
@@ -40,10 +45,10 @@ def test_the_same_command_goes_on_and_the_tables_can_be_made_again(run):
 def test_an_interrupt_says_how_to_go_on_and_keeps_what_had_ended(run, monkeypatch):
     search = searching.search
 
-    def interrupted(cell, data, runs, *rest):
+    def interrupted(cell, data, runs, **rest):
         if runs == [1]:
             raise KeyboardInterrupt
-        return search(cell, data, runs, *rest)
+        return search(cell, data, runs, **rest)
 
     words = ("reproduce", "table1", *SMALL, *FEW[:1], "--runs", "2", *FEW[3:], "--variant", "adj")
     with monkeypatch.context() as patch:
@@ -57,9 +62,9 @@ def test_with_a_population_the_runs_of_a_cell_are_made_together(run, monkeypatch
     teams: list[list[int]] = []
     search = searching.search
 
-    def noted(cell, data, runs, *rest):
+    def noted(cell, data, runs, **rest):
         teams.append(runs)
-        return search(cell, data, runs, *rest)
+        return search(cell, data, runs, **rest)
 
     monkeypatch.setattr(searching, "search", noted)
     words = ("reproduce", "table1", *SMALL, "--quick", *FEW[3:], "--variant", "adj", "--population", "2")
@@ -76,7 +81,7 @@ def test_figures_are_drawn(run):
 
 
 def test_failures_are_a_warning(run, monkeypatch):
-    monkeypatch.setattr(searching, "search", lambda *args: 1 / 0)
+    monkeypatch.setattr(searching, "search", lambda *args, **rest: 1 / 0)
     result = run("reproduce", "table1", *SMALL, *FEW, "--variant", "adj", "--layers", "0")
     assert "warning: 1 run failed; the same command tries again." in result.stderr
     assert "ZeroDivisionError" in result.stdout

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gbgnn.datasets import Dataset, csbm
-from gbgnn_lab.experiments.protocol import Protocol
+from gbgnn_lab.experiments.options import Protocol
 from gbgnn_lab.experiments.records import Fields, Record
 
 

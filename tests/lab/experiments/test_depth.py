@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from gbgnn_lab.experiments import depth
 from gbgnn_lab.experiments.depth import DEPTH, DEPTHS
-from gbgnn_lab.experiments.experiment import Options, Shelf
-from gbgnn_lab.experiments.records import Record
-from gbgnn_lab.experiments.running import Outcome, attempt, run_jobs
+from gbgnn_lab.experiments.jobs import Outcome, run_job, run_jobs
+from gbgnn_lab.experiments.options import Options
+from gbgnn_lab.experiments.records import Record, open_records, read_records
 
 
 def record(system, depth, accuracy, run=0, last=None, failure=None, quick=False):
@@ -17,22 +15,17 @@ def record(system, depth, accuracy, run=0, last=None, failure=None, quick=False)
     return Record(identity, results=results, failure=failure)
 
 
-@pytest.fixture
-def shelf(tmp_path):
-    return Shelf(tmp_path)
-
-
 def test_depths_double_from_1_to_64():
     assert DEPTHS == (1, 2, 4, 8, 16, 32, 64)
 
 
-def test_runs_have_the_depth_that_was_asked_for(tiny, shelf):
-    asked = DEPTH.options(
-        Options(quick=True, systems=("gbgnn", "sgc", "gcn"), depths=(1, 3), runs=2, out=shelf.out)
+def test_runs_have_the_depth_that_was_asked_for(tiny, tmp_path):
+    asked = DEPTH.choose(
+        Options(quick=True, systems=("gbgnn", "sgc", "gcn"), depths=(1, 3), runs=2, out=tmp_path)
     )
-    (jobs,) = DEPTH.stages({tiny.name: tiny}, asked, shelf)
-    run_jobs(jobs, shelf.file("depth"))
-    records = shelf.read("depth")
+    (jobs,) = DEPTH.stages({tiny.name: tiny}, asked)
+    run_jobs(jobs, open_records(tmp_path, "depth"))
+    records = read_records(tmp_path, "depth")
     assert len(records) == 12
     assert all(each.failure is None for each in records)
     for each in records:
@@ -40,29 +33,31 @@ def test_runs_have_the_depth_that_was_asked_for(tiny, shelf):
         assert reached == each["depth"]
     epochs = {each.settings["epochs"] for each in records if each["system"] != "gbgnn"}
     assert epochs == {50}
-    assert "networks other than gbgnn's are trained for 50 epochs" in DEPTH.page(shelf).markdown()
-    assert list(DEPTH.figures(shelf)) == ["depth.png"]
+    assert "networks other than gbgnn's are trained for 50 epochs" in DEPTH.tabulate(tmp_path).markdown()
+    assert list(DEPTH.draw(tmp_path)) == ["depth.png"]
 
 
-def test_without_quick_settings_are_the_published_ones(tiny, shelf, monkeypatch):
-    def measured(system, data, run, device, hops, tell):
+def test_without_quick_settings_are_the_published_ones(tiny, tmp_path, monkeypatch):
+    def measured(system, data, device, run, depth, tell):
         return Outcome(dict(system.overrides))
 
     monkeypatch.setattr(depth, "measure", measured)
-    (jobs,) = DEPTH.stages({tiny.name: tiny}, DEPTH.options(Options(systems=("gcn",), depths=(2,))), shelf)
-    assert [record.settings for job in jobs for record in attempt(job)] == [{}] * 5
+    (jobs,) = DEPTH.stages(
+        {tiny.name: tiny}, DEPTH.choose(Options(systems=("gcn",), depths=(2,), out=tmp_path))
+    )
+    assert [record.settings for job in jobs for record in run_job(job)] == [{}] * 5
 
 
-def test_the_table_is_exact(shelf):
+def test_the_table_is_exact(tmp_path):
     for each in (
         record("gcn", 2, 0.8),
         record("gcn", 64, 0.2),
         record("gbgnn", 64, 0.82, last=0.81),
         record("gbgnn", 2, 0.78, last=0.78),
-        record("sgc", 2, None, failure="out of memory"),
+        record("sgc", 2, None, failure="tmp_path of memory"),
     ):
-        shelf.file("depth").append(each)
-    page = DEPTH.page(shelf)
+        open_records(tmp_path, "depth").append(each)
+    page = DEPTH.tabulate(tmp_path)
     assert page.tables[0].markdown() == (
         "| Model | 2 | 64 |\n| --- | ---: | ---: |\n"
         "| gbgnn, Adj | 78.0 | **82.0** |\n"
@@ -70,13 +65,13 @@ def test_the_table_is_exact(shelf):
         "| GCN | **80.0** | 20.0 |\n"
         "| SGC | failed | - |"
     )
-    assert "Failed, SGC: 1 run: out of memory" in page.notes
+    assert "Failed, SGC: 1 run: tmp_path of memory" in page.notes
     assert "50 epochs" not in page.markdown()
     by_cell = {(row["system"], row["depth"]): row for row in page.data}
     assert by_cell["gbgnn", 64]["last_round_mean"] == 81.0
     assert by_cell["sgc", 2]["mean"] is None
 
 
-def test_without_a_single_result_there_is_no_figure(shelf):
-    shelf.file("depth").append(record("sgc", 2, None, failure="out of memory"))
-    assert DEPTH.figures(shelf) == {}
+def test_without_a_single_result_there_is_no_figure(tmp_path):
+    open_records(tmp_path, "depth").append(record("sgc", 2, None, failure="tmp_path of memory"))
+    assert DEPTH.draw(tmp_path) == {}

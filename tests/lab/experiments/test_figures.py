@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gbgnn_lab.experiments.figures import FLOOR, curves_figure, depth_figure
+from gbgnn_lab.experiments.figures import FLOOR, draw_curves, draw_depth
 from gbgnn_lab.experiments.records import Record
 
 
@@ -23,7 +23,7 @@ def test_a_row_per_data_set_in_the_papers_order_and_a_line_per_layer():
         curve("pubmed", 3, 0, [2.0, 1.0]),
         curve("cora", 0, 0, [2.0, 1.0]),
     ]
-    figure = curves_figure(records, "Adj")
+    figure = draw_curves(records, "Adj")
     assert [axes.get_title(loc="left") for axes in figure.axes[::3]] == [
         "Cora: training loss",
         "PubMed: training loss",
@@ -34,7 +34,7 @@ def test_a_row_per_data_set_in_the_papers_order_and_a_line_per_layer():
 
 
 def test_a_line_is_the_mean_of_runs_as_far_as_all_have_come():
-    figure = curves_figure([curve("cora", 1, 0, [4.0, 2.0, 1.0]), curve("cora", 1, 1, [2.0, 1.0])], "Adj")
+    figure = draw_curves([curve("cora", 1, 0, [4.0, 2.0, 1.0]), curve("cora", 1, 1, [2.0, 1.0])], "Adj")
     (line,) = figure.axes[0].lines
     assert line.get_ydata().tolist() == [3.0, 1.5]
     assert line.get_xdata().tolist() == [1, 2]
@@ -42,7 +42,7 @@ def test_a_line_is_the_mean_of_runs_as_far_as_all_have_come():
 
 
 def test_losses_that_vanish_stay_on_the_axis():
-    figure = curves_figure([curve("cora", 1, 0, [1.0, 1e-9, 0.0])], "Adj")
+    figure = draw_curves([curve("cora", 1, 0, [1.0, 1e-9, 0.0])], "Adj")
     axes = figure.axes[0]
     assert axes.get_yscale() == "log"
     assert axes.get_ylim()[0] < FLOOR < 1 < axes.get_ylim()[1]
@@ -51,7 +51,7 @@ def test_losses_that_vanish_stay_on_the_axis():
 
 def test_runs_without_curves_are_passed_over():
     empty = Record({"dataset": "cora", "hidden_layers": 1, "run": 0})
-    figure = curves_figure([empty], "Adj")
+    figure = draw_curves([empty], "Adj")
     assert len(figure.axes) == 3
     assert figure.legends == []
 
@@ -73,7 +73,7 @@ def test_depth_has_a_panel_per_data_set_and_a_line_per_system():
         *depths("gbgnn", {2: 0.78, 64: 0.82}),
         *depths("gbgnn", {2: 0.7}, dataset="citeseer"),
     ]
-    figure = depth_figure(records, {"gbgnn": "gbgnn, Adj", "gcn": "GCN"}, "Depth")
+    figure = draw_depth(records, {"gbgnn": "gbgnn, Adj", "gcn": "GCN"}, "Depth")
     cora, citeseer = figure.axes
     assert labels(figure) == ["gbgnn, Adj", "GCN"]
     ours, theirs = cora.lines
@@ -85,4 +85,4 @@ def test_depth_has_a_panel_per_data_set_and_a_line_per_system():
 
 def test_a_system_without_results_has_no_line():
     records = [*depths("gcn", {2: 0.8}), Record({"dataset": "cora", "system": "sgc", "depth": 2, "run": 0})]
-    assert labels(depth_figure(records, {"gcn": "GCN", "sgc": "SGC"}, "Depth")) == ["GCN"]
+    assert labels(draw_depth(records, {"gcn": "GCN", "sgc": "SGC"}, "Depth")) == ["GCN"]

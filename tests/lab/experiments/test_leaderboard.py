@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gbgnn.errors import DataError, ParameterError
+from gbgnn.errors import DataError
 from gbgnn_lab.experiments import leaderboard
-from gbgnn_lab.experiments.leaderboard import Contest, compare
+from gbgnn_lab.experiments.jobs import run_jobs
+from gbgnn_lab.experiments.leaderboard import compare, load_splits, plan_jobs
+from gbgnn_lab.experiments.options import CompareOptions
 from gbgnn_lab.experiments.records import RecordFile
-from gbgnn_lab.experiments.running import run_jobs
 
 TINY = {"n_nodes": 60, "per_class": 5, "n_classes": 3}
 
@@ -35,39 +36,39 @@ def folder(tmp_path, tiny):
 def here(monkeypatch):
     """Runs in this process, which is faster."""
 
-    def run(jobs, file, *, is_alone, **options):
+    def run(jobs, file, *, is_alone, **rest):
         assert is_alone
-        run_jobs(jobs, file, **options)
+        run_jobs(jobs, file, **rest)
 
     monkeypatch.setattr(leaderboard, "run_jobs", run)
 
 
-def names(contest, name):
-    return [data.split_name for data in contest.load_splits(str(name))]
+def names(options, name):
+    return [data.split_name for data in load_splits(options, str(name))]
 
 
 def test_own_splits_are_taken_where_there_are_several(folder):
-    contest = Contest(names=("x",), splits=2)
-    assert names(contest, folder / "own.npz") == ["public 0 of 3", "public 1 of 3"]
-    assert len(names(replace(contest, splits=10), folder / "own.npz")) == 3
-    first, second = contest.load_splits(str(folder / "own.npz"))
+    options = CompareOptions(names=("x",), splits=2)
+    assert names(options, folder / "own.npz") == ["public 0 of 3", "public 1 of 3"]
+    assert len(names(replace(options, splits=10), folder / "own.npz")) == 3
+    first, second = load_splits(options, str(folder / "own.npz"))
     assert first.graph is second.graph
     assert first.train.tolist() != second.train.tolist()
 
 
 def test_data_without_splits_has_them_drawn(folder):
-    contest = Contest(names=("x",), splits=2)
-    assert names(contest, folder / "bare.npz") == ["stratified, seed 0", "stratified, seed 1"]
+    options = CompareOptions(names=("x",), splits=2)
+    assert names(options, folder / "bare.npz") == ["stratified, seed 0", "stratified, seed 1"]
 
 
 def test_a_single_split_of_its_own_is_the_only_one():
-    contest = Contest(names=("csbm",), data_options=TINY)
-    assert names(contest, "csbm") == ["random, seed 0"]
+    options = CompareOptions(names=("csbm",), data_options=TINY)
+    assert names(options, "csbm") == ["random, seed 0"]
 
 
 def test_splits_are_drawn_where_that_is_asked_for(folder):
-    contest = Contest(names=("x",), splits=2, split="stratified")
-    assert names(contest, folder / "own.npz") == ["stratified, seed 0", "stratified, seed 1"]
+    options = CompareOptions(names=("x",), splits=2, split="stratified")
+    assert names(options, folder / "own.npz") == ["stratified, seed 0", "stratified, seed 1"]
 
 
 def test_classes_too_small_for_folds_do_no_harm(folder, tiny):
@@ -79,73 +80,53 @@ def test_classes_too_small_for_folds_do_no_harm(folder, tiny):
             key: value[:, 0] if value.ndim == 2 and "mask" in key else value for key, value in arrays.items()
         }
     np.savez(folder / "small.npz", **one | {"y": y})
-    assert names(Contest(names=("x",)), folder / "small.npz") == ["public"]
+    assert names(CompareOptions(names=("x",)), folder / "small.npz") == ["public"]
 
 
 def test_systems_are_ranked_and_failures_shown(folder, here, monkeypatch):
-    contest = Contest(
-        names=(str(folder / "own.npz"),), systems=("sgc", "label_propagation"), splits=2, runs=1
+    options = CompareOptions(
+        names=(str(folder / "own.npz"),),
+        systems=("sgc", "label_propagation"),
+        splits=2,
+        runs=1,
+        out=folder / "board",
     )
     monkeypatch.setattr(leaderboard, "measure", _fail_for_sgc)
-    report = compare(contest, folder / "board")
+    report = compare(options)
     assert report.n_failed == 2
-    assert "| - | SGC | failed | 0 | - | - |" in report.page.markdown()
-    assert "Failed, SGC on own: 2 runs: MemoryError: too large" in report.page.notes
-    assert report.page.notes[0].startswith("own: 2 splits (public 0 of 3 to public 1 of 3; ")
+    assert "| - | SGC | failed | 0 | - | - |" in report.markdown()
+    assert "Failed, SGC on own: 2 runs: MemoryError: too large" in report.notes
+    assert report.notes[0].startswith("own: 2 splits (public 0 of 3 to public 1 of 3; ")
     monkeypatch.undo()
-    again = compare(contest, folder / "board")
+    again = compare(options)
     assert again.n_failed == 0
-    assert {row["system"]: row["runs"] for row in again.page.data} == {"sgc": 2, "label_propagation": 2}
+    assert {row["system"]: row["runs"] for row in again.data} == {"sgc": 2, "label_propagation": 2}
     assert [path.name for path in again.files] == ["table.md", "table.tex", "table.csv"]
 
 
 def test_what_was_asked_for_before_does_not_show(folder, here):
-    first = Contest(names=("csbm",), data_options=TINY, systems=("label_propagation", "mlp"), runs=1)
-    compare(first, folder / "board")
-    report = compare(replace(first, systems=("label_propagation",)), folder / "board")
-    assert [row["system"] for row in report.page.data] == ["label_propagation"]
+    asked = {"names": ("csbm",), "data_options": TINY, "runs": 1, "out": folder / "board"}
+    compare(CompareOptions(**asked, systems=("label_propagation", "mlp")))
+    report = compare(CompareOptions(**asked, systems=("label_propagation",)))
+    assert [row["system"] for row in report.data] == ["label_propagation"]
     assert len(RecordFile(folder / "board" / "records.jsonl").read()) == 2
 
 
 def test_ten_runs_are_shared_among_the_splits(folder):
-    jobs, notes = leaderboard._jobs(
-        Contest(names=(str(folder / "own.npz"), "csbm"), systems=("mlp",), data_options={}),
-        leaderboard.find_systems(["mlp"]),
-    )
+    jobs, notes = plan_jobs(CompareOptions(names=(str(folder / "own.npz"), "csbm"), systems=("mlp",)))
     assert len(jobs) == 9 + 10
     assert notes[0].endswith("3 seeds each.")
     assert notes[1].endswith("10 seeds each.")
 
 
-def test_the_command_asks_for_the_same():
-    contest = Contest(names=("a b", "cora"), runs=2, normalize=False, jobs=3, data_options={"n": 1})
-    assert contest.command() == (
-        "gbgnn compare 'a b' cora --runs 2 --jobs 3 --no-normalize --data-option n=1"
-    )
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"names": ()}, "there is no data to compare on"),
-        ({"splits": 0}, "Contest.splits must be an integer >= 1; got 0"),
-        ({"runs": 0}, "Contest.runs must be an integer >= 1, or None; got 0"),
-        ({"jobs": 0}, "Contest.jobs must be an integer >= 1; got 0"),
-    ],
-)
-def test_a_contest_must_be_possible(changes, words):
-    with pytest.raises(ParameterError, match=words):
-        Contest(**{"names": ("cora",)} | changes)
-
-
 def test_data_without_validation_nodes_is_refused(tmp_path):
     with pytest.raises(DataError, match="karate has no val nodes"):
-        compare(Contest(names=("karate",), systems=("mlp",)), tmp_path)
+        compare(CompareOptions(names=("karate",), systems=("mlp",), out=tmp_path))
 
 
-def _fail_for_sgc(system, data, seed, device, tell):
+def _fail_for_sgc(system, data, device, run, tell):
     from gbgnn_lab.experiments.systems import measure
 
     if system.name == "sgc":
         raise MemoryError("too large")
-    return measure(system, data, seed, device)
+    return measure(system, data, device, run)

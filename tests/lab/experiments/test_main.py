@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from gbgnn_lab.experiments import __main__ as door
-from gbgnn_lab.experiments.experiment import FLAGS, Options
-from gbgnn_lab.experiments.pages import Page
+from gbgnn_lab.experiments.options import Options, read_flags
+from gbgnn_lab.experiments.report import Report
 
 
 class Asked:
@@ -12,13 +12,12 @@ class Asked:
 
     def __init__(self, error=None):
         self.error, self.calls = error, []
-        self.page = Page("Made up", [])
 
     def __call__(self, name, options, **rest):
         self.calls.append((name, options))
         if self.error is not None:
             raise self.error
-        return self
+        return Report("Made up", [])
 
 
 @pytest.fixture
@@ -32,7 +31,8 @@ def test_every_option_can_be_given(asked, capsys):
     words = (
         "table4 --dataset cora pubmed --variant adj kta --layers 0 1 --system gcn --depth 2 4 --runs 3 "
         "--trials 9 --tune-trials 8 --finalists 2 --population 16 --seeds-per-trial 2 --confirm 4 "
-        "--space default --quick --device cpu --jobs 2 --out here --data-dir there"
+        "--space default --quick --device cpu --jobs 2 --out here --data-dir there "
+        "--data-option n_nodes=60 kind=small"
     )
     assert door.main(words.split()) == 0
     options = Options(
@@ -54,9 +54,10 @@ def test_every_option_can_be_given(asked, capsys):
         jobs=2,
         out="here",
         data_dir="there",
+        data_options={"n_nodes": 60, "kind": "small"},
     )
     assert asked.calls == [("table4", options)]
-    assert all(flag in words for flag in FLAGS.values())
+    assert all(flag.names[-1] in words or flag.names[0] in words for flag in read_flags(Options).values())
     assert capsys.readouterr().out == "# Made up\n"
 
 

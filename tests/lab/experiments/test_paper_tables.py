@@ -4,92 +4,90 @@ from dataclasses import replace
 
 import pytest
 
-from gbgnn_lab.experiments import paper_tables, searching
-from gbgnn_lab.experiments.experiment import Options, Shelf
+from gbgnn_lab.experiments import searching, two_stages
+from gbgnn_lab.experiments.evaluation import identify_data
+from gbgnn_lab.experiments.jobs import Outcome, run_jobs
+from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import Cell
-from gbgnn_lab.experiments.paper_tables import TABLE1, TABLE4, Place, cells_of
-from gbgnn_lab.experiments.running import Outcome, run_jobs
+from gbgnn_lab.experiments.paper_tables import TABLE1, TABLE4, list_cells
+from gbgnn_lab.experiments.records import open_records, read_records
 
 ASKED = Options(datasets=("csbm",), runs=2, trials=2, tune_trials=2, finalists=1, space="quick")
-
-
-@pytest.fixture
-def shelf(tmp_path):
-    return Shelf(tmp_path)
 
 
 @pytest.fixture
 def fake(monkeypatch):
     """Searches that take no time: the accuracy of a run is its number in tenths."""
 
-    def search(cell, data, protocol, device, identities, tell):
+    def search(cell, data, runs, protocol, device, tell):
         return [
-            Outcome({"run": run}, {"test_accuracy": run / 10, "finalists": [f"of run {run}"]})
-            for run in (identity["run"] for identity in identities)
+            Outcome({"run": run}, {"test_accuracy": run / 10, "finalists": [f"of run {run}"]}) for run in runs
         ]
 
-    def tune(cell, data, run, protocol, device, before, tell):
-        return Outcome({}, {"test_accuracy": 0.9, "began_with": before.results["finalists"]})
+    def fine_tune(cell, data, run, protocol, kept, device, tell):
+        return Outcome({}, {"test_accuracy": 0.9, "began_with": kept})
 
-    monkeypatch.setattr(paper_tables, "_search", search)
-    monkeypatch.setattr(paper_tables, "_search_tuning", tune)
+    monkeypatch.setattr(searching, "search", search)
+    monkeypatch.setattr(two_stages, "search_fine_tuning", fine_tune)
 
 
-def run_all(experiment, data, options, shelf):
+def run_all(experiment, data, options, tmp_path):
     """Return how many runs each stage had to make."""
     counts = []
-    for jobs in experiment.stages({data.name: data}, experiment.options(options), shelf):
-        known = {record.key for record in shelf.read(experiment.name)}
-        run_jobs(jobs, shelf.file(experiment.name))
-        counts.append(len({r.key for r in shelf.read(experiment.name)} - known))
+    for jobs in experiment.stages({data.name: data}, experiment.choose(replace(options, out=tmp_path))):
+        known = {record.key for record in read_records(tmp_path, experiment.name)}
+        run_jobs(jobs, open_records(tmp_path, experiment.name))
+        counts.append(len({r.key for r in read_records(tmp_path, experiment.name)} - known))
     return counts
 
 
 def test_table_1_has_four_rows_and_table_4_has_24():
-    assert list(map(str, cells_of(TABLE1.options(Options())))) == [
+    assert list(map(str, list_cells(TABLE1.choose(Options())))) == [
         "GB-GNN-Adj",
         "GB-GNN-Adj + FT",
         "GB-GNN-KTA",
         "GB-GNN-KTA + FT",
     ]
-    assert len(cells_of(TABLE4.options(Options()))) == 24
+    assert len(list_cells(TABLE4.choose(Options()))) == 24
 
 
 @pytest.mark.parametrize(("population", "teams"), [(None, [[0], [1], [2]]), (2, [[0, 1, 2]])])
-def test_with_a_population_the_runs_of_a_cell_are_one_job(tiny, shelf, fake, population, teams):
+def test_with_a_population_the_runs_of_a_cell_are_one_job(tiny, tmp_path, fake, population, teams):
     asked = replace(ASKED, runs=3, population=population)
-    for stage, jobs in enumerate(TABLE1.stages({tiny.name: tiny}, TABLE1.options(asked), shelf)):
+    for stage, jobs in enumerate(
+        TABLE1.stages({tiny.name: tiny}, TABLE1.choose(replace(asked, out=tmp_path)))
+    ):
         expected = [[0], [1], [2]] if stage else teams  # fine-tuning is for each run by itself
         for variant in ("adj", "kta"):
             own = [job for job in jobs if job.identities[0]["variant"] == variant]
             assert [[identity["run"] for identity in job.identities] for job in own] == expected
         cells = [{(each["variant"], each["fine_tune"]) for each in job.identities} for job in jobs]
         assert all(len(cell) == 1 for cell in cells)
-        run_jobs(jobs, shelf.file("table1"))
-    searched = [record for record in shelf.read("table1") if not record["fine_tune"]]
+        run_jobs(jobs, open_records(tmp_path, "table1"))
+    searched = [record for record in read_records(tmp_path, "table1") if not record["fine_tune"]]
     assert all(record.settings == {"run": record["run"]} for record in searched)
 
 
 @pytest.mark.parametrize("population", [None, 2])
-def test_fine_tuning_begins_where_the_same_run_ended(tiny, shelf, fake, population):
-    assert run_all(TABLE1, tiny, replace(ASKED, population=population), shelf) == [4, 4]
-    tuned = [record for record in shelf.read("table1") if record["fine_tune"]]
+def test_fine_tuning_begins_where_the_same_run_ended(tiny, tmp_path, fake, population):
+    assert run_all(TABLE1, tiny, replace(ASKED, population=population), tmp_path) == [4, 4]
+    tuned = [record for record in read_records(tmp_path, "table1") if record["fine_tune"]]
     assert all(record.results["began_with"] == [f"of run {record['run']}"] for record in tuned)
 
 
 @pytest.mark.parametrize("population", [None, 2])
-def test_more_runs_go_on_from_those_that_are_there(tiny, shelf, fake, population):
+def test_more_runs_go_on_from_those_that_are_there(tiny, tmp_path, fake, population):
     asked = replace(ASKED, population=population)
-    run_all(TABLE1, tiny, asked, shelf)
-    assert run_all(TABLE1, tiny, replace(asked, runs=3), shelf) == [2, 2]
+    run_all(TABLE1, tiny, asked, tmp_path)
+    assert run_all(TABLE1, tiny, replace(asked, runs=3), tmp_path) == [2, 2]
 
 
-def test_cells_that_were_searched_elsewhere_are_borrowed(tiny, shelf, fake):
-    run_all(TABLE1, tiny, replace(ASKED, trials=4), shelf)
+def test_cells_that_were_searched_elsewhere_are_borrowed(tiny, tmp_path, fake):
+    run_all(TABLE1, tiny, replace(ASKED, trials=4), tmp_path)
     four = replace(ASKED, variants=("adj", "ii"), layers=(0, 1))
     # Adj at L = 0, II at L = 0 and 1, II tuned; Adj at L = 1 has more trials in table 1.
-    assert run_all(TABLE4, tiny, four, shelf) == [6, 2]
-    rows = TABLE4.page(shelf).tables[0].rows
+    assert run_all(TABLE4, tiny, four, tmp_path) == [6, 2]
+    rows = TABLE4.tabulate(tmp_path).tables[0].rows
     assert [f"{row[0].text}/{row[1].text}" for row in rows] == [
         "GB-GNN-Adj/0",
         "GB-GNN-Adj/1",
@@ -103,40 +101,40 @@ def test_cells_that_were_searched_elsewhere_are_borrowed(tiny, shelf, fake):
 
 
 @pytest.mark.parametrize("more", [{"trials": 5}, {"runs": 3}, {"space": "default"}, {"confirm": 2}])
-def test_cells_that_were_searched_less_are_searched_again(tiny, shelf, fake, more):
-    run_all(TABLE1, tiny, replace(ASKED, variants=("adj",)), shelf)
+def test_cells_that_were_searched_less_are_searched_again(tiny, tmp_path, fake, more):
+    run_all(TABLE1, tiny, replace(ASKED, variants=("adj",)), tmp_path)
     runs = more.get("runs", 2)
     four = replace(ASKED, variants=("adj",), layers=(1,), **more)
-    assert run_all(TABLE4, tiny, four, shelf) == [runs, runs]
+    assert run_all(TABLE4, tiny, four, tmp_path) == [runs, runs]
 
 
-def test_a_space_that_has_changed_is_searched_again(tiny, shelf, fake, monkeypatch):
+def test_a_space_that_has_changed_is_searched_again(tiny, tmp_path, fake, monkeypatch):
     asked = replace(ASKED, variants=("adj",))
-    run_all(TABLE1, tiny, asked, shelf)
-    assert run_all(TABLE1, tiny, asked, shelf) == [0, 0]
-    assert run_all(TABLE4, tiny, replace(asked, layers=(1,)), shelf) == [0, 0]
-    space_of = searching.space_of
-    monkeypatch.setattr(searching, "space_of", lambda *given: space_of(*given).changed({"n_rounds": 7}))
-    assert run_all(TABLE1, tiny, replace(asked, runs=1), shelf) == [1, 1]
-    assert run_all(TABLE4, tiny, replace(asked, layers=(1,)), shelf) == [2, 2]
+    run_all(TABLE1, tiny, asked, tmp_path)
+    assert run_all(TABLE1, tiny, asked, tmp_path) == [0, 0]
+    assert run_all(TABLE4, tiny, replace(asked, layers=(1,)), tmp_path) == [0, 0]
+    cell_space = searching.cell_space
+    monkeypatch.setattr(searching, "cell_space", lambda *given: cell_space(*given).changed({"n_rounds": 7}))
+    assert run_all(TABLE1, tiny, replace(asked, runs=1), tmp_path) == [1, 1]
+    assert run_all(TABLE4, tiny, replace(asked, layers=(1,)), tmp_path) == [2, 2]
     # Two runs of one space and one of another are no three runs.
-    assert TABLE1.page(shelf).data[0]["runs"] == 2
+    assert TABLE1.tabulate(tmp_path).data[0]["runs"] == 2
 
 
-def test_cells_on_other_data_are_searched_again(tiny, scrambled, shelf, fake):
-    run_all(TABLE1, tiny, replace(ASKED, variants=("adj",)), shelf)
-    assert run_all(TABLE4, scrambled, replace(ASKED, variants=("adj",), layers=(1,)), shelf) == [2, 2]
+def test_cells_on_other_data_are_searched_again(tiny, scrambled, tmp_path, fake):
+    run_all(TABLE1, tiny, replace(ASKED, variants=("adj",)), tmp_path)
+    assert run_all(TABLE4, scrambled, replace(ASKED, variants=("adj",), layers=(1,)), tmp_path) == [2, 2]
 
 
-def test_what_cannot_be_searched_cannot_be_tuned(tiny, shelf, fake, monkeypatch):
+def test_what_cannot_be_searched_cannot_be_tuned(tiny, tmp_path, fake, monkeypatch):
     monkeypatch.undo()
 
-    def broken(*args, tell):
+    def broken(*args, **given):
         raise MemoryError("too large")
 
-    monkeypatch.setattr(paper_tables, "_search", broken)
-    run_all(TABLE1, tiny, replace(ASKED, variants=("adj",), runs=1), shelf)
-    searched, tuned = shelf.read("table1")
+    monkeypatch.setattr(searching, "search", broken)
+    run_all(TABLE1, tiny, replace(ASKED, variants=("adj",), runs=1), tmp_path)
+    searched, tuned = read_records(tmp_path, "table1")
     assert searched.failure == "MemoryError: too large"
     assert (
         "nothing to fine-tune: the search without fine-tuning failed (MemoryError: too large)"
@@ -144,10 +142,18 @@ def test_what_cannot_be_searched_cannot_be_tuned(tiny, shelf, fake, monkeypatch)
     )
 
 
-def test_a_real_cell_is_recorded_whole(tiny, shelf):
-    run_all(TABLE1, tiny, replace(ASKED, variants=("adj",), runs=1), shelf)
-    searched, tuned = shelf.read("table1")
-    assert searched.identity == Place(tiny).identity(Cell("adj"), 0, ASKED.protocol)
+def test_a_real_cell_is_recorded_whole(tiny, tmp_path):
+    run_all(TABLE1, tiny, replace(ASKED, variants=("adj",), runs=1), tmp_path)
+    searched, tuned = read_records(tmp_path, "table1")
+    space = searching.cell_space(Cell("adj"), "quick", len(tiny.train)).checksum()
+    assert searched.identity == identify_data(tiny) | {
+        "variant": "adj",
+        "hidden_layers": 1,
+        "fine_tune": False,
+        "run": 0,
+        "protocol": ASKED.protocol.to_document(fine_tune=False),
+        "space": space[:16],
+    }
     assert (searched.failure, tuned.failure) == (None, None)
     assert tuned.settings["fine_tune"] is True
     assert set(tuned.results) == {
@@ -157,14 +163,14 @@ def test_a_real_cell_is_recorded_whole(tiny, shelf):
         "best_round",
         "boosted_accuracy",
     }
-    assert "csbm" in TABLE1.page(shelf).markdown()
+    assert "csbm" in TABLE1.tabulate(tmp_path).markdown()
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_population_searches_wherever_its_job_is_run(tiny, shelf, n_jobs):
+def test_a_population_searches_wherever_its_job_is_run(tiny, tmp_path, n_jobs):
     """A process of its own among them, which may start no others."""
-    asked = TABLE1.options(replace(ASKED, variants=("adj",), population=2, device="cpu"))
-    run_jobs(next(TABLE1.stages({tiny.name: tiny}, asked, shelf)), shelf.file("table1"), n_jobs=n_jobs)
-    records = shelf.read("table1")
+    asked = TABLE1.choose(replace(ASKED, variants=("adj",), population=2, device="cpu", out=tmp_path))
+    run_jobs(next(TABLE1.stages({tiny.name: tiny}, asked)), open_records(tmp_path, "table1"), n_jobs=n_jobs)
+    records = read_records(tmp_path, "table1")
     assert [(record["run"], record.failure) for record in records] == [(0, None), (1, None)]
     assert [record.results["counts"]["complete"] for record in records] == [2, 2]

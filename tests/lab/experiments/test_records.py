@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
 import os
+import platform
+import re
 import signal
 import subprocess
 import sys
@@ -10,11 +13,22 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gbgnn._version import __version__
 from gbgnn.errors import DataError, GBGNNWarning
-from gbgnn_lab.experiments.records import Record, RecordFile, key_of
+from gbgnn_lab.experiments import records
+from gbgnn_lab.experiments.records import (
+    Record,
+    RecordFile,
+    describe_environment,
+    find_cpu_name,
+    identity_key,
+    open_records,
+    read_records,
+)
 
 VALUES = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4)
 
@@ -47,7 +61,7 @@ def test_the_newest_record_of_an_identity_counts(file):
 def test_keys_do_not_depend_on_order(identity, random):
     items = list(identity.items())
     random.shuffle(items)
-    assert key_of(dict(items)) == key_of(identity)
+    assert identity_key(dict(items)) == identity_key(identity)
 
 
 def test_a_half_written_line_is_passed_over_and_then_replaced(file):
@@ -78,6 +92,13 @@ def test_a_broken_line_is_named(file, line):
         file.read()
 
 
+def test_a_folder_has_the_records_of_every_experiment(tmp_path):
+    open_records(tmp_path, "one").append(Record({"run": 1}))
+    open_records(tmp_path, "two").append(Record({"run": 2}))
+    assert [record["run"] for record in read_records(tmp_path, "two", "none", "one")] == [2, 1]
+    assert (tmp_path / "one" / "records.jsonl").exists()
+
+
 def test_several_writers_do_not_mix_their_lines(file):
     long = "x" * 20_000
 
@@ -87,9 +108,9 @@ def test_several_writers_do_not_mix_their_lines(file):
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))
-    records = file.read()
-    assert len(records) == 80
-    assert all(record.settings["long"] == long for record in records)
+    found = file.read()
+    assert len(found) == 80
+    assert all(record.settings["long"] == long for record in found)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no SIGKILL")
@@ -112,3 +133,35 @@ def test_a_killed_writer_loses_nothing_that_was_recorded(file):
     assert runs[: len(said)] == said
     assert runs[-1] == "after"
     assert len(runs) - 1 - len(said) in (0, 1)  # recorded, but killed before it could say so
+
+
+def test_a_record_says_what_made_it():
+    made = describe_environment("cpu", "gbgnn reproduce table1")
+    assert made["versions"]["gbgnn"] == __version__
+    assert made["versions"]["torch"] == torch.__version__
+    assert made["machine"]["threads"] == torch.get_num_threads()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", made["date"])
+    assert platform.node() not in json.dumps(made) or not platform.node()
+
+
+def test_packages_that_are_not_there_are_left_out(monkeypatch):
+    monkeypatch.setattr(records, "PACKAGES", ("numpy", "no_such_package"))
+    assert set(describe_environment("cpu", "")["versions"]) == {"gbgnn", "python", "numpy"}
+
+
+def test_a_gpu_is_named(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda place: f"a {place.type} device")
+    assert describe_environment("auto", "")["machine"]["gpu"] == "a cuda device"
+
+
+def test_the_processor_has_a_name(tmp_path, monkeypatch):
+    info = tmp_path / "cpuinfo"
+    info.write_text("vendor: X\nmodel name\t: Abacus 9000\n")
+    assert find_cpu_name(info) == "Abacus 9000"
+    info.write_text("vendor: X\n")
+    assert (
+        find_cpu_name(info)
+        == find_cpu_name(tmp_path / "none")
+        == (platform.processor() or platform.machine())
+    )

@@ -10,7 +10,7 @@ from gbgnn.datasets import csbm
 from gbgnn.tasks import Classification
 from gbgnn_lab.experiments import searching
 from gbgnn_lab.experiments.paper import VARIANTS, Cell
-from gbgnn_lab.experiments.searching import search, space_of
+from gbgnn_lab.experiments.searching import cell_space, search
 
 
 def fit(settings, data, run):
@@ -24,9 +24,9 @@ def double(monkeypatch):
     """Double precision, in which rounding turns no prediction."""
 
     def exact(*given):
-        return space_of(*given).changed({"dtype": "float64"})
+        return cell_space(*given).changed({"dtype": "float64"})
 
-    monkeypatch.setattr(searching, "space_of", exact)
+    monkeypatch.setattr(searching, "cell_space", exact)
 
 
 @pytest.mark.parametrize("confirm", [0, 2])
@@ -93,7 +93,7 @@ def test_several_runs_tell_their_mean_best_accuracy(protocol, population):
 @pytest.mark.parametrize("kind", ["paper", "default", "quick"])
 @pytest.mark.parametrize("cell", [Cell("kta"), Cell("ii", 3), Cell("samme_r", fine_tune=True)])
 def test_every_cell_has_a_space_that_fits_the_model(cell, kind):
-    space = space_of(cell, kind, n_train=140)
+    space = cell_space(cell, kind, n_train=140)
     space.check(Classification().fit(range(7)))
     assert space.base["learner__hidden_layers"] == cell.hidden_layers
     assert ("fine_tune" in space.base) is cell.fine_tune

@@ -13,6 +13,7 @@ import pytest
 from gbgnn.errors import DataError, MissingDependencyError, ParameterError
 from gbgnn_lab.experiments import EXPERIMENTS, Options, rebuild, reproduce, suite
 from gbgnn_lab.experiments.records import RecordFile
+from gbgnn_lab.experiments.suite import load_data
 
 TINY = {"n_nodes": 60, "per_class": 5, "n_classes": 3}
 
@@ -26,17 +27,33 @@ def test_there_are_five_experiments():
     assert list(EXPERIMENTS) == ["table1", "table4", "figures", "comparison", "depth"]
 
 
+def test_data_sets_are_loaded_by_name():
+    options = Options(datasets=("csbm",), data_options={"n_nodes": 60, "per_class": 6})
+    assert load_data(options)["csbm"].graph.n_nodes == 60
+
+
+def test_two_data_sets_of_one_name_are_refused():
+    options = Options(datasets=("csbm", "csbm"), data_options={"n_nodes": 60, "per_class": 6})
+    with pytest.raises(ParameterError, match=r"two of the data sets have the same name \(csbm, csbm\)"):
+        load_data(options)
+
+
+def test_data_without_validation_nodes_is_refused():
+    with pytest.raises(DataError, match="karate has no val nodes"):
+        load_data(Options(datasets=("karate",)))
+
+
 def test_a_quick_table_1_is_made_and_made_again_from_its_records(tmp_path):
     report = reproduce("table1", options(tmp_path))
     assert report.folder == tmp_path / "quick" / "table1"
-    assert sorted(path.name for path in report.folder.iterdir()) == [
+    assert sorted(path.name for path in report.folder.glob("[!.]*")) == [
         "records.jsonl",
         "table.csv",
         "table.md",
         "table.tex",
     ]
-    assert report.page.markdown().startswith("# Table 1: GB-GNN with and without fine-tuning (quick run)\n")
-    assert "Quick run: few runs of small searches" in report.page.notes[0]
+    assert report.markdown().startswith("# Table 1: GB-GNN with and without fine-tuning (quick run)\n")
+    assert "Quick run: few runs of small searches" in report.notes[0]
     assert report.n_failed == 0
     before = {path.name: path.read_bytes() for path in report.folder.iterdir()}
     for path in report.files:
@@ -57,15 +74,15 @@ def test_records_say_how_to_make_them_again(tmp_path):
 def test_the_later_experiments_use_what_the_tables_found(tmp_path):
     reproduce("table1", options(tmp_path, variants=("adj",)))
     report = reproduce("figures", options(tmp_path, layers=(1,)))
-    assert "the best search in table1 or table4" in report.page.markdown()
+    assert "the best search in table1 or table4" in report.markdown()
     assert {path.name for path in report.files} >= {"curves-adj.png", "curves-gradient.png"}
     report = reproduce("comparison", options(tmp_path, systems=("label_propagation",)))
-    assert {row["system"] for row in report.page.data} == {
+    assert {row["system"] for row in report.data} == {
         "GB-GNN-Adj",
         "GB-GNN-Adj + FT",
         "label_propagation",
     }
-    assert all(row["memory"] >= 0 for row in report.page.data)
+    assert all(row["memory"] >= 0 for row in report.data)
 
 
 def test_figures_wait_until_there_is_matplotlib(tmp_path, monkeypatch):

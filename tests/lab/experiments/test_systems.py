@@ -8,9 +8,9 @@ import pytest
 from gbgnn import GBGNNClassifier
 from gbgnn.errors import ParameterError
 from gbgnn_lab.baselines import BASELINES, fit_baseline
-from gbgnn_lab.experiments.systems import OURS, SYSTEMS, Boosted, Peer, find_systems, measure
+from gbgnn_lab.experiments.systems import OURS, SYSTEMS, BaselineSystem, BoostedSystem, find_systems, measure
 
-FAST = Boosted("fast", "Fast", {"n_rounds": 3, "learner__epochs": 5, "learner__units": 8})
+FAST = BoostedSystem("fast", "Fast", {"n_rounds": 3, "learner__epochs": 5, "learner__units": 8})
 
 
 def test_every_baseline_is_a_system():
@@ -27,7 +27,7 @@ def test_systems_are_found_by_name_and_none_stands_for_all():
 
 
 def test_gbgnn_is_measured_as_it_is_fitted(tiny):
-    outcome = measure(FAST, tiny, 3, "cpu")
+    outcome = measure(FAST, tiny, "cpu", 3)
     model = GBGNNClassifier().set_params(**FAST.settings, random_state=3, device="cpu")
     model.fit(tiny.train, tiny.y[tiny.train], graph=tiny.graph, validation=(tiny.val, tiny.y[tiny.val]))
     assert outcome.results["test_accuracy"] == model.score(tiny.test, tiny.y[tiny.test])
@@ -40,7 +40,7 @@ def test_gbgnn_is_measured_as_it_is_fitted(tiny):
 
 
 def test_a_baseline_is_measured_as_it_is_fitted(tiny):
-    outcome = measure(Peer("sgc", "SGC", {"epochs": 20}), tiny, 3, "cpu", 4)
+    outcome = measure(BaselineSystem("sgc", "SGC", {"epochs": 20}), tiny, "cpu", 3, 4)
     fitted = fit_baseline("sgc", tiny, seed=3, depth=4, epochs=20)
     assert outcome.results["test_accuracy"] == np.mean(fitted.predictions[tiny.test] == tiny.y[tiny.test])
     assert outcome.results["val_accuracy"] == fitted.val_accuracy
@@ -48,9 +48,9 @@ def test_a_baseline_is_measured_as_it_is_fitted(tiny):
     assert "last_test_accuracy" not in outcome.results
 
 
-@pytest.mark.parametrize("system", [FAST, Peer("sgc", "SGC", {"epochs": 20})], ids=lambda s: s.name)
+@pytest.mark.parametrize("system", [FAST, BaselineSystem("sgc", "SGC", {"epochs": 20})], ids=lambda s: s.name)
 def test_test_labels_change_the_test_accuracy_and_nothing_else(tiny, scrambled, system):
-    told, other = (measure(system, data, 0, "cpu").results for data in (tiny, scrambled))
+    told, other = (measure(system, data, "cpu", 0).results for data in (tiny, scrambled))
     ours = ("test_accuracy", "last_test_accuracy", "fit_seconds", "memory")
     assert told["test_accuracy"] != other["test_accuracy"]
     assert {k: v for k, v in told.items() if k not in ours} == {
@@ -63,16 +63,16 @@ def test_depth_is_a_number_of_hops(tiny):
 
 
 def test_a_fine_tuned_model_has_no_last_round(tiny):
-    tuned = Boosted("tuned", "Tuned", {**FAST.settings, "fine_tune": True, "fine_tune__epochs": 2})
+    tuned = BoostedSystem("tuned", "Tuned", {**FAST.settings, "fine_tune": True, "fine_tune__epochs": 2})
     assert tuned.fit(tiny, seed=0, device="cpu").last is None
-    assert tuned.hastened().fit(tiny, seed=0, device="cpu").facts["rounds"] == 1
+    assert tuned.for_warmup().fit(tiny, seed=0, device="cpu").facts["rounds"] == 1
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_warming_up_is_short(name):
-    hastened = SYSTEMS[name].hastened()
-    if isinstance(hastened, Boosted):
-        assert (hastened.settings["n_rounds"], hastened.settings["learner__epochs"]) == (1, 1)
+    for_warmup = SYSTEMS[name].for_warmup()
+    if isinstance(for_warmup, BoostedSystem):
+        assert (for_warmup.settings["n_rounds"], for_warmup.settings["learner__epochs"]) == (1, 1)
     else:
-        assert all(value == 1 for value in hastened.overrides.values())
-        assert set(hastened.overrides) == {"epochs", "head_epochs"} & set(asdict(BASELINES[name].model))
+        assert all(value == 1 for value in for_warmup.overrides.values())
+        assert set(for_warmup.overrides) == {"epochs", "head_epochs"} & set(asdict(BASELINES[name].model))

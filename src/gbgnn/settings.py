@@ -1,0 +1,297 @@
+"""Settings of a model: flat names, nested documents, an estimator, and the ways between them.
+
+*Flat* settings are one dictionary in scikit-learn's spelling: ``n_rounds``, ``aggregation`` (a name),
+``aggregation__mixing``, ``fine_tune`` (True or False), ``fine_tune__epochs``. Only what was given is in it,
+so the library's defaults stay the library's. A *document* is the same as nested tables, as TOML and JSON
+files have them: a table for each part, its name under ``name``.
+
+Examples
+--------
+>>> settings = flatten_document({"n_rounds": 3, "aggregation": {"name": "lazy", "mixing": 0.25}})
+>>> settings
+{'n_rounds': 3, 'aggregation': 'lazy', 'aggregation__mixing': 0.25}
+>>> model = build_model(settings)
+>>> model
+GBGNNClassifier(aggregation=Lazy(mixing=0.25), n_rounds=3)
+>>> nest_settings(settings)
+{'n_rounds': 3, 'aggregation': {'name': 'lazy', 'mixing': 0.25}}
+>>> read_settings(model)["learner__units"]
+64
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from gbgnn._json import as_plain
+from gbgnn.errors import ParameterError, suggest
+from gbgnn.finetuning import FineTuner, as_tuner
+from gbgnn.learners import SklearnLearner
+from gbgnn.registry import PARAMETERS, as_part, part_class, part_name, part_names
+
+if TYPE_CHECKING:  # estimators.py reads and writes model files, which hold settings
+    from gbgnn.estimators import GBGNNClassifier
+
+Settings = dict[str, Any]
+Spell = Callable[[str], str]
+
+FINE_TUNE = "fine_tune"
+WITH_TABLES = (*PARAMETERS, FINE_TUNE)
+"""The settings that are tables in a document."""
+
+ESTIMATOR_PACKAGES = ("sklearn", "lightgbm", "xgboost")
+"""Where estimators may come from. Settings may be somebody else's, so they may not name any module."""
+
+# Facts of one fit, not of a model.
+_NOT_SETTINGS = ("callbacks", "warm_start", "verbose")
+
+
+class SettingError(ParameterError):
+    """A setting that the chosen part does not have."""
+
+
+@cache
+def default_params() -> Mapping[str, Any]:
+    """Return the parameters of an estimator that is given none."""
+    from gbgnn.estimators import GBGNNClassifier
+
+    params: Mapping[str, Any] = GBGNNClassifier().get_params(deep=False)
+    return params
+
+
+@cache
+def plain_names() -> tuple[str, ...]:
+    """Return the names of the settings that are no tables."""
+    return tuple(name for name in default_params() if name not in (*_NOT_SETTINGS, *WITH_TABLES))
+
+
+def is_setting(name: str) -> bool:
+    """Return whether a flat name is that of a setting, or begins with the table that it would be in."""
+    return name in plain_names() or name.partition("__")[0] in WITH_TABLES
+
+
+def flatten_document(document: Mapping[str, Any], where: str = "settings") -> Settings:
+    """Return the flat settings of a document, or raise :class:`ParameterError` for what no model has.
+
+    Parameters
+    ----------
+    document
+        Keys as in :class:`~gbgnn.GBGNNClassifier`, a table for each part.
+    where
+        What messages call the document, such as the name of a file.
+    """
+    settings: Settings = {}
+    for key, value in document.items():
+        if key in PARAMETERS:
+            part = {"name": value} if isinstance(value, str) else value
+            if not isinstance(part, Mapping):
+                raise ParameterError(f"{where}: {key} must be a name or a table, [{key}]; got {value!r}.")
+            settings |= {key if k == "name" else f"{key}__{k}": v for k, v in part.items()}
+        elif key == FINE_TUNE:
+            settings[key] = isinstance(value, Mapping) or bool(value)
+            settings |= {f"{key}__{k}": v for k, v in (value if isinstance(value, Mapping) else {}).items()}
+        elif key in plain_names():
+            settings[key] = value
+        else:
+            known = [*plain_names(), *WITH_TABLES, "data"]
+            raise ParameterError(
+                f"{where}: unknown key {key!r}.{suggest(key, known)} Known: {', '.join(known)}."
+            )
+    check_names(settings, settings, lambda name: f"{where}: {name.replace('__', '.')}")
+    return settings
+
+
+def nest_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return flat settings as a document, which :func:`flatten_document` reads; values are left alone."""
+    document: dict[str, Any] = {}
+    for name, value in settings.items():
+        head, _, inner = name.partition("__")
+        if inner or name in PARAMETERS:
+            document.setdefault(head, {})[inner or "name"] = value
+        elif name != FINE_TUNE:
+            document[name] = value
+    if FINE_TUNE in settings and not (settings[FINE_TUNE] and FINE_TUNE in document):
+        document[FINE_TUNE] = bool(settings[FINE_TUNE])
+    return document
+
+
+def override_settings(
+    settings: Mapping[str, Any], changes: Mapping[str, Any], spell: Spell = str
+) -> Settings:
+    """Return settings with changes, which must fit the parts that are then chosen.
+
+    A part that is replaced by another takes its settings with it.
+
+    Parameters
+    ----------
+    settings, changes
+        Flat settings.
+    spell
+        What messages call a change, such as the option of a command.
+    """
+    replaced = [
+        name for name in PARAMETERS if _chosen(name, {**settings, **changes}) != _chosen(name, settings)
+    ]
+    kept = {k: v for k, v in settings.items() if "__" not in k or k.partition("__")[0] not in replaced}
+    merged = {**kept, **changes}
+    check_names(changes, merged, spell)
+    return merged
+
+
+def check_names(names: Iterable[str], settings: Mapping[str, Any], spell: Spell = str) -> None:
+    """Raise :class:`SettingError` for a name that the chosen part does not have, and say which part does.
+
+    Parameters
+    ----------
+    names
+        The flat names to check.
+    settings
+        Flat settings that choose the parts; a part that is not among them is the default one.
+    spell
+        What messages call a name.
+    """
+    for path in names:
+        family, _, name = path.partition("__")
+        if not name:
+            continue
+        if family == FINE_TUNE:
+            chosen, known = "fine-tuning", _field_names(FineTuner)
+        else:
+            part = _chosen(family, settings)
+            kind = part_class(family, part) if isinstance(part, str) else type(part)
+            chosen, known = f"{family} {part}", _field_names(kind)
+        if name in known:
+            continue
+        # Only now: all installed packages are asked for plug-ins, which takes milliseconds.
+        others = [] if family == FINE_TUNE else part_names(family)
+        owners = [other for other in others if name in _field_names(part_class(family, other))]
+        if owners:
+            reason = f"belongs to {family} {' or '.join(owners)}; the {family} of this run is {part}."
+        else:
+            listed = ", ".join(known if family == FINE_TUNE else ["name", *known])
+            reason = f"is unknown: {chosen} has no such setting.{suggest(name, known)} Known: {listed}."
+        raise SettingError(f"{spell(path)} {reason}")
+
+
+def build_model(settings: Mapping[str, Any]) -> GBGNNClassifier:
+    """Return the estimator that flat settings describe; parts may be names or objects."""
+    from gbgnn.estimators import GBGNNClassifier
+
+    check_names(settings, settings)
+    params = dict(settings)
+    for family in PARAMETERS:
+        if isinstance(_chosen(family, params), str):
+            part_class(family, _chosen(family, params))  # an unknown name is not to wait for the fit
+    if params.get(FINE_TUNE) is False:
+        params = {k: v for k, v in params.items() if not k.startswith(f"{FINE_TUNE}__")}
+    if params.get("learner") == "sklearn":
+        name, own = (params.pop(f"learner__{k}", None) for k in ("estimator", "estimator_params"))
+        is_object = name is not None and not isinstance(name, str)
+        params["learner__estimator"] = name if is_object else build_estimator(name, own or {})
+    try:
+        return GBGNNClassifier().set_params(**params)
+    except ValueError as error:  # scikit-learn's, of a name that the estimator does not have
+        raise ParameterError(f"these settings are not those of a model: {error}") from error
+
+
+def read_settings(model: GBGNNClassifier) -> Settings:
+    """Return all flat settings of an estimator in plain values, defaults included.
+
+    :func:`build_model` makes an equal estimator of them. What has no plain form, such as a matrix or a
+    function, is a :class:`ParameterError`.
+    """
+    params = model.get_params(deep=False)
+    settings: Settings = {name: _plain_setting(name, params[name]) for name in plain_names()}
+    tuner = as_tuner(params[FINE_TUNE])
+    settings[FINE_TUNE] = tuner is not None
+    own = {} if tuner is None else tuner.get_params(deep=False)
+    settings |= {f"{FINE_TUNE}__{k}": _plain_setting(k, v) for k, v in own.items()}
+    for family in PARAMETERS:
+        part = as_part(family, params[family])
+        settings[family] = part_name(family, part)
+        own = part.get_params(deep=False)
+        if isinstance(part, SklearnLearner):
+            own = describe_estimator(part.estimator)
+        settings |= {f"{family}__{k}": _plain_setting(f"{family}__{k}", v) for k, v in own.items()}
+    return settings
+
+
+def build_estimator(name: Any, params: Mapping[str, Any]) -> Any:
+    """Return the estimator of scikit-learn's kind that a full name stands for.
+
+    Examples
+    --------
+    >>> build_estimator("sklearn.tree.DecisionTreeClassifier", {"max_depth": 2})
+    DecisionTreeClassifier(max_depth=2)
+    """
+    module, _, class_name = str(name).rpartition(".")
+    if module.partition(".")[0] not in ESTIMATOR_PACKAGES:
+        raise ParameterError(
+            "learner sklearn needs an estimator: the full name of a class in "
+            f"{', '.join(ESTIMATOR_PACKAGES)}, such as sklearn.tree.DecisionTreeClassifier; got {name!r}."
+        )
+    try:
+        found = getattr(importlib.import_module(module), class_name)
+    except (ImportError, AttributeError) as error:
+        raise ParameterError(f"there is no estimator {name!r} here: {error}.") from error
+    if not isinstance(found, type) or not hasattr(found, "fit"):
+        raise ParameterError(f"{name!r} is not the class of an estimator.")
+    try:
+        return found(**params)
+    except TypeError as error:
+        raise ParameterError(f"{name} does not take these parameters: {error}.") from error
+
+
+def describe_estimator(estimator: Any) -> Settings:
+    """Return the full name and the parameters, where they are not the defaults, of an estimator.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> describe_estimator(DecisionTreeClassifier(max_depth=2))
+    {'estimator': 'sklearn.tree.DecisionTreeClassifier', 'estimator_params': {'max_depth': 2}}
+    """
+    if estimator is None:
+        return {"estimator": None}
+    kind = type(estimator)
+    # The shortest module that has the class is its public home; the code is in one below, or beside it.
+    parts = kind.__module__.split(".")
+    homes = (".".join(parts[: i + 1]) for i in range(len(parts)))
+    home = next(m for m in homes if getattr(importlib.import_module(m), kind.__name__, None) is kind)
+    defaults = kind().get_params(deep=False)
+    given = {k: v for k, v in estimator.get_params(deep=False).items() if repr(v) != repr(defaults[k])}
+    return {"estimator": f"{home}.{kind.__name__}", "estimator_params": given}
+
+
+def _chosen(family: str, settings: Mapping[str, Any]) -> Any:
+    """Return the name of a part, or the part itself where it was given as an object."""
+    part = settings.get(family, default_params()[family])
+    if isinstance(part, (bool, int, float, list, Mapping, type(None))):
+        raise ParameterError(f"{family}.name must be a string; got {part!r}.")
+    return part
+
+
+def _field_names(kind: type[Any]) -> list[str]:
+    names = list(kind().get_params(deep=False))
+    return [*names, "estimator_params"] if kind is SklearnLearner else names
+
+
+def _plain_setting(name: str, value: Any) -> Any:
+    """Return the value of a setting in plain values, or say that it has none."""
+
+    def refuse(unknown: Any) -> Any:
+        raise ParameterError(f"{name} cannot be written as text or a number; got {unknown!r}.")
+
+    last = name.rpartition("__")[2]
+    if last in ("loss", "task") and not isinstance(value, str):
+        return part_name(last, value)
+    if last == "metric" and not isinstance(value, str):
+        return as_part(last, value).name
+    if last in ("device", "dtype"):
+        return str(value).removeprefix("torch.")
+    if getattr(value, "ndim", 0):  # a matrix, which no one wants to read
+        return refuse(value)
+    return as_plain(value, unknown=refuse)
