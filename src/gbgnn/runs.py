@@ -69,7 +69,7 @@ class RunFolder:
         if _is_filled(self._real):
             if not self.force:
                 raise DataError(f"{self.path} exists; choose another --out, or replace it with --force.")
-            _check_is_run(self._real)
+            _check_is_run(self.path)
         if not self.partial.exists():
             return
         _check_is_run(self.partial, is_whole=False)
@@ -136,7 +136,7 @@ class RunFolder:
         if _is_filled(self._real):
             if not self.force:
                 raise DataError(f"{self.path} was filled while the run was being made, and stays.")
-            _check_is_run(self._real)
+            _check_is_run(self.path)
             old = self._hidden("replaced")
             self._real.rename(old)
         try:

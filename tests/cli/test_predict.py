@@ -38,6 +38,11 @@ def test_nodes_by_ids_or_file_in_the_order_asked(run, fitted: Path) -> None:
     assert [r["node"] for r in _rows(run("predict", fitted, "--nodes", "ids.txt").stdout)] == ["5", "7"]
 
 
+def test_as_many_ids_as_one_likes_are_no_name_of_a_file(run, fitted: Path) -> None:
+    ids = [str(i % 34) for i in range(400)]
+    assert [r["node"] for r in _rows(run("predict", fitted, "--nodes", ",".join(ids)).stdout)] == ids
+
+
 def test_unknown_nodes_are_named(run, fitted: Path) -> None:
     message = run("predict", fitted, "--nodes", "3,99", code=1).stderr
     assert "1 nodes that the graph does not have (first: '99'; its ids look like 0 and 33)" in message

@@ -35,7 +35,7 @@ class Checkpoint(Callback):
         Rounds between two writes; None goes by time alone.
     seconds
         Seconds between two writes, beside those by rounds; None goes by rounds alone. Where a write takes
-        long, the next one is later, so that training is not slowed by more than a fiftieth.
+        long, the next one is later, so that writing takes about a fiftieth of the time at most.
     """
 
     path: str | os.PathLike[str]

@@ -11,7 +11,7 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand
@@ -37,38 +37,52 @@ _PANELS = {
     "fine_tune": FINE_TUNING,
 }
 
-# Settings of the model itself: name, type, panel, help, flags where the name is none, and what stands for it.
-_PLAIN: tuple[tuple[str, Any, str, str, tuple[str, ...], str | None], ...] = (
-    ("feature_norm", str, AGGREGATION, "l1 or l2 brings every feature row to length one first.", (), "NAME"),
-    ("learning_rate", float, RULE, "Shrinkage of every round's step.", (), None),
-    ("n_rounds", int, BOOSTING, "The most rounds to train.", ("--rounds", "-T"), None),
-    (
+
+class _Option(NamedTuple):
+    """An option; without flags it has its name."""
+
+    name: str
+    kind: Any
+    panel: str
+    words: str
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+
+
+# What no field of a part says: settings of the model itself, and the words for scikit-learn's objects.
+_WRITTEN = (
+    _Option(
+        *("learner__estimator", str, LEARNER),
+        "(sklearn) Full name of a class of sklearn, lightgbm or xgboost.",
+        ("--estimator",),
+    ),
+    _Option(
+        *("learner__estimator_params", list[str], LEARNER),
+        "(sklearn) A parameter of it. May be repeated.",
+        *(("--estimator-param",), "NAME=VALUE"),
+    ),
+    _Option("feature_norm", str, AGGREGATION, "l1 or l2 brings every feature row to length one first."),
+    _Option("learning_rate", float, RULE, "Shrinkage of every round's step."),
+    _Option("n_rounds", int, BOOSTING, "The most rounds to train.", ("--rounds", "-T")),
+    _Option(
         *("metric", str, BOOSTING),
         "What validation nodes are judged by: accuracy, f1_macro, roc_auc, neg_log_loss, ... "
         "(scikit-learn's scorers).",
-        *((), "NAME"),
     ),
-    ("select", str, BOOSTING, "Which round predicts: last, validation, gradient or auto.", (), "NAME"),
-    ("class_weight", str, BOOSTING, "balanced gives every class the same say.", (), "balanced"),
-    (
+    _Option("select", str, BOOSTING, "Which round predicts: last, validation, gradient or auto."),
+    _Option("class_weight", str, BOOSTING, "balanced gives every class the same say."),
+    _Option(
         *("validation_fraction", float, BOOSTING),
         "Validate on this share of the training nodes, not on the data's own.",
-        *((), None),
     ),
-    (
-        *("n_iter_no_change", int, BOOSTING),
-        "Stop after so many rounds without a better validation result.",
-        *((), None),
+    _Option(
+        "n_iter_no_change", int, BOOSTING, "Stop after so many rounds without a better validation result."
     ),
-    ("fine_tune", bool, FINE_TUNING, "Fine-tune the boosted model end to end.", (), None),
-    ("device", str, BOOSTING, "auto, cpu or cuda.", (), "NAME"),
-    ("dtype", str, BOOSTING, "float32 or float64.", (), "NAME"),
-    (
-        *("random_state", int, BOOSTING),
-        "Seed of all randomness in training. Default: drawn, and recorded.",
-        *(("--seed",), None),
-    ),
-    ("keep_learners", bool, "The run", "Keep the learners, to predict other graphs.", (), None),
+    _Option("fine_tune", bool, FINE_TUNING, "Fine-tune the boosted model end to end."),
+    _Option("device", str, BOOSTING, "auto, cpu or cuda."),
+    _Option("dtype", str, BOOSTING, "float32 or float64."),
+    _Option("random_state", int, BOOSTING, "Seed of training. Default: drawn, and recorded.", ("--seed",)),
+    _Option("keep_learners", bool, "The run", "Keep the learners, to predict other graphs."),
 )
 
 # Flags of settings whose own name is another's flag already, or never was theirs.
@@ -87,21 +101,6 @@ _FLAGS = {
 _SHORT = ("learner", "rule", "propagation")
 # Set by --learning-rate, whatever the rule.
 _LEFT_OUT = ("rule__learning_rate",)
-
-_ESTIMATOR = {
-    "learner__estimator": (
-        str,
-        "(sklearn) Full name of a class of sklearn, lightgbm or xgboost.",
-        "--estimator",
-        None,
-    ),
-    "learner__estimator_params": (
-        list[str],
-        "(sklearn) A parameter of it. May be repeated.",
-        "--estimator-param",
-        "NAME=VALUE",
-    ),
-}
 
 
 class ModelCommand(TyperCommand):
@@ -139,7 +138,7 @@ def make_options() -> list[Any]:
     def model() -> None:
         """Stand for a command with these options alone."""
 
-    parameters = list(_describe_parameters())
+    parameters = [_make_parameter(option) for option in _describe_options()]
     model.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     model.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     app = typer.Typer(add_completion=False)
@@ -147,20 +146,16 @@ def make_options() -> list[Any]:
     return list(get_command(app).params)
 
 
-def _describe_parameters() -> Iterable[inspect.Parameter]:
+def _describe_options() -> Iterable[_Option]:
     for family in ("aggregation", "propagation", "learner", "rule"):
         parts = read_family(family)
-        yield _parameter(family, str, _PANELS[family], _list_names(family, parts), (), "NAME")
+        yield _Option(family, str, _PANELS[family], _list_names(family, parts))
         yield from _describe_family(family, parts)
-        if family == "learner":
-            for name, (kind, words, flag, metavar) in _ESTIMATOR.items():
-                yield _parameter(name, kind, LEARNER, words, (flag,), metavar)
-    for name, kind, panel, words, flags, metavar in _PLAIN:
-        yield _parameter(name, kind, panel, words, flags, metavar)
+    yield from _WRITTEN
     yield from _describe_family("fine_tune", {"": read_fine_tuner()})
 
 
-def _describe_family(family: str, parts: Mapping[str, tuple[Field, ...]]) -> Iterable[inspect.Parameter]:
+def _describe_family(family: str, parts: Mapping[str, tuple[Field, ...]]) -> Iterable[_Option]:
     """Yield one option per name of a setting, whichever parts have it."""
     names = dict.fromkeys(field.name for fields in parts.values() for field in fields)
     for name in names:
@@ -170,26 +165,30 @@ def _describe_family(family: str, parts: Mapping[str, tuple[Field, ...]]) -> Ite
         if not kinds or path in _LEFT_OUT:
             continue
         kind = kinds.pop() if len(kinds) == 1 else str
-        words = f"See {_flag(family, first, first.beside)}." if first.beside else _shorten(first.meaning)
-        told = [words, "May be repeated." if kind == list[str] else "", _list_defaults(owners)]
-        told = [f"({', '.join(owners)})" if family != "fine_tune" else "", *told]
-        metavar = {str: "NAME", list[str]: "NAME"}.get(kind)
-        if kind is str and "int" in first.annotation:
-            metavar = "VALUE"
-        text = " ".join(part for part in told if part)
-        yield _parameter(path, kind, _PANELS[family], text, (_flag(family, first),), metavar)
+        told = [
+            f"({', '.join(owners)})" if family != "fine_tune" else "",
+            f"See {_flag(family, first, first.beside)}." if first.beside else _shorten(first.meaning),
+            "May be repeated." if kind == list[str] else "",
+            _list_defaults(owners),
+        ]
+        metavar = "VALUE" if kind is str and "int" in first.annotation else None
+        words = " ".join(part for part in told if part)
+        yield _Option(path, kind, _PANELS[family], words, (_flag(family, first),), metavar)
 
 
-def _parameter(
-    name: str, kind: Any, panel: str, words: str, flags: tuple[str, ...], metavar: str | None
-) -> inspect.Parameter:
-    flags = flags or (f"--{name.replace('_', '-')}",)
+def _make_parameter(option: _Option) -> inspect.Parameter:
+    kind, flags = option.kind, option.flags or (f"--{option.name.replace('_', '-')}",)
     if kind is bool:
         flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}",)
-    words = re.sub(r"\[(?=[a-z])", r"\\[", words)  # an interval, not rich's markup
-    option = typer.Option(*flags, help=words, metavar=metavar, rich_help_panel=panel, show_default=False)
-    annotation = Annotated[kind | None, option]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    made = typer.Option(
+        *flags,
+        help=re.sub(r"\[(?=[a-z])", r"\\[", option.words),  # an interval, not rich's markup
+        metavar=option.metavar or ("NAME" if kind in (str, list[str]) else None),
+        rich_help_panel=option.panel,
+        show_default=False,
+    )
+    annotation = Annotated[kind | None, made]  # type: ignore[valid-type]  # known only now
+    return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _flag(family: str, field: Field, name: str | None = None) -> str:
