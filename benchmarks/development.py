@@ -32,10 +32,10 @@ def development_data(data: Dataset, seed: int) -> Dataset:
 def curves_on(nodes: NDArray[Any], data: Dataset, models: Sequence[GBGNNClassifier]) -> list[list[float]]:
     """Return the accuracy of every model on some nodes after each of its rounds."""
     # Validation nodes do not change what is trained, so that any nodes may take their place.
-    inputs = PopulationInputs.of(
+    inputs = PopulationInputs.from_model(
         models[0], data.train, data.y[data.train], graph=data.graph, validation=(nodes, data.y[nodes])
     )
-    return [result.val_accuracy for result in train_population(inputs, models)]
+    return [result.val_scores for result in train_population(inputs, models)]
 
 
 def padded(curves: Sequence[list[float]], n_rounds: int) -> NDArray[np.float64]:

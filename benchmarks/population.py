@@ -103,13 +103,15 @@ def alone(data: Dataset, model: GBGNNClassifier) -> float:
 
 def inputs_of(data: Dataset, model: GBGNNClassifier) -> PopulationInputs:
     val = (data.val, data.y[data.val])
-    return PopulationInputs.of(model, data.train, data.y[data.train], graph=data.graph, validation=val)
+    return PopulationInputs.from_model(
+        model, data.train, data.y[data.train], graph=data.graph, validation=val
+    )
 
 
 def together(inputs: PopulationInputs, models: Models, use_graphs: bool = True) -> list[float]:
     """Train all at once; return the best validation accuracies."""
     results = train_population(inputs, models, use_graphs=use_graphs)
-    return [max(result.val_accuracy, default=0.0) for result in results]
+    return [max(result.val_scores, default=0.0) for result in results]
 
 
 def seconds(call: Callable[[], Any]) -> float:

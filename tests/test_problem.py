@@ -11,7 +11,7 @@ from gbgnn.graph import Graph
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import AugmentedAdjacency, DenseRows, Propagator, RandomWalk, SparseRows
 from gbgnn.tasks import Regression
-from gbgnn.testing import path4, make_problem, two_blocks
+from gbgnn.testing import make_problem, path4, two_blocks
 
 
 def test_features_that_are_hardly_sparse_become_dense_on_the_device() -> None:

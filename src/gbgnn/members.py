@@ -40,7 +40,7 @@ def stack(parts: Sequence[P], device: torch.device | str = "cpu") -> P:
     """
     if len(parts) == 1:
         return parts[0]
-    result = clone(parts[0])
+    result: P = clone(parts[0])
     for name, value in parts[0].get_params(deep=False).items():
         column = [getattr(part, name) for part in parts]
         if isinstance(value, float) and any(other != value for other in column):
@@ -75,7 +75,7 @@ def map_tensors(function: Callable[..., torch.Tensor], value: Any, *others: Any)
         return tuple(map_tensors(function, *each) for each in zip(value, *others, strict=True))
     if isinstance(value, dict):
         return {k: map_tensors(function, each, *(other[k] for other in others)) for k, each in value.items()}
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         names = vars(value)
         fields = {
             k: map_tensors(function, getattr(value, k), *(getattr(o, k) for o in others)) for k in names

@@ -116,13 +116,15 @@ class Accuracy(Metric):
 
     def score(self, predicted: Predicted) -> float:
         """Return the share; of several labels per node, all must be right."""
-        return self._shares(predicted)
+        share: float = self._count(predicted)
+        return share
 
     def scores(self, predicted: PredictedMany) -> list[float]:
         """Return the share of every model."""
-        return self._shares(predicted)
+        shares: list[float] = self._count(predicted)
+        return shares
 
-    def _shares(self, predicted: Predicted | PredictedMany) -> Any:
+    def _count(self, predicted: Predicted | PredictedMany) -> Any:
         misses = predicted.task.misses(predicted.decided(), predicted.targets)
         if misses is None:
             raise ParameterError(f"{type(predicted.task).__name__} has no accuracy; use another metric.")

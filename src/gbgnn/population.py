@@ -72,7 +72,7 @@ class MemberResult:
     @property
     def seconds(self) -> float:
         """The member's share of the time that its rounds took."""
-        return sum(self.boosted.history["seconds"])
+        return float(sum(self.boosted.history["seconds"]))
 
     @property
     def val_scores(self) -> list[float]:

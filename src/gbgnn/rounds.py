@@ -113,7 +113,8 @@ class TrainingLoss:
         and every statement about uniform weights holds word for word.
         """
         scale = (self.train.weights / self.train.size).sqrt()
-        return (self.residuals * scale[:, None]).norm(dim=(-2, -1))
+        norms: torch.Tensor = (self.residuals * scale[:, None]).norm(dim=(-2, -1))
+        return norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,12 +185,12 @@ class RoundContext:
             return self
         task = self.task
         if task is not None:
-            numbers = [None if x is None or x.ndim < 2 else x[None] for x in (task.targets, task.val_targets)]
-            targets, val_targets = (
-                own if added is None else added
-                for own, added in zip((task.targets, task.val_targets), numbers, strict=True)
-            )
-            task = replace(task, targets=targets, val_targets=val_targets, weights=task.weights[None])
+            numbers: dict[str, Any] = {
+                name: each[None]
+                for name, each in (("targets", task.targets), ("val_targets", task.val_targets))
+                if each is not None and each.ndim > 1
+            }
+            task = replace(task, weights=task.weights[None], **numbers)
         training = TrainingLoss(self.training.loss, self.training.train, self.training.scores[None])
         scores, hops, seed = self.scores[None], [self.hops], [self.seed]
         return replace(self, scores=scores, training=training, hops=hops, seed=seed, task=task, ids=[0])

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from gbgnn.population.alignment import AlignedHops, Alignments
+from gbgnn.population.members import Members
+from gbgnn.population.optimizer import Coefficients
 from torch.nn.functional import one_hot
 
 from gbgnn import GBGNNClassifier, KernelTargetAlignment
 from gbgnn.aggregation import AlignmentProblem
 from gbgnn.population import PopulationInputs, alignment
-from gbgnn.population.alignment import AlignedHops, Alignments
-from gbgnn.population.members import Members
-from gbgnn.population.optimizer import Coefficients
 from gbgnn.testing import make_context
 
 Build = Callable[..., GBGNNClassifier]

@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from gbgnn.population.hops import MixedHops, SharedHops, combine
 
 from gbgnn.aggregation import IDENTITY, Adjacency, Identity, InputInjection, Lazy
 from gbgnn.aggregation.fixed import FixedAggregation
 from gbgnn.population import PopulationInputs
-from gbgnn.population.hops import MixedHops, SharedHops, combine
 from gbgnn.testing import make_problem, two_blocks
 
 PROBLEM = make_problem(*two_blocks(30), np.arange(8), np.arange(8, 20))

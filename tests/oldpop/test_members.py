@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gbgnn.population.members import Members, reason_apart
 from sklearn.linear_model import LogisticRegression
 
 from gbgnn import (
@@ -24,7 +25,6 @@ from gbgnn._random import Seeds
 from gbgnn.callbacks import LogProgress
 from gbgnn.errors import ParameterError
 from gbgnn.population import PopulationInputs
-from gbgnn.population.members import Members, reason_apart
 from gbgnn.testing import two_blocks
 
 Build = Callable[..., GBGNNClassifier]

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from gbgnn.population.results import Records
 
 from gbgnn import GBGNNClassifier
 from gbgnn.boosting import StopReason
 from gbgnn.losses import SoftmaxCrossEntropy
 from gbgnn.population import PopulationInputs
-from gbgnn.population.results import Records
 
 Build = Callable[..., GBGNNClassifier]
 Inputs = Callable[..., PopulationInputs]

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from gbgnn.population.members import Members
+from gbgnn.population.rules import REFUSALS, MemberRules, Votes, rules_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gbgnn import FunctionalGradient, GBGNNClassifier, Samme, SammeR
 from gbgnn.boosting import BoostingRule, StopReason
 from gbgnn.population import PopulationInputs
-from gbgnn.population.members import Members
-from gbgnn.population.rules import REFUSALS, MemberRules, Votes, rules_of
 from gbgnn.rounds import TrainingLoss
 from gbgnn.testing import make_context
 from gbgnn.theory import weak_learning

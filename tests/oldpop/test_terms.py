@@ -4,8 +4,8 @@ from itertools import count
 
 import numpy as np
 import torch
-
 from gbgnn.population.terms import TermRows
+
 from gbgnn.propagation import powers
 from gbgnn.testing import make_problem, two_blocks
 

@@ -168,7 +168,7 @@ class KernelTargetAlignment(Aggregation):
     @property
     def max_power(self) -> int:  # type: ignore[override]
         """The highest power of P."""
-        return 2**self.degree
+        return 1 << self.degree
 
     @property
     def _powers(self) -> tuple[int, ...]:

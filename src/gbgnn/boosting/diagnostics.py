@@ -50,7 +50,8 @@ def rounding_error(vote: Vote, after: TrainingLoss) -> torch.Tensor:
     rows = direction[..., train.rows, :].double()
     step = (for_rows(vote.eta, rows) * rows).abs()
     sizes = ((step + after.scores.abs()) * after.residuals.abs().clamp_min(1.0)).sum(dim=-1)
-    return 4 * torch.finfo(direction.dtype).eps * (train.weights * sizes).sum(dim=-1)
+    total: torch.Tensor = (train.weights * sizes).sum(dim=-1)
+    return 4 * torch.finfo(direction.dtype).eps * total
 
 
 def measure(
@@ -152,7 +153,12 @@ def describe_rounds(
 def to_host(value: Any) -> Any:
     """Return a value with all its tensors, one number for each member, on the host, by one transfer."""
     found: list[torch.Tensor] = []
-    map_tensors(lambda each: found.append(each.double()) or each, value)
+
+    def collect(each: torch.Tensor) -> torch.Tensor:
+        found.append(each.double())
+        return each
+
+    map_tensors(collect, value)
     moved = iter(torch.stack(found).cpu())
     return map_tensors(lambda each: next(moved), value)
 

@@ -119,13 +119,14 @@ def boost_many(problem: Problem, members: Sequence[Member], *, listen: Listen | 
         Told of all models after every round.
     """
     metric = members[0].metric or as_metric(problem.task.default_metric)
-    rule, workspace = stack([member.rule for member in members], problem.inputs.device), {}
+    rule = stack([member.rule for member in members], problem.inputs.device)
     loss, state = rule.loss_for(problem.task), rule.start(problem, len(members))
     n_outputs = rule.voting_for(problem.task).n_outputs
     X, scores = problem.inputs.features, problem.inputs.zero_scores(n_outputs, len(members))  # X^(1), Y^(0)
     training = TrainingLoss.at(scores, problem.train, loss)
     models = [Boosted(Ensemble(), History(metric=metric.name), own, None) for own in scores]
     ids, t = list(range(len(members))), 0
+    workspace: dict[Any, Any] = {}
     while ids:
         t, started = t + 1, time.perf_counter()
         going, known = [members[i] for i in ids], [models[i].ensemble.hops for i in ids]
@@ -241,7 +242,8 @@ def compare_own(vote: Vote, context: RoundContext, rule: BoostingRule, state: An
 def sum_steps(vote: Vote, models: Sequence[Boosted], ids: Sequence[int]) -> torch.Tensor:
     """Return the sum of each member's steps, this round's included."""
     before = [sum(models[i].ensemble.etas) for i in ids]
-    return torch.tensor(before, dtype=torch.float64, device=vote.eta.device) + vote.eta
+    total: torch.Tensor = torch.tensor(before, dtype=torch.float64, device=vote.eta.device) + vote.eta
+    return total
 
 
 def add_round(model: Boosted, member: Member, trained: Round, row: Row, scores: torch.Tensor) -> Boosted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -114,8 +115,9 @@ class Schedule:
         return self._map(lambda column: column.to(device), self.coefficients.to(device))
 
     def _map(self, change: Callable[[torch.Tensor], torch.Tensor], coefficients: Coefficients) -> Schedule:
-        columns = (self.epochs, self.batch, self.units, self.dropout, self.threshold)
-        return Schedule(self.settings, self.n_rows, *map(change, columns), coefficients)
+        names = ("epochs", "batch", "units", "dropout", "threshold")
+        columns: dict[str, Any] = {name: change(getattr(self, name)) for name in names}
+        return replace(self, **columns, coefficients=coefficients)
 
     @property
     def batches(self) -> torch.Tensor:

@@ -75,7 +75,7 @@ class BatchedTrials:
         def train(group: Sequence[GBGNNClassifier]) -> list[list[float]]:
             if self._reason_apart(group) is not None:
                 return self._objective.data.curves(group)
-            return [each.val_accuracy for each in train_population(self._inputs_for(group[0]), group)]
+            return [each.val_scores for each in train_population(self._inputs_for(group[0]), group)]
 
         return _train_groups(models, models, train)
 
@@ -104,7 +104,7 @@ class BatchedTrials:
 
     def _conclude(self, candidate: Candidate, results: Sequence[MemberResult]) -> FrozenTrial:
         """Return what came of a trial, as Optuna has it."""
-        curve = mean_curve([result.val_accuracy for result in results]).tolist()
+        curve = mean_curve([result.val_scores for result in results]).tolist()
         state, value = TrialState.FAIL, None
         attrs: Settings = {DRAW: list(candidate.draw)}
         if not curve:
@@ -132,7 +132,7 @@ class BatchedTrials:
         key = repr((model.propagation, model.feature_norm, model.class_weight, model.dtype))
         if key not in self._inputs:
             data = self._objective.data
-            self._inputs[key] = PopulationInputs.of(
+            self._inputs[key] = PopulationInputs.from_model(
                 model, data.nodes, data.y, graph=data.graph, validation=data.validation
             )
         return self._inputs[key]

@@ -210,9 +210,9 @@ class WeakLearnings:
 
     def __getitem__(self, i: int) -> WeakLearning:
         """Return what is known of one direction."""
-        edge = float(self.edge[i])
-        numbers = (float(part[i]) for part in (self.cosine, self.direction_norm, self.gradient_norm))
-        return WeakLearning(*numbers, edge=None if math.isnan(edge) else edge)
+        parts = (self.cosine, self.direction_norm, self.gradient_norm, self.edge)
+        cosine, direction_norm, gradient_norm, edge = (float(part[i]) for part in parts)
+        return WeakLearning(cosine, direction_norm, gradient_norm, None if math.isnan(edge) else edge)
 
     @property
     def inner(self) -> torch.Tensor:
