@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from gbgnn.errors import ParameterError
@@ -167,28 +168,32 @@ def key_of(seed: int, *path: int) -> int:
     return signed(key)
 
 
-def keys_of(seeds: torch.Tensor, *path: int | torch.Tensor) -> torch.Tensor:
-    """Return :func:`key_of` of many seeds and paths; int64 seeds and int32 paths are broadcast.
+def derive_keys(seeds: Sequence[int], *path: int | NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return :func:`key_of` of many seeds and paths, as 32 bits without a sign; paths are broadcast.
 
     Examples
     --------
-    >>> keys_of(torch.tensor([7, 8]), Purpose.ORDER, 3).tolist() == [key_of(7, 3, 3), key_of(8, 3, 3)]
+    >>> derive_keys([7, 8], Purpose.ORDER, 3).view(np.int32).tolist() == [key_of(7, 3, 3), key_of(8, 3, 3)]
     True
     """
-    low, high = ((((half & _MASK) ^ 2**31) - 2**31).to(torch.int32) for half in (seeds, seeds >> 32))
-    return extend_keys(torch.zeros_like(low), low, high, *path)
+    whole = np.array(seeds, dtype=np.uint64)
+    halves = [(half & np.uint64(_MASK)).astype(np.uint32) for half in (whole, whole >> np.uint64(32))]
+    return extend_keys(np.zeros(len(whole), np.uint32), *halves, *path)
 
 
-def extend_keys(keys: torch.Tensor, *path: int | torch.Tensor) -> torch.Tensor:
+def extend_keys(keys: NDArray[np.uint32], *path: int | NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return the keys of paths that go on from those of ``keys``.
 
     Examples
     --------
-    >>> extend_keys(keys_of(torch.tensor([7])), Purpose.ORDER, 3).tolist() == [key_of(7, Purpose.ORDER, 3)]
+    >>> bool(extend_keys(derive_keys([7]), Purpose.ORDER, 3) == derive_keys([7], Purpose.ORDER, 3))
     True
     """
     for number in path:
-        keys = mix_(keys + number)
+        keys = keys + np.asarray(number, np.uint32)
+        for shift, factor in _ROUNDS:
+            keys = (keys ^ (keys >> np.uint32(shift))) * np.uint32(factor)
+        keys = keys ^ (keys >> np.uint32(_LAST_SHIFT))
     return keys
 
 

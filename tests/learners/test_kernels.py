@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from gbgnn._optimizers import Coefficients, Moments
-from gbgnn._random import Purpose, cut_off, keys_of
+from gbgnn._random import Purpose, cut_off, derive_keys, extend_keys
 from gbgnn.learners import kernels
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
@@ -56,8 +57,9 @@ def test_dropped_units_are_those_of_a_network_alone(plainly, rows_first: bool, i
     random = torch.Generator(device="cuda").manual_seed(0)
     values = torch.randn(3, n_places, n_units, generator=random, device="cuda")
     hidden = values.transpose(0, 1).contiguous().transpose(0, 1) if rows_first else values.clone()
-    steps = torch.arange(epochs, dtype=torch.int32)[:, None]
-    keys = keys_of(torch.tensor(seeds)[:, None, None], Purpose.DROPOUT, torch.arange(2).int(), steps).cuda()
+    steps, layers = np.arange(epochs, dtype=np.uint32)[:, None], np.arange(2, dtype=np.uint32)
+    found = extend_keys(derive_keys(seeds)[:, None, None], Purpose.DROPOUT, layers, steps)
+    keys = torch.from_numpy(found.view(np.int32)).cuda()
     cuts = torch.tensor([cut_off(share) for share in shares], dtype=torch.int32, device="cuda")
     kept = torch.tensor([1 / (1 - share) for share in shares], device="cuda")
     chosen = torch.stack([torch.randperm(n_rows)[:n_places] for _ in range(3 * epochs)])

@@ -53,10 +53,10 @@ class RowBasis:
         size = gram.diagonal(dim1=-2, dim2=-1).mean(dim=-1)[..., None, None]
         ridge = _RIDGE * torch.where(size > 0, size, 1.0)
         n_rows = gram.shape[-1]
-        identity = torch.eye(n_rows, dtype=gram.dtype, device=gram.device)
         # What is no number stays so, for the boosting rule to refuse; no error is raised here.
-        factor = torch.linalg.cholesky_ex(gram + ridge * identity).L
-        turn = torch.from_numpy(_rotation(n_rows)).to(gram.device).expand_as(gram)
+        gram.diagonal(dim1=-2, dim2=-1).add_(ridge[..., 0])
+        factor = torch.linalg.cholesky_ex(gram).L
+        turn = _rotation(n_rows, gram.device).expand_as(gram)
         transform = torch.linalg.solve_triangular(factor.mT, turn, upper=True)
         return cls(rows, transform.to(rows.dtype))
 
@@ -85,9 +85,8 @@ def is_smaller(basis: str, n_rows: int, n_columns: int) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _rotation(n: int) -> np.ndarray:
+def _rotation(n: int, device: torch.device) -> torch.Tensor:
     """Return an orthogonal matrix, for every n always the same."""
     normal = np.random.default_rng(n).standard_normal((n, n))
     q, r = np.linalg.qr(normal)
-    turned: np.ndarray = q * np.sign(np.diag(r))
-    return turned
+    return torch.from_numpy(q * np.sign(np.diag(r))).to(device)

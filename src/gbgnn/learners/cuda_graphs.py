@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -10,6 +11,9 @@ from gbgnn.learners.cohorts import graph_sizes, phases
 
 Step = Callable[[int, int], None]
 """Takes a step of so many members on so many rows, in memory that never moves, without asking the device."""
+
+_MANY = 10
+"""Steps in a graph, as far as there are so many: between two graphs a device waits longer than inside one."""
 
 _N_WARM_UP = 3
 """Steps taken before recording, in which libraries and kernels set themselves up."""
@@ -40,7 +44,7 @@ class StepRunner:
 
 
 class GraphRunner:
-    """Takes steps by replaying a CUDA graph of one: that launches all its kernels at once.
+    """Takes steps by replaying CUDA graphs: that launches all kernels at once.
 
     Parameters
     ----------
@@ -53,7 +57,8 @@ class GraphRunner:
 
     def __init__(self, step: Step, capacity: int, n_rows: int) -> None:
         self._step, self._sizes, self._n_rows = step, graph_sizes(capacity), n_rows
-        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self._graphs: dict[tuple[int, int], Any] = {}
+        self._warm: set[int] = set()
         self._stream, self._pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
 
     def run(self, n_steps: Sequence[int], n_rows: Sequence[int]) -> None:
@@ -62,23 +67,32 @@ class GraphRunner:
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
             for size, count in phases(n_steps, self._sizes):
-                for _ in range(count - self._prepare(size, count)):
-                    self._graphs[size].replay()
+                left = count - self._warm_up(size, count)
+                for length in (_MANY, 1):
+                    n_times, left = divmod(left, length)
+                    for _ in range(n_times):
+                        self._record(size, length).replay()
         torch.cuda.current_stream().wait_stream(self._stream)
 
-    def _prepare(self, size: int, count: int) -> int:
-        """Record the step where that has not been done; return how many steps were taken on the way."""
-        if size in self._graphs:
+    def _warm_up(self, size: int, count: int) -> int:
+        """Let libraries and kernels set themselves up for a size; return how many steps that took."""
+        if size in self._warm:
             return 0
+        self._warm.add(size)
         n_taken = min(count, _N_WARM_UP)
         for _ in range(n_taken):
             self._step(size, self._n_rows)
-        if n_taken < count:
+        return n_taken
+
+    def _record(self, size: int, length: int) -> Any:
+        """Return the graph of so many steps, recorded when it is first asked for."""
+        if (size, length) not in self._graphs:
             # torch.cuda.graph would do the same after collecting garbage, which takes longer than recording.
             graph = torch.cuda.CUDAGraph()
             torch.cuda.synchronize()
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-            self._step(size, self._n_rows)
+            for _ in range(length):
+                self._step(size, self._n_rows)
             graph.capture_end()
-            self._graphs[size] = graph
-        return n_taken
+            self._graphs[size, length] = graph
+        return self._graphs[size, length]

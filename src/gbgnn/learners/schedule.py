@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from gbgnn._optimizers import Coefficients
-from gbgnn._random import Purpose, cut_off, draw, extend_keys, keys_of, places
+from gbgnn._random import Purpose, cut_off, derive_keys, draw, extend_keys, places
 
 
 @dataclass(frozen=True)
@@ -147,17 +148,17 @@ class Schedule:
 
     def derive_keys(self, seeds: Sequence[int], n_steps: int, n_hidden: int) -> Keys:
         """Return what networks with these seeds draw from; a schedule on the host."""
-        own, n_epochs = keys_of(torch.tensor(seeds)), max(1, int(self.epochs.max()))
-        layers, kinds, epochs = (torch.arange(n, dtype=torch.int32) for n in (n_hidden + 1, 2, n_epochs))
+        own, n_epochs = derive_keys(seeds), max(own.epochs for own in self.settings) or 1
+        layers, kinds, epochs = (np.arange(n, dtype=np.uint32) for n in (n_hidden + 1, 2, n_epochs))
         weights = extend_keys(own[:, None, None], kinds, layers[:, None])
-        dropout = orders = torch.empty(len(own), 0, 0, dtype=torch.int32)
-        if n_hidden and bool(self.dropout.any()):
+        dropout = orders = np.zeros((len(own), 0, 0), np.uint32)
+        if n_hidden and any(own.dropout for own in self.settings):
             by_epoch = extend_keys(own[:, None, None], Purpose.DROPOUT, layers[:-1], epochs[:, None])
-            at = self.epochs_of_steps(n_steps).clamp(max=n_epochs - 1)[..., None]
-            dropout = by_epoch.gather(1, at.expand(-1, -1, n_hidden))
+            at = self.epochs_of_steps(n_steps).clamp(max=n_epochs - 1).numpy()[..., None]
+            dropout = np.take_along_axis(by_epoch, at, axis=1)
         if self.is_batched:
             orders = extend_keys(own[:, None], Purpose.ORDER, epochs)
-        return Keys(weights, dropout, orders)
+        return Keys(*(torch.from_numpy(each.view(np.int32)) for each in (weights, dropout, orders)))
 
     def chosen_rows(
         self, keys: torch.Tensor, n_steps: int, n_places: int

@@ -200,13 +200,12 @@ class WeakLearnings:
             for part in (direction, gradient)
         )
         w = (Z.new_ones(Z.shape[1]) if weights is None else weights.double())[:, None]
-        (Z_unit, Z_scale), (g_unit, g_scale) = (
-            _scale_to_unit((w.sqrt() * each).flatten(1)) for each in (Z, g)
-        )
-        Z_norm, g_norm = Z_unit.norm(dim=1), g_unit.norm(dim=1)
-        both = Z_norm * g_norm
-        cosine = ((Z_unit * g_unit).sum(dim=1) / torch.where(both > 0, both, 1.0)).clamp(-1.0, 1.0)
-        return cls(torch.where(both > 0, cosine, 0.0), Z_norm * Z_scale, g_norm * g_scale, _edges(Z, g, w))
+        (Z_unit, g_unit), (Z_scale, g_scale) = _scale_to_unit((w.sqrt() * torch.stack([Z, g])).flatten(2))
+        Z_norm, g_norm = torch.stack([Z_unit, g_unit]).norm(dim=2)
+        # Of nothing the inner product is 0, and so is the cosine.
+        product = (Z_norm * g_norm).clamp_min(torch.finfo(Z.dtype).tiny)
+        cosine = ((Z_unit * g_unit).sum(dim=1) / product).clamp(-1.0, 1.0)
+        return cls(cosine, Z_norm * Z_scale, g_norm * g_scale, _edges(Z, g, w))
 
     def __getitem__(self, i: int) -> WeakLearning:
         """Return what is known of one direction."""
@@ -240,11 +239,11 @@ def _scale_to_unit(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
     Squares of tiny entries then do not vanish, and nothing is rounded: what is orthogonal stays so.
     """
-    if not vectors.shape[1]:
-        return vectors, vectors.new_ones(len(vectors))
-    largest = vectors.abs().amax(dim=1)
+    if not vectors.shape[-1]:
+        return vectors, vectors.new_ones(vectors.shape[:-1])
+    largest = vectors.abs().amax(dim=-1)
     scale = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
-    return vectors / scale[:, None], scale
+    return vectors / scale[..., None], scale
 
 
 def _edges(Z: torch.Tensor, g: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -253,6 +252,6 @@ def _edges(Z: torch.Tensor, g: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return Z.new_full((len(Z),), math.nan)
     size = Z[:, :1, :1].abs()
     is_sign_valued = ((Z.abs() == size) & (size > 0)).flatten(1).all(dim=1)
-    total = (w * g.abs()).sum(dim=(1, 2))
-    right = (w * Z.sign() * g).sum(dim=(1, 2))
-    return torch.where(is_sign_valued & (total > 0), right / torch.where(total > 0, total, 1.0), math.nan)
+    total, right = (torch.stack([g.abs(), Z.sign() * g]) * w).sum(dim=(2, 3))
+    edges: torch.Tensor = right / total  # without a gradient 0 / 0
+    return edges.masked_fill(~is_sign_valued, math.nan)

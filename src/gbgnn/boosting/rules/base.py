@@ -219,8 +219,10 @@ def normalized(sample_weight: torch.Tensor) -> torch.Tensor:
     return sample_weight / sample_weight.sum(dim=-1, keepdim=True)
 
 
-def refuse_where(condition: torch.Tensor, reason: StopReason, otherwise: Numbers = 0) -> torch.Tensor:
-    """Return the codes of refusals: ``reason`` where the condition holds.
+def refuse_where(
+    condition: torch.Tensor, reason: StopReason, otherwise: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return the codes of refusals: ``reason`` where the condition holds, elsewhere others or none.
 
     Examples
     --------
@@ -228,4 +230,5 @@ def refuse_where(condition: torch.Tensor, reason: StopReason, otherwise: Numbers
     >>> [StopReason.from_code(code) for code in codes.tolist()]
     [<StopReason.DIVERGED: 'diverged'>, None]
     """
-    return torch.where(condition, reason.code, otherwise)
+    codes = torch.zeros_like(condition, dtype=torch.int64) if otherwise is None else otherwise
+    return codes.masked_fill(condition, reason.code)

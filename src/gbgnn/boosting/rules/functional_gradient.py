@@ -130,7 +130,7 @@ class FunctionalGradient(BoostingRule):
         smoothness = context.training.loss.smoothness
         assert smoothness is not None
         is_met = (quality.cosine > 0) & (quality.cosine >= self.min_cosine)
-        eta = torch.where(is_met, self.learning_rate / (smoothness * quality.alpha), 0.0)
+        eta = (self.learning_rate / (smoothness * quality.alpha)).masked_fill(~is_met, 0.0)
         refusal = refuse_where(~is_met, StopReason.WEAK_LEARNING_FAILED)
         vanished = (quality.gradient_norm == 0) | (is_met & ~(eta > 0))
         refusal = refuse_where(vanished, StopReason.GRADIENT_VANISHED, refusal)
@@ -168,4 +168,4 @@ def _weighted_error(direction: torch.Tensor, context: RoundContext) -> torch.Ten
         return None
     sizes = context.training.residuals.abs().sum(dim=-1) * train.weights
     total = sizes.sum(dim=-1)
-    return torch.where(total > 0, (sizes * wrong).sum(dim=-1) / total, 0.0)
+    return ((sizes * wrong).sum(dim=-1) / total).nan_to_num(0.0)  # no gradient: 0 / 0
