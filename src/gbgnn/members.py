@@ -12,21 +12,25 @@ from sklearn.base import BaseEstimator, clone
 P = TypeVar("P", bound=BaseEstimator)
 
 
-def shared_settings(part: Any) -> dict[str, str]:
-    """Return the settings that parts must agree in to be trained together, as text.
+def shared_settings(part: Any) -> dict[str, Any]:
+    """Return the settings that parts of one class must agree in to be trained together.
 
     A part says by a tuple ``may_differ`` which of its settings members may differ in; without one, those are
     its numbers with a fraction, such as rates.
 
     Examples
     --------
-    >>> from gbgnn import Samme
-    >>> shared_settings(Samme(error_floor=0.1))
-    {'': 'Samme'}
+    >>> from gbgnn import FunctionalGradient
+    >>> shared_settings(FunctionalGradient(min_cosine=0.1))
+    {'loss': 'auto', 'target': 'gradient', 'retries': 3, 'on_failure': 'stop'}
     """
     settings = vars(part) if is_dataclass(part) else part.get_params(deep=False)
-    free = getattr(part, "may_differ", [name for name, value in settings.items() if isinstance(value, float)])
-    return {"": type(part).__name__} | {k: repr(v) for k, v in settings.items() if k not in free}
+    free = getattr(part, "may_differ", None)
+    return {
+        name: value
+        for name, value in settings.items()
+        if (not isinstance(value, float) if free is None else name not in free)
+    }
 
 
 def stack(parts: Sequence[P], device: torch.device | str = "cpu") -> P:

@@ -333,21 +333,21 @@ def _reasons(models: Sequence[GBGNNClassifier], inputs: PopulationInputs | None)
                 f"member {i} asks for {place[0]} on {place[1]}, but the inputs are {given[0]} on {given[1]}; "
                 "build them by PopulationInputs.from_model(model, ...)."
             )
-    described = [_describe(model) for model in models]
-    for name in described[0]:
-        for i, other in enumerate(described):
-            if other.get(name) != described[0][name]:
+    first = _shared_values(models[0])
+    for i, model in enumerate(models[1:], start=1):
+        for name, value in _shared_values(model).items():
+            if value is not first.get(name) and describe_part(value) != describe_part(first.get(name)):
                 yield (
-                    f"members of a population share the {name}; member 0 has {described[0][name]}, "
-                    f"member {i} {other.get(name)}. Train them apart."
+                    f"members of a population share the {name}; member 0 has "
+                    f"{describe_part(first.get(name))}, member {i} {describe_part(value)}. Train them apart."
                 )
 
 
-def _describe(model: GBGNNClassifier) -> dict[str, str]:
-    """Return what a model must have in common with other members, as text."""
-    families = ("aggregation", "learner", "rule")
-    parts = {family: as_part(family, getattr(model, family)) for family in families}
-    shared = {name: describe_part(getattr(model, name)) for name in _SHARED}
-    for family, part in parts.items():
-        shared |= {f"{family}.{k}" if k else family: v for k, v in shared_settings(part).items()}
+def _shared_values(model: GBGNNClassifier) -> dict[str, Any]:
+    """Return what a model must have in common with other members, by name."""
+    shared = {name: getattr(model, name) for name in _SHARED}
+    for family in ("aggregation", "learner", "rule"):
+        part = as_part(family, getattr(model, family))
+        shared[family] = type(part).__name__
+        shared |= {f"{family}.{name}": value for name, value in shared_settings(part).items()}
     return shared

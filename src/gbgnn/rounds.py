@@ -19,8 +19,8 @@ from gbgnn.problem import LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import Representation
 
 RowMap = Callable[[Representation, NodeInputs], Representation]
-Index = int | torch.Tensor
-"""Members: the number of one, whose axis goes, or the numbers of several."""
+Index = int | slice | torch.Tensor
+"""Members: the number of one, whose axis goes; all; or the numbers of several."""
 
 
 @dataclass(frozen=True, eq=False)

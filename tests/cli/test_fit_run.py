@@ -101,7 +101,7 @@ def test_ctrl_c_while_rounds_are_replayed_keeps_the_checkpoint(run, monkeypatch:
         run("fit", *run.tiny, *run.quick, "-q", "--out", "r", code=130)
     before = Path("r.partial/checkpoint.gbgnn").read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(MLP, "fit", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(MLP, "fit_many", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         told = run("fit", "--resume", "r", "-q", code=130).stderr
     assert "interrupted after round 3" in told
     assert Path("r.partial/checkpoint.gbgnn").read_bytes() == before

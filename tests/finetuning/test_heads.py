@@ -16,7 +16,7 @@ from gbgnn.testing import learner_round
 def network() -> MLPHead:
     random = torch.Generator().manual_seed(0)
     shapes = [(4, 3), (3, 2)]
-    layers = [(torch.randn(a, b, generator=random).double(), torch.ones(b).double()) for a, b in shapes]
+    layers = [(torch.randn(a, b, generator=random).double().T, torch.ones(b).double()) for a, b in shapes]
     return MLPHead.from_layers(layers)
 
 

@@ -95,7 +95,7 @@ def test_loss_falls_and_what_is_reported_is_what_the_model_predicts(
     loss, voting = rule.loss_for(three_classes.task), rule.voting_for(three_classes.task)
     scores = apply(tuned.ensemble, three_classes.inputs, tuned.voting)
     for name, nodes in (("train", three_classes.train), ("val", three_classes.validation)):
-        value = loss.mean(scores[nodes.rows], nodes.targets, nodes.weights)
+        value = float(loss.mean(scores[nodes.rows], nodes.targets, nodes.weights))
         assert tuned.after[f"{name}_loss"] == pytest.approx(value, rel=1e-8)
     total = voting.tuning_total()
     assert (total is None) == (rule is not RULES[0])

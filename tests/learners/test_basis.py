@@ -74,10 +74,10 @@ def test_many_sets_of_rows_are_each_as_if_alone() -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 17])
 def test_the_turn_is_orthogonal_and_always_the_same(n: int) -> None:
-    turn = _rotation(n)
+    turn = _rotation(n, torch.device("cpu"))
     np.testing.assert_allclose(turn @ turn.T, np.eye(n), atol=1e-12)
     _rotation.cache_clear()
-    np.testing.assert_array_equal(_rotation(n), turn)
+    assert torch.equal(_rotation(n, torch.device("cpu")), turn)
 
 
 def test_where_there_are_as_many_rows_as_columns_the_basis_is_the_features() -> None:

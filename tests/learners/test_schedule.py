@@ -42,10 +42,10 @@ def test_settings_become_columns() -> None:
 
 def test_some_members_have_their_columns_and_their_settings() -> None:
     schedule = make()
-    some = schedule.members([2, 1], torch.tensor([2, 1]))
+    some = schedule.members([2, 1])
     assert (some.units.tolist(), some.settings) == ([9, 7], [schedule.settings[2], schedule.settings[1]])
     assert some.coefficients.rate[:, 0].tolist() == [0.01, 0.5]
-    assert not schedule.members([1], torch.tensor([1])).is_batched
+    assert not schedule.members([1]).is_batched
     assert some.to(torch.device("meta")).units.device.type == "meta"
 
 
@@ -78,8 +78,8 @@ def test_keys_of_orders_are_those_of_the_epoch_where_orders_matter() -> None:
     keys = schedule.derive_keys(SEEDS, n_steps=9, n_hidden=1).orders
     assert keys.shape == (3, 3)
     assert keys[1].tolist() == [key_of(SEEDS[1], Purpose.ORDER, epoch) for epoch in range(3)]
-    whole = schedule.members([1], torch.tensor([1])).derive_keys(SEEDS[1:2], n_steps=2, n_hidden=1)
-    assert whole.orders.shape == (1, 0)
+    whole = schedule.members([1]).derive_keys(SEEDS[1:2], n_steps=2, n_hidden=1)
+    assert whole.orders.numel() == whole.dropout.numel() == 0
     assert whole.to(torch.device("meta")).weights.device.type == "meta"
 
 

@@ -65,7 +65,7 @@ def kind_of(learner: MLP) -> Kind:
 
 def fit(workers: Trainer, learners: list[MLP], context: RoundContext) -> MLPHeads:
     n_rows = len(context.weak_task.rows)
-    return workers.fit([learners[i].settings(n_rows) for i in context.ids], context)
+    return workers.fit({i: learners[i].settings(n_rows) for i in context.ids}, context)
 
 
 def alone(learner: MLP, context: RoundContext, place: int) -> torch.Tensor:

@@ -101,7 +101,8 @@ class Wide(MLP):
     def fit(self, context: RoundContext) -> Head:
         head = super().fit(context)
         last = head.layers[-1]
-        head.layers[-1] = torch.nn.Linear(last.in_features, last.out_features + 1, dtype=last.weight.dtype)
+        n_out, n_in = last.weight.shape
+        head.layers[-1] = torch.nn.Linear(n_in, n_out + 1, dtype=last.weight.dtype)
         return head
 
 

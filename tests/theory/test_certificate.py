@@ -60,7 +60,7 @@ def test_the_guarantee_holds_for_any_step(
     if pair is None:
         return
     promised = n_labelled / (2 * loss.smoothness) * pair.gamma * quality.gradient_norm**2
-    kept = loss.mean(Y, y) - loss.mean(Y + eta * f, y)
+    kept = float(loss.mean(Y, y)) - float(loss.mean(Y + eta * f, y))
     assert kept >= promised - 1e-12 * (1 + size)
 
 
@@ -71,7 +71,7 @@ def test_lemma_one_and_the_training_bound_hold_over_many_rounds(
 ) -> None:
     loss: Loss = LOSSES[n_classes]
     Y, _, y = random_case(seed, n_labelled, n_classes, size)
-    first, gammas, norms, errors = loss.mean(Y, y), [], [], []
+    first, gammas, norms, errors = float(loss.mean(Y, y)), [], [], []
     for t in range(n_rounds):
         _, f, _ = random_case(seed + 7 * t + 1, n_labelled, n_classes, size)
         residuals = -loss.gradient(Y, y)
@@ -111,7 +111,7 @@ def test_sigmoid_and_softmax_agree_for_two_classes(seed: int, n_labelled: int, s
     S, F = (torch.cat([-half, half], dim=1) for half in (s / 2, f / 2))
     one = weak_learning(f / n_labelled, -sigmoid.gradient(s, y) / n_labelled)
     two = weak_learning(F / n_labelled, -softmax.gradient(S, y) / n_labelled)
-    assert softmax.mean(S, y) == pytest.approx(sigmoid.mean(s, y), abs=1e-12)
+    assert float(softmax.mean(S, y)) == pytest.approx(float(sigmoid.mean(s, y)), abs=1e-12)
     if one.gradient_norm < VANISHED:
         assert two.gradient_norm < 2 * VANISHED
         return
@@ -146,7 +146,7 @@ def test_squared_error_keeps_exactly_what_it_promises(
     eta = share / (loss.smoothness * quality.alpha)
     pair = quality.at_step(eta, loss.smoothness)
     promised = n_labelled / (2 * loss.smoothness) * pair.gamma * quality.gradient_norm**2
-    kept = loss.mean(Y, y) - loss.mean(Y + eta * f, y)
+    kept = float(loss.mean(Y, y)) - float(loss.mean(Y + eta * f, y))
     assert kept == pytest.approx(promised, rel=1e-6, abs=1e-10)
 
 

@@ -99,7 +99,7 @@ def test_2_with_absolute_values_the_two_conditions_are_one(signs: np.ndarray, g:
 def run_of_rounds(first_scores: float, gamma: float, n_rounds: int) -> tuple[list[float], list[float], float]:
     """Two nodes, directions with squared cosine ``gamma``; |g|^2 before each round and after the last."""
     Y, y, n_labelled = torch.full((2, 1), first_scores, dtype=torch.float64), torch.ones(2).long(), 2
-    norms, gammas, first = [], [], LOSS.mean(Y, y)
+    norms, gammas, first = [], [], float(LOSS.mean(Y, y))
     for t in range(n_rounds):
         g = -LOSS.gradient(Y, y) / n_labelled
         across = torch.stack([-g[1], g[0]]) * (-1) ** t
@@ -152,7 +152,7 @@ def test_4_the_corrected_one_never_is(proba: float, delta: float) -> None:
 def test_5_ten_perfect_rounds_leave_every_node_wrong_below_the_printed_bound() -> None:
     n_labelled = 100
     Y, y = torch.full((n_labelled, 1), -50.0, dtype=torch.float64), torch.ones(n_labelled).long()
-    first, gamma_total = LOSS.mean(Y, y), 0.0
+    first, gamma_total = float(LOSS.mean(Y, y)), 0.0
     for _ in range(10):
         g = -LOSS.gradient(Y, y) / n_labelled
         quality = weak_learning(0.7 * g, g)
@@ -177,7 +177,7 @@ def test_5_the_corrected_bound_holds_at_the_smallest_gradient(
     scores: np.ndarray, labels: np.ndarray, n_rounds: int, tilt: float, delta: float
 ) -> None:
     Y, y = torch.tensor(scores)[:, None], torch.tensor(labels).long()
-    first, gamma_total, seen = LOSS.mean(Y, y), 0.0, []
+    first, gamma_total, seen = float(LOSS.mean(Y, y)), 0.0, []
     for _ in range(n_rounds):
         g = -LOSS.gradient(Y, y) / 4
         proba = (Y * (2 * y - 1)[:, None]).sigmoid()  # of its own class

@@ -185,16 +185,15 @@ def find_votes(context: RoundContext, members: Sequence[Member], state: Any) -> 
     """
     heads, vote, trying = ChosenHeads([]), None, list(range(len(members)))
     for attempt in range(members[0].rule.max_attempts):
-        index = torch.tensor(trying, device=context.scores.device)
+        is_first, index = vote is None, torch.tensor(trying)
         asked, own = context.members(trying), [members[place] for place in trying]
         fitted = fit_learners(asked, own, attempt)
-        remembered = map_tensors(lambda each, index=index: each[index], state)
+        remembered = state if is_first else map_tensors(lambda each, index=index: each[index], state)
         new = replace(cast_vote(asked, own, fitted, remembered), attempts=torch.full_like(index, attempt + 1))
-        # index_copy returns copies, because those before may be shared.
         vote = (
             new
-            if vote is None
-            else map_tensors(lambda a, b, index=index: a.index_copy(0, index, b), vote, new)
+            if is_first
+            else map_tensors(lambda a, b, i=index: a.index_copy(0, i.to(a.device), b), vote, new)
         )
         heads = heads.replaced(trying, fitted)
         trying = [place for place, refusal in enumerate(vote.refusals()) if refusal is not None]

@@ -194,7 +194,7 @@ def class_codes(labels: torch.Tensor, n_classes: int, like: torch.Tensor) -> tor
 
 def average_vote_proba(scores: torch.Tensor, total_eta: float | torch.Tensor) -> torch.Tensor:
     """Return probabilities of a sum of votes; dividing by the steps keeps them from saturating."""
-    total = for_rows(torch.as_tensor(total_eta, device=scores.device), scores)
+    total = for_rows(torch.as_tensor(total_eta, dtype=torch.float64, device=scores.device), scores)
     average = scores / torch.where(total > 0, total, 1.0)
     return softmax(average / (scores.shape[-1] - 1))
 
@@ -204,8 +204,8 @@ def samme_step(error: torch.Tensor | float, n_classes: int) -> torch.Tensor:
 
     Examples
     --------
-    >>> samme_step(torch.tensor([0.5, 0.05]), 2).tolist()
-    [0.0, 2.9444389791664403]
+    >>> samme_step(0.5, 2).tolist(), round(float(samme_step(0.05, 3)), 2)
+    (0.0, 3.64)
     """
     error = torch.as_tensor(error, dtype=torch.float64)
     return ((1 - error) / error).log() + math.log(n_classes - 1)

@@ -15,6 +15,9 @@ Step = Callable[[int, int], None]
 _MANY = 10
 """Steps in a graph, as far as there are so many: between two graphs a device waits longer than inside one."""
 
+_ENOUGH = 40
+"""From so many steps on, graphs of many are recorded."""
+
 _N_WARM_UP = 3
 """Steps taken before recording, in which libraries and kernels set themselves up."""
 
@@ -68,7 +71,8 @@ class GraphRunner:
         with torch.cuda.stream(self._stream):
             for size, count in phases(n_steps, self._sizes):
                 left = count - self._warm_up(size, count)
-                for length in (_MANY, 1):
+                # A long graph takes longer to record, which a few steps do not pay for.
+                for length in (_MANY, 1) if left >= _ENOUGH else (1,):
                     n_times, left = divmod(left, length)
                     for _ in range(n_times):
                         self._record(size, length).replay()

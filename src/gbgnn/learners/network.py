@@ -121,7 +121,10 @@ class Trained:
         inputs = self.inputs
         if inputs.is_batched:
             inputs = inputs.member(place)
-        return MLPHead.from_layers([inputs.fold(*cut[0]), *cut[1:]])
+        layers = [inputs.fold(*cut[0]), *cut[1:]]
+        if len(self.positions) == 1:  # else a head would hold on to the weights of all
+            return MLPHead([LinearLayer(weight.contiguous(), bias) for weight, bias in layers])
+        return MLPHead.from_layers(layers)
 
     def evaluate(self, rows: torch.Tensor) -> torch.Tensor:
         """Return the outputs for rows that are mapped already, block by block."""

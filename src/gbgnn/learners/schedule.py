@@ -46,8 +46,12 @@ class Keys:
     orders: torch.Tensor
 
     def to(self, device: torch.device) -> Keys:
-        """Return the keys on a device."""
-        return Keys(*(each.to(device) for each in (self.weights, self.dropout, self.orders)))
+        """Return the keys on a device, by one transfer."""
+        parts = (self.weights, self.dropout, self.orders)
+        sent = (
+            torch.cat([part.flatten() for part in parts]).to(device).split([part.numel() for part in parts])
+        )
+        return Keys(*(each.view(part.shape) for each, part in zip(sent, parts, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,7 +119,8 @@ class Trainer:
             plan = cohort.plan(ids, [settings[member] for member in ids])
             seeds = [context.seed[i] for i in positions]
             keys = plan.on_host.derive_keys(seeds, shape.n_steps, shape.n_hidden).to(device)
-            own = task.members(torch.tensor(positions, device=device))
+            is_all = positions == list(range(context.n_members))
+            own = task.members(slice(None) if is_all else torch.tensor(positions, device=device))
             jobs.append(Job(cohort, positions, keys, plan, own, X if X.is_shared else X.members(positions)))
 
         def train(job: Job) -> Trained:

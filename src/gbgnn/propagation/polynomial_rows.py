@@ -98,7 +98,8 @@ class PowerBasis(Basis):
     ) -> torch.Tensor:
         """Shift the coefficients, and add."""
         n_before = q.shape[-1]
-        result = torch.zeros(*weights.shape[:-1], n_before + max(exponents), dtype=torch.float64)
+        front = torch.broadcast_shapes(q.shape[:-1], weights.shape[:-1])
+        result = torch.zeros(*front, n_before + max(exponents), dtype=torch.float64)
         for exponent, weight in zip(exponents, weights.unbind(-1), strict=True):
             result[..., exponent : exponent + n_before] += weight[..., None] * q
         result[..., 0] += injection
@@ -166,6 +167,7 @@ class PolynomialRows(Representation):
     Examples
     --------
     >>> import scipy.sparse as sp
+    >>> from gbgnn.propagation.rows import DenseRows
     >>> P = Propagator(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
     >>> basis = PowerBasis.build(P, DenseRows(torch.tensor([[1.0], [2.0]])), torch.tensor([1]))
     >>> X = PolynomialRows(basis, basis.one).mixed((0, 1), torch.tensor([[0.5, 0.5], [0.0, 1.0]]))
@@ -264,6 +266,7 @@ def join_members(parts: Sequence[Representation]) -> Representation:
 
     Examples
     --------
+    >>> from gbgnn.propagation.rows import DenseRows
     >>> X = DenseRows(torch.zeros(2, 1))
     >>> join_members([X, X]) is X
     True

@@ -22,7 +22,7 @@ def test_the_test_loss_is_that_of_the_model_stopped_at_each_round(tiny):
         model = GBGNNClassifier().set_params(**SETTINGS | {"n_rounds": t}, random_state=1, select="last")
         model.fit(tiny.train, tiny.y[tiny.train], graph=tiny.graph)
         scores = torch.from_numpy(model.scores_[tiny.test])
-        loss = SoftmaxCrossEntropy().mean(scores, targets)
+        loss = float(SoftmaxCrossEntropy().mean(scores, targets))
         assert results["test_loss"][t - 1] == pytest.approx(loss, rel=1e-5)
         assert results["train_loss"][t - 1] == pytest.approx(model.history_["train_loss"][-1], rel=1e-5)
         assert results["cosine"][t - 1] == pytest.approx(model.history_["cosine"][-1], rel=1e-5)

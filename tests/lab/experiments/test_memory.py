@@ -34,5 +34,6 @@ def test_elsewhere_the_peak_so_far_is_where_counting_starts(monkeypatch, tmp_pat
 def test_on_a_gpu_what_torch_allocates_counts(monkeypatch):
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 40)
-    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 100)
+    statistics = {"allocated_bytes": {"all": {"peak": 100}}}
+    monkeypatch.setattr(torch.cuda, "memory_stats_as_nested_dict", lambda device: statistics)
     assert MemoryMeter(torch.device("cuda")).peak() == 60
