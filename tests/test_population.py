@@ -38,7 +38,7 @@ from gbgnn import (
 )
 from gbgnn._random import Seeds
 from gbgnn.aggregation import Aggregation, Hop, PolynomialHop
-from gbgnn.boosting import BoostingRule, History, StopReason, Vote, Voting, boost
+from gbgnn.boosting import BoostingRule, History, Member, StopReason, Vote, Voting, apply, boost, boost_many
 from gbgnn.boosting.rules.base import check_classes, label_task, normalized
 from gbgnn.boosting.voting import ClassVoting
 from gbgnn.callbacks import LogProgress
@@ -549,6 +549,24 @@ def test_members_share_the_time() -> None:
 )
 def test_every_part_of_the_library_can_be_in_a_population(parts: dict[str, Any]) -> None:
     check_population([build(n_rounds=3, random_state=i).set_params(**parts) for i in range(2)])
+
+
+@pytest.mark.parametrize("aggregation", [Adjacency(), Lazy(), KernelTargetAlignment(degree=1), Linear()])
+@pytest.mark.parametrize("rule", [Samme(), FunctionalGradient()])
+def test_members_boosted_on_all_nodes_equal_themselves_alone_and_keep_their_learners(
+    aggregation: Aggregation, rule: BoostingRule
+) -> None:
+    problem = inputs_of(build()).problem
+    members = [
+        Member(aggregation, MLP(units=3 + i, epochs=30 + i), rule, n_rounds=2 + i, seeds=Seeds(i))
+        for i in range(3)
+    ]
+    for member, together in zip(members, boost_many(problem, members), strict=True):
+        (alone,) = boost_many(problem, [member])
+        assert (len(together.ensemble), together.stop) == (len(alone.ensemble), alone.stop)
+        torch.testing.assert_close(together.scores, alone.scores, rtol=1e-9, atol=1e-10)
+        voting = rule.voting_for(problem.task)
+        torch.testing.assert_close(apply(together.ensemble, problem.inputs, voting), together.scores)
 
 
 @pytest.mark.parametrize("aggregation", ["kta", "lazy"])

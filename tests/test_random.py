@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from gbgnn._random import (
     Purpose,
     Seeds,
-    cut_off,
+    as_int32,
+    derive_key,
     derive_keys,
-    draw,
+    draw_bits,
+    dropout_threshold,
     extend_keys,
     generator,
-    key_of,
+    hash_grid,
     mix,
     mix_,
-    places,
-    signed,
     uniform,
 )
 
@@ -44,14 +44,14 @@ def test_generator_is_seeded() -> None:
 
 
 def table(n_rows: int, n_columns: int, *path: int) -> torch.Tensor:
-    return uniform(n_rows, n_columns, key_of(*path), torch.float64)
+    return uniform(n_rows, n_columns, derive_key(*path), torch.float64)
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=50))
 def test_tensors_are_mixed_as_numbers_are(numbers: list[int]) -> None:
-    mixed = mix_(torch.tensor([signed(n) for n in numbers], dtype=torch.int32))
-    assert mixed.tolist() == [signed(mix(n)) for n in numbers]
-    again = torch.tensor([signed(n) for n in numbers], dtype=torch.int32)
+    mixed = mix_(torch.tensor([as_int32(n) for n in numbers], dtype=torch.int32))
+    assert mixed.tolist() == [as_int32(mix(n)) for n in numbers]
+    again = torch.tensor([as_int32(n) for n in numbers], dtype=torch.int32)
     assert torch.equal(mix_(again, torch.empty_like(again)), mixed)
 
 
@@ -74,26 +74,26 @@ def test_one_changed_bit_changes_half_of_all_bits() -> None:
     random = torch.Generator().manual_seed(0)
     numbers = torch.randint(-(2**31), 2**31 - 1, (2000,), generator=random).int()
     for bit in range(32):
-        flipped = mix_(numbers.clone()) ^ mix_(numbers ^ signed(1 << bit))
+        flipped = mix_(numbers.clone()) ^ mix_(numbers ^ as_int32(1 << bit))
         shares = torch.stack([((flipped >> k) & 1).double().mean() for k in range(32)])
         assert (shares - 0.5).abs().max() < 0.08
 
 
 @given(st.integers(0, 2**63 - 1), st.integers(0, 2**31))
 def test_keys_are_int32_and_depend_on_all_bits_of_the_seed(seed: int, step: int) -> None:
-    key = key_of(seed, Purpose.ORDER, step)
+    key = derive_key(seed, Purpose.ORDER, step)
     assert -(2**31) <= key < 2**31
-    assert key != key_of(seed ^ 1, Purpose.ORDER, step)
-    assert key != key_of(seed ^ 2**40, Purpose.ORDER, step)
-    assert key != key_of(seed, Purpose.ORDER, step + 1)
-    assert key != key_of(seed, Purpose.START, step)
+    assert key != derive_key(seed ^ 1, Purpose.ORDER, step)
+    assert key != derive_key(seed ^ 2**40, Purpose.ORDER, step)
+    assert key != derive_key(seed, Purpose.ORDER, step + 1)
+    assert key != derive_key(seed, Purpose.START, step)
 
 
 @given(st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=9), st.integers(0, 2**31 - 1))
 def test_keys_of_many_are_those_of_each(seeds: list[int], step: int) -> None:
     steps = np.array([step, step // 2], dtype=np.uint32)
     keys = extend_keys(derive_keys(seeds)[:, None], Purpose.DROPOUT, steps).view(np.int32)
-    expected = [[key_of(seed, Purpose.DROPOUT, each) for each in (step, step // 2)] for seed in seeds]
+    expected = [[derive_key(seed, Purpose.DROPOUT, each) for each in (step, step // 2)] for seed in seeds]
     assert keys.tolist() == expected
 
 
@@ -132,27 +132,27 @@ def test_larger_tables_begin_with_smaller_ones(n_rows: int, n_columns: int, seed
 
 def test_some_rows_are_those_of_the_table_and_stay_as_they_are() -> None:
     rows = torch.tensor([7, 0, 3], dtype=torch.int32)
-    assert torch.equal(places(rows, 4), places(torch.arange(8), 4)[[7, 0, 3]])
+    assert torch.equal(hash_grid(rows, 4), hash_grid(torch.arange(8), 4)[[7, 0, 3]])
     assert rows.tolist() == [7, 0, 3]
 
 
 def test_precisions_draw_the_same_numbers() -> None:
-    single, double = (uniform(50, 50, key_of(3), dtype) for dtype in (torch.float32, torch.float64))
+    single, double = (uniform(50, 50, derive_key(3), dtype) for dtype in (torch.float32, torch.float64))
     assert torch.equal(single.double(), double)
 
 
 def test_a_key_per_table_draws_what_each_key_alone_draws() -> None:
-    base, keys = places(torch.arange(6), 5), [key_of(s) for s in range(3)]
-    together = draw(base, torch.tensor(keys, dtype=torch.int32)[:, None, None])
-    assert all(torch.equal(mine, draw(base, key)) for mine, key in zip(together, keys, strict=True))
+    base, keys = hash_grid(torch.arange(6), 5), [derive_key(s) for s in range(3)]
+    together = draw_bits(base, torch.tensor(keys, dtype=torch.int32)[:, None, None])
+    assert all(torch.equal(mine, draw_bits(base, key)) for mine, key in zip(together, keys, strict=True))
 
 
 @pytest.mark.parametrize("share", [0.0, 1e-3, 0.25, 0.5, 0.9])
 def test_cut_off_leaves_its_share_below(share: float) -> None:
-    draws = draw(places(torch.arange(300), 300), key_of(1))
-    below = float((draws < cut_off(share)).double().mean())
+    draws = draw_bits(hash_grid(torch.arange(300), 300), derive_key(1))
+    below = float((draws < dropout_threshold(share)).double().mean())
     assert below == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / 90_000))
 
 
 def test_cut_off_of_all_but_everything_is_an_int32() -> None:
-    assert cut_off(1 - 2**-53) == 2**31 - 1
+    assert dropout_threshold(1 - 2**-53) == 2**31 - 1

@@ -126,7 +126,7 @@ def mix_(numbers: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Te
     """
     scratch = torch.empty_like(numbers) if scratch is None else scratch
     for shift, factor in _ROUNDS:
-        _xor_shifted_(numbers, shift, scratch).mul_(signed(factor))
+        _xor_shifted_(numbers, shift, scratch).mul_(as_int32(factor))
     return _xor_shifted_(numbers, _LAST_SHIFT, scratch)
 
 
@@ -141,39 +141,39 @@ def _xor_shifted_(numbers: torch.Tensor, shift: int, scratch: torch.Tensor) -> t
     return numbers.bitwise_xor_(scratch)
 
 
-def signed(number: int) -> int:
+def as_int32(number: int) -> int:
     """Return the int32 with the same 32 bits.
 
     Examples
     --------
-    >>> signed(2**32 - 1), signed(5)
+    >>> as_int32(2**32 - 1), as_int32(5)
     (-1, 5)
     """
     return (number + 2**31) % 2**32 - 2**31
 
 
-def key_of(seed: int, *path: int) -> int:
+def derive_key(seed: int, *path: int) -> int:
     """Return the key of a stream, an int32: of a seed of up to 64 bits, a purpose, a layer, an epoch.
 
     Examples
     --------
-    >>> key_of(7, Purpose.DROPOUT, 0, 1) == key_of(7, Purpose.DROPOUT, 0, 1)
+    >>> derive_key(7, Purpose.DROPOUT, 0, 1) == derive_key(7, Purpose.DROPOUT, 0, 1)
     True
-    >>> key_of(7, Purpose.DROPOUT, 0, 1) == key_of(7, Purpose.DROPOUT, 1, 0)
+    >>> derive_key(7, Purpose.DROPOUT, 0, 1) == derive_key(7, Purpose.DROPOUT, 1, 0)
     False
     """
     key = 0
     for number in (seed, seed >> 32, *path):
         key = mix(key + number)
-    return signed(key)
+    return as_int32(key)
 
 
 def derive_keys(seeds: Sequence[int], *path: int | NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return :func:`key_of` of many seeds and paths, as 32 bits without a sign; paths are broadcast.
+    """Return :func:`derive_key` of many seeds and paths, as 32 bits without a sign; paths are broadcast.
 
     Examples
     --------
-    >>> derive_keys([7, 8], Purpose.ORDER, 3).view(np.int32).tolist() == [key_of(7, 3, 3), key_of(8, 3, 3)]
+    >>> derive_keys([7, 8], 3, 3).view(np.int32).tolist() == [derive_key(7, 3, 3), derive_key(8, 3, 3)]
     True
     """
     whole = np.array(seeds, dtype=np.uint64)
@@ -197,12 +197,12 @@ def extend_keys(keys: NDArray[np.uint32], *path: int | NDArray[np.uint32]) -> ND
     return keys
 
 
-def places(rows: torch.Tensor, n_columns: int) -> torch.Tensor:
+def hash_grid(rows: torch.Tensor, n_columns: int) -> torch.Tensor:
     """Return the hash of every place in some rows of a table, int32, whatever other rows and columns it has.
 
     Examples
     --------
-    >>> torch.equal(places(torch.arange(3), 4)[1:, :2], places(torch.tensor([1, 2]), 2))
+    >>> torch.equal(hash_grid(torch.arange(3), 4)[1:, :2], hash_grid(torch.tensor([1, 2]), 2))
     True
     """
     columns = torch.arange(n_columns, dtype=torch.int32, device=rows.device)
@@ -210,8 +210,8 @@ def places(rows: torch.Tensor, n_columns: int) -> torch.Tensor:
     return mix_(mix_(rows.to(torch.int32, copy=True))[:, None] + columns)
 
 
-def draw(table: torch.Tensor, key: int | torch.Tensor) -> torch.Tensor:
-    """Return a random int32 for every place of a table of :func:`places`, from the stream of a key."""
+def draw_bits(table: torch.Tensor, key: int | torch.Tensor) -> torch.Tensor:
+    """Return a random int32 for every place of a table of :func:`hash_grid`, from the stream of a key."""
     return mix_(table + key)
 
 
@@ -233,18 +233,18 @@ def uniform(
 
     Examples
     --------
-    >>> uniform(1, 2, key_of(0), torch.float64).dtype
+    >>> uniform(1, 2, derive_key(0), torch.float64).dtype
     torch.float64
     """
-    return as_uniform(draw(places(torch.arange(n_rows, device=device), n_columns), key), dtype)
+    return as_uniform(draw_bits(hash_grid(torch.arange(n_rows, device=device), n_columns), key), dtype)
 
 
-def cut_off(share: float) -> int:
+def dropout_threshold(share: float) -> int:
     """Return the int32 below which there are ``share`` of all draws.
 
     Examples
     --------
-    >>> cut_off(0.5), cut_off(0.0) == -(2**31)
+    >>> dropout_threshold(0.5), dropout_threshold(0.0) == -(2**31)
     (0, True)
     """
     return min(math.ceil(share * 2**32), _MASK) - 2**31

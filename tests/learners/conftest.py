@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from gbgnn._random import Purpose, cut_off, draw, key_of, places, uniform
+from gbgnn._random import Purpose, derive_key, draw_bits, dropout_threshold, hash_grid, uniform
 from gbgnn.learners import MLP
 from gbgnn.losses import Loss
 
@@ -23,22 +23,26 @@ def draw_layers(widths: list[int], seed: int, dtype: torch.dtype, fan_in: int | 
     layers = []
     for depth, (n_in, n_out) in enumerate(pairwise(widths)):
         bound = 1 / math.sqrt(fan_in if fan_in and not depth else n_in)
-        weight = uniform(n_in, n_out, key_of(seed, Purpose.WEIGHTS, depth), dtype).T
-        bias = uniform(1, n_out, key_of(seed, Purpose.BIASES, depth), dtype)[0]
+        weight = uniform(n_in, n_out, derive_key(seed, Purpose.WEIGHTS, depth), dtype).T
+        bias = uniform(1, n_out, derive_key(seed, Purpose.BIASES, depth), dtype)[0]
         layers.append(tuple((2 * each - 1) * bound for each in (weight, bias)))
     return layers
 
 
 def draw_order(n_rows: int, seed: int, epoch: int) -> torch.Tensor:
     """The order in which an epoch takes the rows."""
-    return draw(places(torch.arange(n_rows), 1)[:, 0], key_of(seed, Purpose.ORDER, epoch)).argsort()
+    return draw_bits(
+        hash_grid(torch.arange(n_rows), 1)[:, 0], derive_key(seed, Purpose.ORDER, epoch)
+    ).argsort()
 
 
 def draw_mask(share: float, shape: tuple[int, int], seed: int, layer: int, epoch: int) -> torch.Tensor:
     """What hidden units are multiplied by: 0, or more than 1."""
     n_rows, n_units = shape
-    draws = draw(places(torch.arange(n_rows), n_units), key_of(seed, Purpose.DROPOUT, layer, epoch))
-    return (draws >= cut_off(share)) / (1 - share)
+    draws = draw_bits(
+        hash_grid(torch.arange(n_rows), n_units), derive_key(seed, Purpose.DROPOUT, layer, epoch)
+    )
+    return (draws >= dropout_threshold(share)) / (1 - share)
 
 
 def apply(layers: Layers, rows: torch.Tensor, masks: list[torch.Tensor] | None = None) -> torch.Tensor:

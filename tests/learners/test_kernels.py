@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gbgnn._optimizers import Coefficients, Moments
-from gbgnn._random import Purpose, cut_off, derive_keys, extend_keys
+from gbgnn._random import Purpose, derive_keys, dropout_threshold, extend_keys
 from gbgnn.learners import kernels
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
@@ -60,7 +60,7 @@ def test_dropped_units_are_those_of_a_network_alone(plainly, rows_first: bool, i
     steps, layers = np.arange(epochs, dtype=np.uint32)[:, None], np.arange(2, dtype=np.uint32)
     found = extend_keys(derive_keys(seeds)[:, None, None], Purpose.DROPOUT, layers, steps)
     keys = torch.from_numpy(found.view(np.int32)).cuda()
-    cuts = torch.tensor([cut_off(share) for share in shares], dtype=torch.int32, device="cuda")
+    cuts = torch.tensor([dropout_threshold(share) for share in shares], dtype=torch.int32, device="cuda")
     kept = torch.tensor([1 / (1 - share) for share in shares], device="cuda")
     chosen = torch.stack([torch.randperm(n_rows)[:n_places] for _ in range(3 * epochs)])
     chosen = chosen.view(3, epochs, n_places)

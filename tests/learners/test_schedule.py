@@ -5,7 +5,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gbgnn._random import Purpose, cut_off, key_of
+from gbgnn._random import Purpose, derive_key, dropout_threshold
 from gbgnn.learners.schedule import Schedule, TrainingSettings
 
 SEEDS = [3, 2**62 + 5, 3]
@@ -33,7 +33,11 @@ def test_settings_become_columns() -> None:
     assert schedule.batches.tolist() == [3, 1, 10]
     assert schedule.n_steps.tolist() == [9, 2, 10]
     assert schedule.units.tolist() == [5, 7, 9]
-    assert schedule.threshold.tolist() == [cut_off(0.5), cut_off(0.0), cut_off(0.25)]
+    assert schedule.threshold.tolist() == [
+        dropout_threshold(0.5),
+        dropout_threshold(0.0),
+        dropout_threshold(0.25),
+    ]
     assert schedule.coefficients.rate[:, 0].tolist() == [0.01, 0.5, 0.01]
     assert schedule.coefficients.decay[:, 0].tolist() == [0, 0.1, 0]
     assert schedule.coefficients.keep[:, 0].tolist() == [0.3, 0.9, 0.9]
@@ -61,7 +65,9 @@ def test_keys_of_weights_are_those_of_the_layer() -> None:
     keys = make().derive_keys(SEEDS, n_steps=9, n_hidden=2)
     assert keys.weights.shape == (3, 3, 2)
     for member, layer in ((0, 0), (1, 2), (2, 1)):
-        expected = [key_of(SEEDS[member], purpose, layer) for purpose in (Purpose.WEIGHTS, Purpose.BIASES)]
+        expected = [
+            derive_key(SEEDS[member], purpose, layer) for purpose in (Purpose.WEIGHTS, Purpose.BIASES)
+        ]
         assert keys.weights[member, layer].tolist() == expected
 
 
@@ -69,7 +75,7 @@ def test_keys_of_dropout_are_those_of_the_epoch_and_the_layer() -> None:
     keys = make().derive_keys(SEEDS, n_steps=9, n_hidden=2).dropout
     assert keys.shape == (3, 9, 2)
     for member, step, epoch in ((0, 4, 1), (1, 1, 1), (2, 8, 0)):
-        expected = [key_of(SEEDS[member], Purpose.DROPOUT, layer, epoch) for layer in (0, 1)]
+        expected = [derive_key(SEEDS[member], Purpose.DROPOUT, layer, epoch) for layer in (0, 1)]
         assert keys[member, step].tolist() == expected
 
 
@@ -77,7 +83,7 @@ def test_keys_of_orders_are_those_of_the_epoch_where_orders_matter() -> None:
     schedule = make()
     keys = schedule.derive_keys(SEEDS, n_steps=9, n_hidden=1).orders
     assert keys.shape == (3, 3)
-    assert keys[1].tolist() == [key_of(SEEDS[1], Purpose.ORDER, epoch) for epoch in range(3)]
+    assert keys[1].tolist() == [derive_key(SEEDS[1], Purpose.ORDER, epoch) for epoch in range(3)]
     whole = schedule.members([1]).derive_keys(SEEDS[1:2], n_steps=2, n_hidden=1)
     assert whole.orders.numel() == whole.dropout.numel() == 0
     assert whole.to(torch.device("meta")).weights.device.type == "meta"

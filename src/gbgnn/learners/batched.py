@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import torch
 
-from gbgnn._random import as_uniform, draw, mix_, places
+from gbgnn._random import as_uniform, draw_bits, hash_grid, mix_
 from gbgnn.learners.batched_optimizers import choose_optimizer, has_triton
 from gbgnn.learners.schedule import Keys, Schedule
 from gbgnn.losses import Loss
@@ -135,7 +135,7 @@ class BatchedMLP:
         self._row_starts = torch.arange(m, device=device)[:, None] * (n + 1)
         n_chosen = (shape.n_steps, shape.n_places) if shape.is_batched else (0, 0)
         self._chosen = torch.zeros(m, *n_chosen, dtype=torch.int64, device=device)
-        self._places = places(torch.arange(n + 1, device=device), first)
+        self._places = hash_grid(torch.arange(n + 1, device=device), first)
         sizes = [(first, shape.n_columns), *shape.later_sizes]
         self._weight_places = [_hash_layer(n_out, n_in, device) for n_out, n_in in sizes]
         self._keys = torch.zeros(m, shape.n_steps, max(1, shape.n_hidden), dtype=torch.int32, device=device)
@@ -216,7 +216,7 @@ class BatchedMLP:
             fan_in = torch.full_like(schedule.units, shape.fan_in) if depth == 0 else schedule.units
             spread = (2 / fan_in.double().sqrt()).to(weight.dtype)[:, None, None]
             table, is_bias = self._weight_places[depth]
-            draws = draw(table, torch.where(is_bias, keys[:, depth, 1:, None], keys[:, depth, :1, None]))
+            draws = draw_bits(table, torch.where(is_bias, keys[:, depth, 1:, None], keys[:, depth, :1, None]))
             drawn = as_uniform(draws, weight.dtype).sub_(0.5).mul_(spread)
             weight.copy_(drawn[..., :-1])
             bias.copy_(drawn[..., -1])
@@ -356,7 +356,7 @@ def _allocate(
 
 def _hash_layer(n_out: int, n_in: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the hashes of the places of weights and, in a last column, of biases; and which are biases."""
-    table = places(torch.arange(n_in, device=device), n_out).T
+    table = hash_grid(torch.arange(n_in, device=device), n_out).T
     is_bias = torch.arange(n_in + 1, device=device) == n_in
     return torch.cat([table, table[:, :1]], dim=1), is_bias
 

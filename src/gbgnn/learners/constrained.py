@@ -10,7 +10,7 @@ from torch.nn import functional
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS
 from gbgnn._projections import project_columns
-from gbgnn._random import Purpose, key_of, uniform
+from gbgnn._random import Purpose, derive_key, uniform
 from gbgnn._threads import threads_for
 from gbgnn.learners.base import Head, HeadSpace, Learner
 from gbgnn.learners.batched import BatchedMLP, Layer, Shape
@@ -164,6 +164,6 @@ def _scale(rows: torch.Tensor, task: WeakTask, seed: int) -> tuple[torch.Tensor,
     reach = float(follows.abs().amax(dim=0).sum() / (weights * residuals.square()).sum())
     rows = rows / reach if reach > 0 else rows
     roots = weights.sqrt().to(rows.dtype) * rows
-    start = uniform(rows.shape[1], 1, key_of(seed, Purpose.START), rows.dtype, rows.device).sub_(0.5)
+    start = uniform(rows.shape[1], 1, derive_key(seed, Purpose.START), rows.dtype, rows.device).sub_(0.5)
     curvature = largest_eigenvalue(lambda v: roots.t() @ (roots @ v), start, n_steps=30)
     return rows, replace(task, weights=task.weights / (curvature or 1))

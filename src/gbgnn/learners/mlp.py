@@ -134,9 +134,11 @@ class MLP(Learner):
         """Train the networks of several members at once, on a GPU as CUDA graphs."""
         first, n_rows = learners[0], len(context.weak_task.rows)
         kind = Kind(first.hidden_layers, first.standardize, first.basis, first.patience)
-        trainer, settings = context.workspace.setdefault(kind, (Trainer(kind), {}))
-        for member, learner in zip(context.ids or (), learners, strict=True):
-            if member not in settings:
-                settings[member] = learner.settings(n_rows)
+        members = dict(zip(context.ids or (), learners, strict=True))
+        trainer, known, settings = context.workspace.get(kind, (None, {}, {}))
+        if trainer is None or any(known.get(member, own) is not own for member, own in members.items()):
+            trainer, known, settings = context.workspace[kind] = (Trainer(kind), {}, {})
+        for member in members.keys() - known.keys():
+            known[member], settings[member] = members[member], members[member].settings(n_rows)
         heads: Heads = trainer.fit(settings, context)
         return heads

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from gbgnn._optimizers import Coefficients
-from gbgnn._random import Purpose, cut_off, derive_keys, draw, extend_keys, places
+from gbgnn._random import Purpose, derive_keys, draw_bits, dropout_threshold, extend_keys, hash_grid
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Schedule:
             torch.tensor([min(n_rows, each.batch_size or n_rows) for each in settings]),
             torch.tensor([each.units for each in settings]),
             torch.tensor([each.dropout for each in settings], dtype=torch.float64),
-            torch.tensor([cut_off(each.dropout) for each in settings], dtype=torch.int32),
+            torch.tensor([dropout_threshold(each.dropout) for each in settings], dtype=torch.int32),
             Coefficients.build(
                 [each.optimizer for each in settings],
                 [each.learning_rate for each in settings],
@@ -173,8 +173,8 @@ class Schedule:
         ``n_rows``, the number of a row that is not there. ``keys`` are those of the orders of all epochs.
         """
         n = self.n_rows
-        table = places(torch.arange(n, device=keys.device), 1)[:, 0]
-        orders = draw(table, keys[..., None]).argsort(dim=2, stable=True)
+        table = hash_grid(torch.arange(n, device=keys.device), 1)[:, 0]
+        orders = draw_bits(table, keys[..., None]).argsort(dim=2, stable=True)
         step = torch.arange(n_steps, device=keys.device)
         start = step % self.batches[:, None] * self.batch[:, None]  # where in the epoch's order
         size = self.sizes(n_steps)
