@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -12,11 +12,28 @@ from sklearn.base import BaseEstimator, clone
 P = TypeVar("P", bound=BaseEstimator)
 
 
+def free_settings(part: Any) -> tuple[str, ...]:
+    """Return the settings that members of a population may differ in.
+
+    A part names them in a tuple ``may_differ``; without one, they are its numbers with a fraction, such as
+    rates.
+
+    Examples
+    --------
+    >>> from gbgnn import Samme
+    >>> free_settings(Samme())
+    ('error_floor', 'learning_rate')
+    """
+    named: tuple[str, ...] | None = getattr(part, "may_differ", None)
+    if named is not None:
+        return named
+    if is_dataclass(part):  # a rate of 1 is an integer that means a fraction
+        return tuple(field.name for field in fields(part) if field.type in (float, "float"))
+    return tuple(name for name, value in part.get_params(deep=False).items() if isinstance(value, float))
+
+
 def shared_settings(part: Any) -> dict[str, Any]:
     """Return the settings that parts of one class must agree in to be trained together.
-
-    A part says by a tuple ``may_differ`` which of its settings members may differ in; without one, those are
-    its numbers with a fraction, such as rates.
 
     Examples
     --------
@@ -24,13 +41,8 @@ def shared_settings(part: Any) -> dict[str, Any]:
     >>> shared_settings(FunctionalGradient(min_cosine=0.1))
     {'loss': 'auto', 'target': 'gradient', 'retries': 3, 'on_failure': 'stop'}
     """
-    settings = vars(part) if is_dataclass(part) else part.get_params(deep=False)
-    free = getattr(part, "may_differ", None)
-    return {
-        name: value
-        for name, value in settings.items()
-        if (not isinstance(value, float) if free is None else name not in free)
-    }
+    settings, free = vars(part) if is_dataclass(part) else part.get_params(deep=False), free_settings(part)
+    return {name: value for name, value in settings.items() if name not in free}
 
 
 def stack(parts: Sequence[P], device: torch.device | str = "cpu") -> P:
@@ -45,9 +57,9 @@ def stack(parts: Sequence[P], device: torch.device | str = "cpu") -> P:
     if len(parts) == 1:
         return parts[0]
     result: P = clone(parts[0])
-    for name, value in parts[0].get_params(deep=False).items():
+    for name in free_settings(result):
         column = [getattr(part, name) for part in parts]
-        if isinstance(value, float) and any(other != value for other in column):
+        if any(value != column[0] for value in column):
             setattr(result, name, torch.tensor(column, dtype=torch.float64, device=device))
     return result
 

@@ -134,11 +134,10 @@ class MLP(Learner):
         """Train the networks of several members at once, on a GPU as CUDA graphs."""
         first, n_rows = learners[0], len(context.weak_task.rows)
         kind = Kind(first.hidden_layers, first.standardize, first.basis, first.patience)
-        members = dict(zip(context.ids or (), learners, strict=True))
-        trainer, known, settings = context.workspace.get(kind, (None, {}, {}))
-        if trainer is None or any(known.get(member, own) is not own for member, own in members.items()):
-            trainer, known, settings = context.workspace[kind] = (Trainer(kind), {}, {})
-        for member in members.keys() - known.keys():
-            known[member], settings[member] = members[member], members[member].settings(n_rows)
+        now = {i: own.settings(n_rows) for i, own in zip(context.ids or (), learners, strict=True)}
+        trainer, settings = context.workspace.get(kind, (None, {}))
+        if trainer is None or any(settings.get(i, own) != own for i, own in now.items()):
+            trainer, settings = context.workspace[kind] = (Trainer(kind), {})
+        settings |= now
         heads: Heads = trainer.fit(settings, context)
         return heads

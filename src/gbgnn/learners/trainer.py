@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -98,16 +99,18 @@ class Trainer:
     """
 
     def __init__(self, kind: Kind) -> None:
-        self._kind, self._cohorts, self._round = kind, list[Cohort](), 0
+        self._kind, self._cohorts = kind, list[Cohort]()
+        self._round: tuple[int, Any] = (0, None)
 
     def fit(self, settings: Mapping[int, TrainingSettings], context: RoundContext) -> MLPHeads:
         """Return newly trained networks of the context's members, by their settings."""
         assert context.ids is not None
         X, task, device = context.X, context.weak_task, context.scores.device
         shared = self._prepare(X, task) if X.is_shared else None
-        if context.t != self._round:  # a second try within a round is of some members only
-            self._assign(settings, context)
-            self._round = context.t
+        asked = (X.is_shared, len(task.rows), X.shape[1], task.n_outputs, type(task.loss))
+        if (context.t, asked) != self._round:  # a second try within a round is of some members only
+            self._assign(settings, context, is_new=asked != self._round[1])
+            self._round = (context.t, asked)
 
         # Everything is sent before training begins, because sending waits for the device; long jobs first.
         place, jobs = {member: i for i, member in enumerate(context.ids)}, []
@@ -143,11 +146,13 @@ class Trainer:
         inputs = InputMap.fit(rows, standardize=self._kind.standardize, basis=self._kind.basis)
         return inputs, inputs(rows)
 
-    def _assign(self, settings: Mapping[int, TrainingSettings], context: RoundContext) -> None:
-        """Form cohorts of the members that go on: at first, and when half of them have left."""
+    def _assign(
+        self, settings: Mapping[int, TrainingSettings], context: RoundContext, *, is_new: bool
+    ) -> None:
+        """Form cohorts of the members that go on: for what is new, and when half of them have left."""
         ids, is_shared = list(context.ids or ()), context.X.is_shared
         n_planned = sum(len(cohort.ids) for cohort in self._cohorts)
-        if 2 * len(ids) > n_planned and n_planned and self._cohorts[0].network.shape.is_shared == is_shared:
+        if 2 * len(ids) > n_planned and not is_new:
             return
         self._cohorts = []  # the old memory goes before the new is taken
         schedule = Schedule.build([settings[member] for member in ids], len(context.weak_task.rows))

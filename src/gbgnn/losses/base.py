@@ -47,7 +47,7 @@ class Loss(BaseEstimator, ABC):
         own = set(vars(cls))
         if own & {"values", "gradient", "curvature", "link"} and "takes_members" not in own:
             cls.takes_members = False
-        if "gradient" in own and "error" not in own:
+        if "gradient" in own and not own & {"encode", "error"}:
             cls.encode, cls.error = Loss.encode, Loss.error  # type: ignore[method-assign]
 
     @abstractmethod

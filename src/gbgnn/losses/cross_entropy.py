@@ -81,6 +81,10 @@ class SigmoidCrossEntropy(Loss):
         signs = _signs(targets, scores)
         return functional.softplus(-signs * scores, threshold=40).sum(dim=-1)
 
+    def encode(self, targets: torch.Tensor, n_outputs: int, dtype: torch.dtype) -> torch.Tensor:
+        """Return targets with a column, be there one score or several."""
+        return (targets if targets.ndim > 1 else targets[:, None]).to(dtype)
+
     def gradient(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return sigmoid(s) - y."""
         signs = _signs(targets, scores)
