@@ -36,11 +36,11 @@ def fresh(graph: Graph) -> Graph:
     return Graph(graph.adjacency, graph.features)
 
 
-def default_fit(name: str, seed: int) -> dict[str, Any]:
+def default_fit(name: str, seed: int, device: str = "cpu") -> dict[str, Any]:
     """Time a fit with the defaults and with validation nodes."""
     data = load(name)
     graph = fresh(data.graph)
-    model = GBGNNClassifier(random_state=seed, device="cpu")
+    model = GBGNNClassifier(random_state=seed, device=device)
     started = time.perf_counter()
     model.fit(data.train, data.y[data.train], graph=graph, validation=(data.val, data.y[data.val]))
     seconds = time.perf_counter() - started
@@ -65,6 +65,56 @@ def samme_round(name: str, seed: int, n_rounds: int = 5) -> dict[str, Any]:
     seconds = (time.perf_counter() - started) / n_rounds_of(model)
     accuracy = float(np.mean(model.predict(data.test) == data.y[data.test]))
     return {"seconds": seconds, "accuracy": accuracy, "rounds": n_rounds_of(model)}
+
+
+def population(name: str, seed: int, device: str, n_members: int, n_rounds: int = 20) -> dict[str, Any]:
+    """Time models trained at once on Cora: with one setting, or as a search draws them."""
+    from gbgnn.population import PopulationInputs, train_population
+
+    data, random = load("cora"), np.random.default_rng(seed)
+    models = []
+    for i in range(n_members):
+        learner = MLP(epochs=100, units=64, basis="rows" if name.endswith("rows") else "features")
+        if name.startswith("search"):
+            learner.set_params(
+                epochs=10 * int(random.integers(1, 11)),
+                units=int(2 ** random.uniform(4, 7)),
+                dropout=float(random.choice([0.0, 0.5])),
+                optimizer=str(random.choice(["adam", "rmsprop"])),
+                learning_rate=float(10 ** random.uniform(-3, -1.3)),
+                weight_decay=float(10 ** random.uniform(-4, -1.3)),
+            )
+        parts = {"aggregation": "kta" if name == "kta" else "adjacency", "rule": Samme(), "learner": learner}
+        models.append(GBGNNClassifier(**parts, n_rounds=n_rounds, random_state=i, device=device))
+    build = getattr(PopulationInputs, "from_model", None) or PopulationInputs.of  # the name of older commits
+    train, val = (data.train, data.y[data.train]), (data.val, data.y[data.val])
+    started = time.perf_counter()
+    results = train_population(build(models[0], *train, graph=data.graph, validation=val), models)
+    return {"seconds": time.perf_counter() - started, "rounds": sum(each.n_rounds for each in results)}
+
+
+def search(name: str, seed: int, n_trials: int = 16) -> dict[str, Any]:
+    """Time ``tune`` on Cora, trial by trial or eight at a time."""
+    try:
+        from gbgnn.search import default_space, tune
+    except ImportError:  # the name of older commits
+        from gbgnn.tuning import default_space, tune
+    data = load("cora")
+    space = default_space("adj").changed({"n_rounds": 10, "learner__epochs": [20, 60]})
+    train, val = (data.train, data.y[data.train]), (data.val, data.y[data.val])
+    size = 8 if name.startswith("eight") else None
+    started = time.perf_counter()
+    found = tune(
+        *train,
+        graph=data.graph,
+        validation=val,
+        space=space,
+        n_trials=n_trials,
+        seed=seed,
+        population=size,
+        device="cpu",
+    )
+    return {"seconds": time.perf_counter() - started, "best": found.best_value}
 
 
 def predict_memory(n_rounds: int, n_nodes: int, n_classes: int = 10, n_features: int = 32) -> dict[str, Any]:
@@ -189,6 +239,8 @@ def n_rounds_of(model: GBGNNClassifier) -> int:
 TASKS = {
     "default_fit": default_fit,
     "samme_round": samme_round,
+    "population": population,
+    "search": search,
     "predict_memory": predict_memory,
     "large": large,
     "grid_search": grid_search,

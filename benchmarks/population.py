@@ -3,8 +3,7 @@
 On a CPU both ways are timed in turns, and the fastest of several counts on both sides: a shared machine only
 ever adds to it. One setting is 20 rounds of 100 epochs with 64 units, dropout and Adam, all labelled nodes at
 once; the search draws units, epochs, dropout, optimiser and rates, for learners on the features, and ("rows")
-in coordinates of the labelled rows. On a GPU (``--device cuda``) populations grow, with and without CUDA
-graphs.
+in coordinates of the labelled rows. On a GPU (``--device cuda``) populations grow.
 """
 
 from __future__ import annotations
@@ -108,9 +107,9 @@ def inputs_of(data: Dataset, model: GBGNNClassifier) -> PopulationInputs:
     )
 
 
-def together(inputs: PopulationInputs, models: Models, use_graphs: bool = True) -> list[float]:
+def together(inputs: PopulationInputs, models: Models) -> list[float]:
     """Train all at once; return the best validation accuracies."""
-    results = train_population(inputs, models, use_graphs=use_graphs)
+    results = train_population(inputs, models)
     return [max(result.val_scores, default=0.0) for result in results]
 
 
@@ -174,8 +173,7 @@ def on_gpu(data: Dataset, n_rounds: int, members: Sequence[int], n_repeats: int)
     for n in members:
         models = one_setting(n, n_rounds, "cuda")
         add("one setting", n, lambda models=models: together(inputs, models))
-    few = one_setting(min(64, max(members)), n_rounds, "cuda")
-    add("one setting, no CUDA graphs", len(few), lambda: together(inputs, few, use_graphs=False))
+    few = one_setting(4, n_rounds, "cuda")
     for what, build in list(KINDS.items())[1:]:
         models = build(max(members), n_rounds, "cuda")
         add(what, len(models), lambda models=models: together(inputs, models))

@@ -3,13 +3,17 @@
 - ``fits``: default fits on Cora, CiteSeer and PubMed with validation nodes.
 - ``rounds``: a round of Adj + SAMME with 64 units and 100 epochs, set-up included (a fit of 5 rounds, by 5);
   ``--peer COMMAND`` runs a third program in the same turns, which prints ``{"cora": seconds a round, …}``.
+- ``population``: models trained at once on Cora (``--members``), 20 rounds each: one setting; drawn as a
+  search draws them, on the features or in coordinates of the labelled rows; KTA.
+- ``search``: a whole search of 16 trials on Cora, trial by trial and eight at a time.
 - ``memory``: peak memory of a prediction on another graph against the rounds, each in a fresh process.
 - ``large``: 10 million nodes, 200 million entries, 64 features, 4 classes, 200,000 labels, 20 rounds.
 
 Data is loaded before the clock, and every fit gets a ``Graph`` of its own, in which no earlier fit can have
 left anything. Fastest and median of the repeats: a shared machine only ever adds to a time.
 
-On a machine with a GPU ``--device cuda`` measures ``large`` and writes ``side_by_side_gpu``. Where there is
+On a machine with a GPU ``--device cuda`` measures ``fits``, ``population`` and ``large`` there and writes
+``side_by_side_gpu``. Where there is
 no repository, ``--base FOLDER`` names a folder with the other sources, and ``PYTHONPATH=src`` stands in for
 an installation.
 """
@@ -21,14 +25,16 @@ import shlex
 import statistics
 import subprocess
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from common import PLANETOID, publish, table
 from sides import BASE, Worker, add_base, alternating, describe, times, times_header, trees, workers
 
-SECTIONS = ("fits", "rounds", "memory", "large")
+SECTIONS = ("fits", "rounds", "population", "search", "memory", "large")
+KINDS = ("one setting", "search", "search, rows", "kta")
+WAYS = ("one by one", "eight at a time")
 ROUNDS = (5, 10, 20, 40)
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": "1000000"}
 """An array of a megabyte goes back to the system when it is freed: a peak is what was held at once."""
@@ -62,6 +68,7 @@ def parse() -> Namespace:
     parser.add_argument("--memory-nodes", type=int, default=200_000)
     parser.add_argument("--peer", help="command that prints {set: seconds a round} as JSON")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--members", type=int, help="of a population; 16, and 512 on a GPU")
     parser.add_argument("--nodes", type=int, default=10_000_000)
     parser.add_argument("--entries", type=int, default=200_000_000)
     parser.add_argument("--labels", type=int, default=200_000)
@@ -70,7 +77,9 @@ def parse() -> Namespace:
     parser.add_argument("--name", help="of the results; side_by_side or side_by_side_gpu when not given")
     options = parser.parse_args()
     is_cpu = options.device == "cpu"
-    options.sections = (options.sections or ("fits,rounds,memory" if is_cpu else "large")).split(",")
+    usual = "fits,rounds,population,search,memory" if is_cpu else "fits,population,large"
+    options.sections = (options.sections or usual).split(",")
+    options.members = options.members or (16 if is_cpu else 512)
     if unknown := set(options.sections) - set(SECTIONS):
         parser.error(f"unknown sections {sorted(unknown)}")
     options.name = options.name or ("side_by_side" if is_cpu else "side_by_side_gpu")
@@ -78,35 +87,46 @@ def parse() -> Namespace:
 
 
 def measure_fits(sides: Mapping[str, Path], options: Namespace, about: dict[str, Any]) -> Results:
-    return in_turns("default_fit", sides, options, about)
+    return in_turns("default_fit", options.data, sides, options, about, device=options.device)
+
+
+def measure_population(sides: Mapping[str, Path], options: Namespace, about: dict[str, Any]) -> Results:
+    settings = {"device": options.device, "n_members": options.members}
+    return in_turns("population", KINDS, sides, options, about, **settings)
+
+
+def measure_search(sides: Mapping[str, Path], options: Namespace, about: dict[str, Any]) -> Results:
+    return in_turns("search", WAYS, sides, options, about)
 
 
 def measure_rounds(sides: Mapping[str, Path], options: Namespace, about: dict[str, Any]) -> Results:
-    return in_turns("samme_round", sides, options, about, options.peer)
+    return in_turns("samme_round", options.data, sides, options, about, options.peer)
 
 
 def in_turns(
     task: str,
+    cases: Sequence[str],
     sides: Mapping[str, Path],
     options: Namespace,
     about: dict[str, Any],
     peer: str | None = None,
+    **settings: Any,
 ) -> Results:
-    """Measure a task on every data set, the sides in turn; the first of each is not counted."""
-    results: Results = {name: {side: [] for side in sides} for name in options.data}
+    """Measure every case of a task, the sides in turn; the first of each is not counted."""
+    results: Results = {name: {side: [] for side in sides} for name in cases}
     with workers(sides) as at:
         about.update({side: worker.about for side, worker in at.items()})
-        for name in options.data:
+        for name in cases:
             for side in sides:
-                at[side](task, name=name, seed=0)
+                at[side](task, name=name, seed=0, **settings)
         for repeat in range(options.repeats):
-            for name in options.data:
+            for name in cases:
                 for side in alternating(list(sides), repeat):
-                    results[name][side].append(at[side](task, name=name, seed=repeat))
+                    results[name][side].append(at[side](task, name=name, seed=repeat, **settings))
             if peer is not None:
                 done = subprocess.run(shlex.split(peer), stdout=subprocess.PIPE, text=True, check=True)
                 seconds = json.loads(done.stdout.splitlines()[-1])
-                for name in options.data:
+                for name in cases:
                     results[name].setdefault("peer", []).append({"seconds": seconds[name]})
     return results
 
@@ -151,6 +171,30 @@ def show_fits(results: Results, options: Namespace) -> list[str]:
         "",
         *table(header, rows),
     ]
+
+
+def show_population(results: Results, options: Namespace) -> list[str]:
+    sides = list(next(iter(results.values())))
+    rows = []
+    for name, found in results.items():
+        rates = {side: [options.members / one["seconds"] for one in found[side]] for side in sides}
+        best, usual = (
+            [f"{measure(rates[side]):.1f}" for side in sides] for measure in (max, statistics.median)
+        )
+        rows.append([name, *best, *usual])
+    header = [
+        "models",
+        *(f"{side}, models a second" for side in sides),
+        *(f"{side}, median" for side in sides),
+    ]
+    told = f"{options.members} models at once, {options.repeats} repeats: fastest, median."
+    return [told, "", *table(header, rows)]
+
+
+def show_search(results: Results, options: Namespace) -> list[str]:
+    rows = [[name, *times(seconds_of(found))] for name, found in results.items()]
+    header = ["trials", *times_header(list(next(iter(results.values()))))]
+    return [f"A search of 16 trials, {options.repeats} repeats: fastest, median.", "", *table(header, rows)]
 
 
 def show_rounds(results: Results, options: Namespace) -> list[str]:
@@ -234,8 +278,22 @@ def accuracies(found: Mapping[str, list[dict[str, Any]]]) -> list[str]:
     return [f"{100 * mean:.1f} %" for mean in means]
 
 
-MEASURE = {"fits": measure_fits, "rounds": measure_rounds, "memory": measure_memory, "large": measure_large}
-SHOW = {"fits": show_fits, "rounds": show_rounds, "memory": show_memory, "large": show_large}
+MEASURE = {
+    "fits": measure_fits,
+    "rounds": measure_rounds,
+    "population": measure_population,
+    "search": measure_search,
+    "memory": measure_memory,
+    "large": measure_large,
+}
+SHOW = {
+    "fits": show_fits,
+    "rounds": show_rounds,
+    "population": show_population,
+    "search": show_search,
+    "memory": show_memory,
+    "large": show_large,
+}
 
 
 if __name__ == "__main__":

@@ -336,7 +336,8 @@ def _reasons(models: Sequence[GBGNNClassifier], inputs: PopulationInputs | None)
     first = _shared_values(models[0])
     for i, model in enumerate(models[1:], start=1):
         for name, value in _shared_values(model).items():
-            if value is not first.get(name) and describe_part(value) != describe_part(first.get(name)):
+            is_same = value is first.get(name) or describe_part(value) == describe_part(first.get(name))
+            if not is_same or (name == "metric" and value != first[name]):  # a metric's name is not all of it
                 yield (
                     f"members of a population share the {name}; member 0 has "
                     f"{describe_part(first.get(name))}, member {i} {describe_part(value)}. Train them apart."

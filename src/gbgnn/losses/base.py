@@ -84,9 +84,9 @@ class Loss(BaseEstimator, ABC):
             return function(scores, *targets)
         rows, whole = scores.shape[:-1], scores.shape
         flat = [
-            each.expand(rows).flatten()
-            if self.takes == "classes" or each.ndim == 1
-            else each.expand(whole).flatten(0, -2)
+            each.expand(whole).flatten(0, -2)
+            if each.ndim > 1 and (each.is_floating_point() or self.takes != "classes")
+            else each.expand(rows).flatten()
             for each in targets
         ]
         return function(scores.flatten(0, -2), *flat).view(rows if method == "values" else whole)
