@@ -88,8 +88,8 @@ class Aggregation(BaseEstimator, ABC):
 
     is_polynomial: ClassVar[bool] = False
     """Whether every hop is a polynomial in P, a :class:`~gbgnn.aggregation.PolynomialHop`. A population then
-    computes products once for all members and keeps the rows of a few nodes alone: ``fit`` may look at rows of
-    labelled nodes, not multiply by P."""
+    computes products once for all members and keeps the rows of a few nodes alone: ``fit`` may look at rows
+    of labelled nodes, not multiply by P."""
 
     max_power: int = 1
     """The highest power of P in such a hop; no hop may have a higher one."""
