@@ -337,7 +337,11 @@ def _reasons(models: Sequence[GBGNNClassifier], inputs: PopulationInputs | None)
     for i, model in enumerate(models[1:], start=1):
         for name, value in _shared_values(model).items():
             is_same = value is first.get(name) or describe_part(value) == describe_part(first.get(name))
-            if not is_same or (name == "metric" and value != first[name]):  # a metric's name is not all of it
+            # A metric's name is not all of it.
+            is_same &= name != "metric" or getattr(value, "__dict__", None) == getattr(
+                first[name], "__dict__", None
+            )
+            if not is_same:
                 yield (
                     f"members of a population share the {name}; member 0 has "
                     f"{describe_part(first.get(name))}, member {i} {describe_part(value)}. Train them apart."
