@@ -9,11 +9,10 @@ from pathlib import Path
 from gbgnn.datasets import Dataset
 from gbgnn_lab.baselines import BASELINES
 from gbgnn_lab.experiments.evaluation import identify_data
-from gbgnn_lab.experiments.experiment import Experiment
-from gbgnn_lab.experiments.jobs import Job, single_jobs
+from gbgnn_lab.experiments.jobs import Experiment, Job, single_jobs
+from gbgnn_lab.experiments.leaderboard import rank_report
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import ACCURACY, DATASETS, VARIANTS, Cell, cite_accuracy
-from gbgnn_lab.experiments.ranking import rank_report
 from gbgnn_lab.experiments.records import Fields, Record, read_records
 from gbgnn_lab.experiments.report import Report
 from gbgnn_lab.experiments.summaries import best_settings, group_records

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from gbgnn.datasets import Dataset
 from gbgnn_lab.experiments.evaluation import identify_data
-from gbgnn_lab.experiments.experiment import Experiment
 from gbgnn_lab.experiments.figures import draw_depth
-from gbgnn_lab.experiments.jobs import Job, single_jobs
+from gbgnn_lab.experiments.jobs import Experiment, Job, single_jobs
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import DATASETS, title_dataset
 from gbgnn_lab.experiments.records import Fields, Record, read_records

@@ -16,12 +16,10 @@ from gbgnn.datasets import Dataset
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.settings import build_model
 from gbgnn_lab.experiments.evaluation import identify_data
-from gbgnn_lab.experiments.experiment import Experiment
 from gbgnn_lab.experiments.figures import FLOOR, draw_curves
-from gbgnn_lab.experiments.jobs import Job, Outcome, single_jobs
+from gbgnn_lab.experiments.jobs import Experiment, Job, Outcome, Tell, single_jobs
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import DATASETS, LAYERS, VARIANTS, Cell, title_dataset
-from gbgnn_lab.experiments.progress import Tell
 from gbgnn_lab.experiments.records import Fields, Record, read_records
 from gbgnn_lab.experiments.report import Entry, Report, Table
 from gbgnn_lab.experiments.summaries import (

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import optuna
+from optuna.distributions import CategoricalDistribution
 
 from gbgnn._json import as_plain
 from gbgnn.datasets import Dataset
+from gbgnn.estimators import GBGNNClassifier
+from gbgnn.finetuning import FineTuner, fine_tune_model
+from gbgnn.fitting import build_problem
+from gbgnn.problem import Problem
 from gbgnn.search import (
     SearchResult,
     SearchSpace,
@@ -17,12 +26,15 @@ from gbgnn.search import (
     paper_space,
     tune_repeatedly,
 )
-from gbgnn.search.study import BEST_ROUND, best_trials
+from gbgnn.search.loop import run_studies
+from gbgnn.search.objective import run_one_by_one
+from gbgnn.search.study import BEST_ROUND, best_trials, open_study
+from gbgnn.settings import build_model
+from gbgnn.tasks import Classification
 from gbgnn_lab.experiments.evaluation import judge
-from gbgnn_lab.experiments.jobs import Outcome
+from gbgnn_lab.experiments.jobs import Outcome, Tell
 from gbgnn_lab.experiments.options import N_KEPT, Protocol
 from gbgnn_lab.experiments.paper import Cell
-from gbgnn_lab.experiments.progress import Tell
 from gbgnn_lab.experiments.records import Fields
 
 
@@ -114,3 +126,111 @@ def list_finalists(found: SearchResult, space: SearchSpace) -> list[Fields]:
         {"settings": {**space.base, **settings}, "val_accuracy": value, "best_round": rounds}
         for settings, value, rounds in best
     ]
+
+
+_BLOCK = "fine_tune__"
+
+
+@dataclass(frozen=True, eq=False)
+class Finalist:
+    """Settings that did well without fine-tuning, the model that was boosted with them, and on what."""
+
+    settings: Fields
+    model: GBGNNClassifier
+    problem: Problem
+
+    def fine_tuned(self, chosen: Mapping[str, Any]) -> GBGNNClassifier:
+        """Return a fine-tuned copy, equal to a model fitted with all of these settings at once."""
+        model = copy.copy(self.model)
+        tuner = FineTuner(**{name.removeprefix(_BLOCK): value for name, value in chosen.items()})
+        model.model_ = fine_tune_model(self.model.model_, self.problem, tuner)
+        return model
+
+
+class FineTuneFinalists:
+    """The objective of the second stage: fine-tune one of the finalists; the best model so far is kept.
+
+    Parameters
+    ----------
+    finalists
+        Of whom a trial chooses one.
+    fixed
+        The settings of fine-tuning that are not searched.
+    validation
+        (nodes, y) by which models are judged.
+    """
+
+    def __init__(self, finalists: Sequence[Finalist], fixed: Fields, validation: tuple[Any, Any]) -> None:
+        self.finalists, self.fixed, self.validation = finalists, fixed, validation
+        self.best_value, self.best_model, self.best_settings = -1.0, finalists[0].model, finalists[0].settings
+
+    def __call__(self, trial: optuna.Trial) -> float:
+        """Return the validation accuracy of the fine-tuned finalist."""
+        chosen = {**self.fixed, **trial.params}
+        finalist = self.finalists[chosen.pop("finalist")]
+        model = finalist.fine_tuned(chosen)
+        value = float(model.score(*self.validation))
+        if value > self.best_value:
+            self.best_value, self.best_model = value, model
+            self.best_settings = {**finalist.settings, "fine_tune": True, **chosen}
+        return value
+
+
+def search_fine_tuning(
+    cell: Cell,
+    data: Dataset,
+    run: int,
+    protocol: Protocol,
+    kept: Sequence[Mapping[str, Any]],
+    device: Any,
+    tell: Tell | None = None,
+) -> Outcome:
+    """Search the fine-tuning of a cell from its best boosted models; return the winner, judged.
+
+    Parameters
+    ----------
+    cell, data, run, protocol, device, tell
+        As in :func:`~gbgnn_lab.experiments.searching.search`.
+    kept
+        The ``finalists`` in the record of the same run of the cell without fine-tuning.
+    """
+    seen = data.without_test_labels()
+    space = cell_space(cell, protocol.space, len(seen.train))
+    finalists = [_boost(each, space, seen, run, device) for each in kept[: protocol.finalists]]
+    fixed = {name: value for name, value in space.base.items() if name.startswith(_BLOCK)}
+    ranges = {name: given for name, given in space.distributions().items() if name.startswith(_BLOCK)}
+    ranges["finalist"] = CategoricalDistribution(range(len(finalists)))
+    objective = FineTuneFinalists(finalists, fixed, (seen.val, seen.y[seen.val]))
+
+    def on_trial(_: int, report: TrialReport) -> None:
+        if tell is not None:
+            best = 100 * objective.best_value
+            tell(f"fine-tuning {report.n_done:,} of {report.n_trials:,}, best {best:.1f}")
+
+    run_studies(
+        {run: open_study(None, "fine-tuning", {})},
+        partial(run_one_by_one, ranges, objective),
+        n_trials=protocol.tune_trials,
+        on_trial=on_trial,
+    )
+    results = {
+        **judge(objective.best_model.predict(np.arange(data.graph.n_nodes)), data),
+        "search_accuracy": objective.best_value,
+        "best_round": objective.best_model.best_round_,
+        "boosted_accuracy": [finalist.model.score(*objective.validation) for finalist in finalists],
+    }
+    return Outcome(as_plain(objective.best_settings), as_plain(results))
+
+
+def _boost(kept: Mapping[str, Any], space: SearchSpace, seen: Dataset, run: int, device: Any) -> Finalist:
+    """Boost a finalist once."""
+    rounds = kept["best_round"] or kept["settings"]["n_rounds"]
+    most = getattr(space.ranges.get("n_rounds"), "high", rounds)
+    settings = {**kept["settings"], "n_rounds": min(rounds, most)}
+    model = build_model({**settings, "random_state": run, "device": device})
+    labels, validation = (seen.train, seen.y[seen.train]), (seen.val, seen.y[seen.val])
+    model.fit(*labels, graph=seen.graph, validation=validation)
+    problem = build_problem(
+        model, Classification(), *labels, seen.graph, validation=validation, seed=model.seed_
+    )
+    return Finalist(settings, model, problem)
