@@ -43,13 +43,7 @@ def list_searched(records: Sequence[Record], known: Mapping[str, object]) -> lis
 
 
 def cite(system: str, dataset: str) -> float | None:
-    """Return the accuracy that the paper prints or cites, else that of the system's own paper.
-
-    Examples
-    --------
-    >>> cite("gcn", "cora"), cite("GB-GNN-Adj", "cora"), cite("gcnii", "cora"), cite("gbgnn", "cora")
-    (81.5, 79.9, 85.5, None)
-    """
+    """Return the accuracy that the paper prints or cites, else that of the system's own paper."""
     for cell in _ROWS:
         if cell.title == system:
             printed = ACCURACY[cell].get(dataset)

@@ -17,14 +17,7 @@ DIGITS = 16
 
 
 def identify_data(data: Dataset) -> Fields:
-    """Return name, split and checksums of data: of the graph, of the labels training sees, of the test's.
-
-    Examples
-    --------
-    >>> from gbgnn import datasets
-    >>> identify_data(datasets.csbm(n_nodes=60, per_class=6))["split"]
-    'random, seed 0'
-    """
+    """Return name, split and checksums of data: of the graph, of the labels training sees, of the test's."""
     seen, test = [(part, data.y[part]) for part in (data.train, data.val)], [(data.test, data.y[data.test])]
     return {
         "dataset": data.name,
@@ -38,15 +31,7 @@ def identify_data(data: Dataset) -> Fields:
 
 
 def judge(predictions: NDArray[Any], data: Dataset) -> Fields:
-    """Return the accuracy on validation and test nodes of predictions for all nodes.
-
-    Examples
-    --------
-    >>> from gbgnn import datasets
-    >>> data = datasets.csbm(n_nodes=60, per_class=6)
-    >>> judge(data.y, data)
-    {'val_accuracy': 1.0, 'test_accuracy': 1.0}
-    """
+    """Return the accuracy on validation and test nodes of predictions for all nodes."""
     return {
         f"{part}_accuracy": float(np.mean(predictions[nodes] == data.y[nodes])) if len(nodes) else None
         for part, nodes in (("val", data.val), ("test", data.test))

@@ -46,19 +46,6 @@ def trace_rounds(
     """Fit a model, and return its losses and angles round by round.
 
     The test loss is computed after training, of the scores that were kept on the way.
-
-    Parameters
-    ----------
-    data
-        The data.
-    settings
-        Of the model.
-    device
-        Where to train.
-    run
-        Its seed.
-    tell
-        Not used: a run is short.
     """
     seen, scores = data.without_test_labels(), KeptScores(data.test)
     model = build_model(settings)
@@ -75,13 +62,7 @@ def trace_rounds(
 
 
 class KeptScores(Callback):
-    """Keeps the scores of some nodes after every round.
-
-    Parameters
-    ----------
-    nodes
-        Their ids.
-    """
+    """Keeps the scores of some nodes after every round."""
 
     def __init__(self, nodes: Any) -> None:
         self.nodes = nodes

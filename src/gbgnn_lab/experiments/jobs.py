@@ -1,4 +1,4 @@
-"""Jobs, and how those that are not recorded yet are run."""
+"""Experiments and the jobs they consist of: how those that are not recorded yet are run, and how they go."""
 
 from __future__ import annotations
 
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 """Takes a few words on how a run goes."""
-
-
-def ignore(words: str) -> None:
-    """Ignore a message of a run."""
 
 
 class Progress:
@@ -71,14 +67,7 @@ class LineProgress(Progress):
 
 
 def describe_record(record: Record) -> str:
-    """Return a run and what came of it.
-
-    Examples
-    --------
-    >>> identity = {"dataset": "cora", "variant": "adj", "hidden_layers": 2, "fine_tune": False, "run": 3}
-    >>> describe_record(Record(identity, results={"val_accuracy": 0.8, "test_accuracy": 0.79}, seconds=12.3))
-    'cora, adj, L = 2, run 3: val 80.0, test 79.0; 12.3 s'
-    """
+    """Return a run and what came of it."""
     if record.failure is not None:
         return f"{name_run(record.identity)}: failed: {record.failure}"
     shown = [
@@ -90,13 +79,7 @@ def describe_record(record: Record) -> str:
 
 
 def name_run(identity: Fields) -> str:
-    """Return what a run is called.
-
-    Examples
-    --------
-    >>> name_run({"dataset": "cora", "split": "public", "system": "gcn", "depth": 8, "run": 0})
-    'cora, gcn, depth 8, run 0'
-    """
+    """Return what a run is called."""
     split = identity.get("split", "public")
     words = [identity["dataset"] + ("" if split == "public" else f" ({split})")]
     words += [identity[name] for name in ("variant", "kind", "system") if name in identity]
@@ -205,18 +188,12 @@ def run_jobs(
 
 
 def run_job(job: Job, tell: Tell | None = None) -> list[Record]:
-    """Run a job; what it raises becomes the reason of its failure. Runs made together share its time.
-
-    Examples
-    --------
-    >>> run_job(Job({}, [0], lambda runs, tell: 1 / 0))[0].failure
-    'ZeroDivisionError: division by zero'
-    """
+    """Run a job; what it raises becomes the reason of its failure. Runs made together share its time."""
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", GBGNNWarning)
         try:
-            outcomes, failure = job.work(runs=job.runs, tell=tell or ignore), None
+            outcomes, failure = job.work(runs=job.runs, tell=tell or (lambda words: None)), None
         except Exception as error:
             outcomes, failure = [Outcome()] * len(job.runs), f"{type(error).__name__}: {error}"
     said = list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, GBGNNWarning)))

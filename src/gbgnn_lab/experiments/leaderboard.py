@@ -1,4 +1,7 @@
-"""compare(): a leaderboard of gbgnn and the baselines on any data, over several splits."""
+"""Leaderboards: systems ranked by test accuracy, with time and memory, per data set and over all.
+
+compare() makes one of gbgnn and the baselines on any data, over several splits.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,8 @@ HOW = (
     "is tuned to the data. The epoch or round that predicts is chosen by validation accuracy."
 )
 _OWN = re.compile(r"public 0 of (\d+)")
+Cite = Callable[[str, str], float | None]
+"""From a system and a data set to a published accuracy in percent, if there is one."""
 
 
 def compare(options: CompareOptions, *, progress: Progress | None = None) -> Report:
@@ -120,33 +125,15 @@ def _count_own_splits(options: CompareOptions, name: str) -> int:
     return int(found[1]) if found else 0
 
 
-Cite = Callable[[str, str], float | None]
-"""From a system and a data set to a published accuracy in percent, if there is one."""
-
-
 @dataclass(frozen=True, eq=False)
 class RankedSystem:
-    """A system's runs on a data set, and its place among the others.
-
-    Parameters
-    ----------
-    system, title
-        Its name, and what to call it in a table.
-    records
-        Its runs.
-    rank
-        1 for the highest mean; systems of equal mean share the better place. None when every run failed.
-    """
+    """A system's runs on a data set, and its place among the others."""
 
     system: str
     title: str
     records: Sequence[Record]
-    rank: int | None = None
-
-    @property
-    def summary(self) -> Summary | None:
-        """Test accuracy in percent."""
-        return summarize(self.records)
+    summary: Summary | None  # test accuracy in percent
+    rank: int | None  # systems of equal mean share the better place; None when every run failed
 
     def mean(self, result: str) -> float | None:
         """Return the mean of a result over the runs that have one."""
@@ -178,25 +165,14 @@ class RankedSystem:
 
 
 def rank_systems(records: Sequence[Record], titles: Mapping[str, str]) -> list[RankedSystem]:
-    """Return the systems of one data set, the best first, those without a result last.
-
-    Examples
-    --------
-    >>> runs = [Record({"system": s}, results={"test_accuracy": a}) for s, a in (("gcn", 0.7), ("sgc", 0.8))]
-    >>> [(ranked.title, ranked.rank) for ranked in rank_systems(runs, {"gcn": "GCN"})]
-    [('sgc', 1), ('GCN', 2)]
-    """
+    """Return the systems of one data set, the best first, those without a result last."""
     runs = group_records(records, lambda record: str(record["system"]))
-    found = [RankedSystem(name, titles.get(name, name), runs[name]) for name in sort_names(runs, titles)]
-    means = {each.system: each.summary.mean for each in found if each.summary is not None}
-    ranked = [
-        RankedSystem(
-            each.system, each.title, each.records, 1 + sum(m > means[each.system] for m in means.values())
-        )
-        if each.system in means
-        else each
-        for each in found
-    ]
+    summaries = {name: summarize(runs[name]) for name in sort_names(runs, titles)}
+    means = [summary.mean for summary in summaries.values() if summary is not None]
+    ranked = []
+    for name, summary in summaries.items():
+        rank = None if summary is None else 1 + sum(mean > summary.mean for mean in means)
+        ranked.append(RankedSystem(name, titles.get(name, name), runs[name], summary, rank))
     return sorted(ranked, key=lambda each: (each.rank is None, each.rank))
 
 
@@ -207,21 +183,7 @@ def rank_report(
     notes: Sequence[str] = (),
     cite: Cite | None = None,
 ) -> Report:
-    """Return a board per data set, and one over all where there are several.
-
-    Parameters
-    ----------
-    title
-        The heading.
-    records
-        The runs, each with a ``dataset`` and a ``system``.
-    titles
-        What to call the systems.
-    notes
-        What was done.
-    cite
-        Published accuracies, for a column of their own.
-    """
+    """Return a board per data set, and one over all where there are several."""
     found = group_records(records, lambda record: str(record["dataset"]))
     boards = {name: rank_systems(found[name], titles) for name in sort_names(found, DATASETS)}
     tables = [_make_board(name, board, cite) for name, board in boards.items()]
@@ -257,7 +219,7 @@ def _make_board(name: str, board: Sequence[RankedSystem], cite: Cite | None) -> 
             [
                 Entry("-" if each.rank is None else str(each.rank)),
                 Entry(each.title),
-                Entry("failed" if each.summary is None else str(each.summary), strong=each.rank == 1),
+                _make_entry(each),
                 *([] if cite is None else [Entry("-" if published is None else f"{published:.1f}")]),
                 Entry(str(n_judged)),
                 Entry("-" if seconds is None else f"{seconds:.2f}"),

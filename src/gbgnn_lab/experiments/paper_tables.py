@@ -1,4 +1,4 @@
-"""Table 1 of the paper, and its table of all variants, L = 0 to 4 (table 4)."""
+"""Table 1 of the paper, and its table of all variants, L = 0 to 4 (table 4), our numbers beside its own."""
 
 from __future__ import annotations
 
@@ -40,13 +40,7 @@ _QUICK = {
 
 
 def list_cells(options: Options) -> list[Cell]:
-    """Return the rows that are asked for: variants with every L, and fine-tuned where L = 1 is among them.
-
-    Examples
-    --------
-    >>> [str(cell) for cell in list_cells(Options(variants=("ii",), layers=(0, 1)))]
-    ['GB-GNN-II, L = 0', 'GB-GNN-II', 'GB-GNN-II + FT']
-    """
+    """Return the rows that are asked for: variants with every L, and fine-tuned where L = 1 is among them."""
     return [
         cell
         for variant in options.variants
@@ -62,15 +56,8 @@ def stages(
 ) -> Iterator[Sequence[Job]]:
     """Yield the searches of boosting, then those of fine-tuning, which begin where the former ended.
 
-    Parameters
-    ----------
-    name
-        The experiment.
-    borrows
-        Experiments that have searched some of the same cells: those with as many runs, and as many trials in
-        the same space, are not searched again.
-    data, options
-        What to search on, and what.
+    ``borrows`` are experiments that have searched some of the same cells: those with as many runs, and as
+    many trials in the same space, are not searched again.
     """
     from gbgnn_lab.experiments import searching  # optuna, which a table alone does not need
 
@@ -156,20 +143,6 @@ def _is_covered(result: CellResult | None, identity: Fields, n_runs: int) -> boo
     )
 
 
-def _define(name: str, borrows: Sequence[str], variants: Sequence[str], layers: Sequence[int]) -> Experiment:
-    return Experiment(
-        name,
-        partial(stages, name, borrows),
-        partial(tabulate, name, borrows),
-        Options(datasets=tuple(DATASETS), variants=tuple(variants), layers=tuple(layers), runs=10),
-        _QUICK[name],
-    )
-
-
-TABLE1 = _define("table1", (), ("adj", "kta"), (1,))
-TABLE4 = _define("table4", ("table1",), tuple(VARIANTS), LAYERS)
-
-
 @dataclass(frozen=True, eq=False)
 class CellResult:
     """Our runs of a cell on a data set, all of one protocol."""
@@ -232,16 +205,7 @@ class CellResult:
 
 
 def select_results(records: Iterable[Record]) -> dict[tuple[Cell, str], CellResult]:
-    """Return the results by cell and data set: of several that with most runs, then trials, then the last.
-
-    Examples
-    --------
-    >>> protocol = {"trials": 9, "population": None, "seeds_per_trial": 1, "confirm": 0, "space": "paper"}
-    >>> cell = {"variant": "adj", "hidden_layers": 1, "fine_tune": False, "dataset": "cora"}
-    >>> run = Record(cell | {"run": 0, "protocol": protocol}, results={"test_accuracy": 0.8})
-    >>> select_results([run])[Cell("adj"), "cora"].difference
-    0.1
-    """
+    """Return the results by cell and data set: of several that with most runs, then trials, then the last."""
     best: dict[tuple[Cell, str], CellResult] = {}
     for (cell, dataset, _), found in group_records(records, _group_key).items():
         result, known = CellResult(cell, dataset, found), best.get((cell, dataset))
@@ -328,3 +292,17 @@ def _describe_failed(shown: Sequence[CellResult]) -> list[str]:
         where = f"{result.cell} on {title_dataset(result.dataset)}"
         said += [f"Failed, {where}: {reason}" for reason in describe_failures(result.records)]
     return said
+
+
+def _define(name: str, borrows: Sequence[str], variants: Sequence[str], layers: Sequence[int]) -> Experiment:
+    return Experiment(
+        name,
+        partial(stages, name, borrows),
+        partial(tabulate, name, borrows),
+        Options(datasets=tuple(DATASETS), variants=tuple(variants), layers=tuple(layers), runs=10),
+        _QUICK[name],
+    )
+
+
+TABLE1 = _define("table1", (), ("adj", "kta"), (1,))
+TABLE4 = _define("table4", ("table1",), tuple(VARIANTS), LAYERS)

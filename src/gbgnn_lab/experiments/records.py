@@ -70,13 +70,7 @@ class Record:
 
 
 def identity_key(identity: Mapping[str, Any] | Sequence[Any]) -> str:
-    """Return an identity, or a part of one, as text, whatever the order of its parts.
-
-    Examples
-    --------
-    >>> identity_key({"run": 3, "dataset": "cora"}) == identity_key({"dataset": "cora", "run": 3})
-    True
-    """
+    """Return an identity, or a part of one, as text, whatever the order of its parts."""
     return json.dumps(identity, sort_keys=True)
 
 
@@ -163,21 +157,7 @@ def read_records(out: str | os.PathLike[str], *experiments: str) -> list[Record]
 
 
 def describe_environment(device: Any, command: str) -> dict[str, Any]:
-    """Return versions, machine, date and command for a record.
-
-    Parameters
-    ----------
-    device
-        Where models are trained; a GPU is named when it is one.
-    command
-        What repeats the run.
-
-    Examples
-    --------
-    >>> made = describe_environment("cpu", "gbgnn reproduce table1")
-    >>> made["machine"]["gpu"] is None, made["command"]
-    (True, 'gbgnn reproduce table1')
-    """
+    """Return versions, machine, date and command for a record."""
     place = as_device(device)
     return {
         "command": command,

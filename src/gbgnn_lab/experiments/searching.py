@@ -1,4 +1,13 @@
-"""The paper's protocol for a cell: a search by validation accuracy, its winner judged by the test nodes."""
+"""The paper's protocol for a cell: a search by validation accuracy, its winner judged by the test nodes.
+
+A fine-tuned cell is searched in two stages. The first is the search of the same cell without fine-tuning,
+whose record is taken. The second takes the settings of its best trials, the finalists, boosts each of them
+once, and searches the settings of fine-tuning from there. (The paper searches both at once: every trial
+boosts a model for the sake of one attempt at fine-tuning it, and most trials fine-tune a bad one. Boosting
+knows nothing of what comes after, so settings that are good without are good to start from.) A finalist has
+as many rounds as predicted best in the first stage, and no more than the space of the fine-tuned cell allows:
+40 for KTA in the paper's.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +15,9 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import optuna
-from optuna.distributions import CategoricalDistribution
 
 from gbgnn._json import as_plain
 from gbgnn.datasets import Dataset
@@ -37,15 +44,14 @@ from gbgnn_lab.experiments.options import N_KEPT, Protocol
 from gbgnn_lab.experiments.paper import Cell
 from gbgnn_lab.experiments.records import Fields
 
+if TYPE_CHECKING:
+    from optuna import Trial
+
+_BLOCK = "fine_tune__"
+
 
 def cell_space(cell: Cell, kind: str, n_train: int) -> SearchSpace:
-    """Return what is searched of a cell.
-
-    Examples
-    --------
-    >>> cell_space(Cell("ii"), "paper", n_train=140).ranges["learner__batch_size"].high
-    140
-    """
+    """Return what is searched of a cell."""
     make = paper_space if kind == "paper" else default_space
     space = make(cell.variant, n_train=n_train, hidden_layers=cell.hidden_layers, fine_tune=cell.fine_tune)
     if kind != "quick":
@@ -61,17 +67,8 @@ def search(
 ) -> list[Outcome]:
     """Search a cell without fine-tuning, once for every run, and judge the winners.
 
-    Parameters
-    ----------
-    cell, data, protocol
-        What is searched, on what, and how.
-    runs
-        The seeds, each of a search and of all models in it. Where the protocol has a population, the models
-        of all runs are trained at once.
-    device
-        Where to train.
-    tell
-        Told after every trial.
+    A run is the seed of a search and of all models in it. Where the protocol has a population, the models of
+    all runs are trained at once.
     """
     seen = data.without_test_labels()
     space = cell_space(cell, protocol.space, len(seen.train))
@@ -128,9 +125,6 @@ def list_finalists(found: SearchResult, space: SearchSpace) -> list[Fields]:
     ]
 
 
-_BLOCK = "fine_tune__"
-
-
 @dataclass(frozen=True, eq=False)
 class Finalist:
     """Settings that did well without fine-tuning, the model that was boosted with them, and on what."""
@@ -147,35 +141,6 @@ class Finalist:
         return model
 
 
-class FineTuneFinalists:
-    """The objective of the second stage: fine-tune one of the finalists; the best model so far is kept.
-
-    Parameters
-    ----------
-    finalists
-        Of whom a trial chooses one.
-    fixed
-        The settings of fine-tuning that are not searched.
-    validation
-        (nodes, y) by which models are judged.
-    """
-
-    def __init__(self, finalists: Sequence[Finalist], fixed: Fields, validation: tuple[Any, Any]) -> None:
-        self.finalists, self.fixed, self.validation = finalists, fixed, validation
-        self.best_value, self.best_model, self.best_settings = -1.0, finalists[0].model, finalists[0].settings
-
-    def __call__(self, trial: optuna.Trial) -> float:
-        """Return the validation accuracy of the fine-tuned finalist."""
-        chosen = {**self.fixed, **trial.params}
-        finalist = self.finalists[chosen.pop("finalist")]
-        model = finalist.fine_tuned(chosen)
-        value = float(model.score(*self.validation))
-        if value > self.best_value:
-            self.best_value, self.best_model = value, model
-            self.best_settings = {**finalist.settings, "fine_tune": True, **chosen}
-        return value
-
-
 def search_fine_tuning(
     cell: Cell,
     data: Dataset,
@@ -187,25 +152,34 @@ def search_fine_tuning(
 ) -> Outcome:
     """Search the fine-tuning of a cell from its best boosted models; return the winner, judged.
 
-    Parameters
-    ----------
-    cell, data, run, protocol, device, tell
-        As in :func:`~gbgnn_lab.experiments.searching.search`.
-    kept
-        The ``finalists`` in the record of the same run of the cell without fine-tuning.
+    ``kept`` are the ``finalists`` in the record of the same run of the cell without fine-tuning.
     """
+    from optuna.distributions import (
+        CategoricalDistribution,  # it is there, or gbgnn.search would have said so
+    )
+
     seen = data.without_test_labels()
-    space = cell_space(cell, protocol.space, len(seen.train))
+    space, validation = cell_space(cell, protocol.space, len(seen.train)), (seen.val, seen.y[seen.val])
     finalists = [_boost(each, space, seen, run, device) for each in kept[: protocol.finalists]]
     fixed = {name: value for name, value in space.base.items() if name.startswith(_BLOCK)}
     ranges = {name: given for name, given in space.distributions().items() if name.startswith(_BLOCK)}
     ranges["finalist"] = CategoricalDistribution(range(len(finalists)))
-    objective = FineTuneFinalists(finalists, fixed, (seen.val, seen.y[seen.val]))
+    best_value, best_model, best_settings = -1.0, finalists[0].model, finalists[0].settings
+
+    def objective(trial: Trial) -> float:
+        nonlocal best_value, best_model, best_settings
+        chosen = {**fixed, **trial.params}
+        finalist = finalists[chosen.pop("finalist")]
+        model = finalist.fine_tuned(chosen)
+        value = float(model.score(*validation))
+        if value > best_value:
+            best_value, best_model = value, model
+            best_settings = {**finalist.settings, "fine_tune": True, **chosen}
+        return value
 
     def on_trial(_: int, report: TrialReport) -> None:
         if tell is not None:
-            best = 100 * objective.best_value
-            tell(f"fine-tuning {report.n_done:,} of {report.n_trials:,}, best {best:.1f}")
+            tell(f"fine-tuning {report.n_done:,} of {report.n_trials:,}, best {100 * best_value:.1f}")
 
     run_studies(
         {run: open_study(None, "fine-tuning", {})},
@@ -214,12 +188,12 @@ def search_fine_tuning(
         on_trial=on_trial,
     )
     results = {
-        **judge(objective.best_model.predict(np.arange(data.graph.n_nodes)), data),
-        "search_accuracy": objective.best_value,
-        "best_round": objective.best_model.best_round_,
-        "boosted_accuracy": [finalist.model.score(*objective.validation) for finalist in finalists],
+        **judge(best_model.predict(np.arange(data.graph.n_nodes)), data),
+        "search_accuracy": best_value,
+        "best_round": best_model.best_round_,
+        "boosted_accuracy": [finalist.model.score(*validation) for finalist in finalists],
     }
-    return Outcome(as_plain(objective.best_settings), as_plain(results))
+    return Outcome(as_plain(best_settings), as_plain(results))
 
 
 def _boost(kept: Mapping[str, Any], space: SearchSpace, seen: Dataset, run: int, device: Any) -> Finalist:

@@ -31,35 +31,17 @@ from gbgnn_lab.experiments.records import Fields
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What a system has to say.
-
-    Parameters
-    ----------
-    predictions
-        A class for every node.
-    settings
-        Its settings.
-    facts
-        What else there is to record.
-    last
-        What the deepest round would predict, of a system that may predict with an earlier one.
-    """
+    """The classes that a system predicts, one for every node, and its settings."""
 
     predictions: NDArray[Any]
     settings: Fields
-    facts: Fields = field(default_factory=dict)
-    last: NDArray[Any] | None = None
+    facts: Fields = field(default_factory=dict)  # what else there is to record
+    last: NDArray[Any] | None = None  # what the deepest round would predict, where an earlier one does
 
 
 @dataclass(frozen=True)
 class System(ABC):
-    """Something that learns from training nodes, chooses by validation nodes, and predicts all nodes.
-
-    Parameters
-    ----------
-    name, title
-        What to call it in a command, and in a table.
-    """
+    """Something that learns from training nodes, chooses by validation nodes, and predicts all nodes."""
 
     name: str
     title: str
@@ -75,13 +57,7 @@ class System(ABC):
 
 @dataclass(frozen=True)
 class BoostedSystem(System):
-    """gbgnn, with given settings for what is not default.
-
-    Parameters
-    ----------
-    settings
-        As :meth:`GBGNNClassifier.set_params <gbgnn.GBGNNClassifier.set_params>` takes them.
-    """
+    """gbgnn, with given settings for what is not default."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -118,13 +94,7 @@ class _LastScores(Callback):
 
 @dataclass(frozen=True)
 class BaselineSystem(System):
-    """A baseline with its published settings.
-
-    Parameters
-    ----------
-    overrides
-        Settings that replace published ones.
-    """
+    """A baseline with its published settings."""
 
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
@@ -160,13 +130,7 @@ TITLES: Mapping[str, str] = {name: system.title for name, system in SYSTEMS.item
 
 
 def find_systems(names: Iterable[str]) -> list[System]:
-    """Return the systems of these names; none at all stands for every one.
-
-    Examples
-    --------
-    >>> [system.title for system in find_systems(["gbgnn-kta", "gcn"])]
-    ['gbgnn, KTA', 'GCN']
-    """
+    """Return the systems of these names; none at all stands for every one."""
     wanted = list(names) or list(SYSTEMS)
     for name in wanted:
         if name not in SYSTEMS:
@@ -188,13 +152,6 @@ def measure(
 
     Time and memory are those of the fit and the predictions, without reading the data, and without what
     happens once in a process: before the clock starts, the same is done on a tiny graph with little training.
-
-    Examples
-    --------
-    >>> from gbgnn import datasets
-    >>> outcome = measure(SYSTEMS["sgc"], datasets.csbm(n_nodes=60, per_class=6), "cpu", run=0)
-    >>> sorted(outcome.results)[-3:]
-    ['n_parameters', 'test_accuracy', 'val_accuracy']
     """
     seen, place = data.without_test_labels(), as_device(device)
     with suppress(WeakLearnerError):  # so little training may well come to nothing
@@ -221,18 +178,6 @@ class MemoryMeter:
 
     Of a process, the peak so far can be forgotten on Linux alone; elsewhere the meter shows too little for a
     process that has held more before, which a fresh one has not.
-
-    Parameters
-    ----------
-    device
-        Where the computation takes place.
-
-    Examples
-    --------
-    >>> meter = MemoryMeter(torch.device("cpu"))
-    >>> numbers = torch.ones(2**25)  # so large that it takes memory of its own
-    >>> meter.peak() > 2**26
-    True
     """
 
     def __init__(self, device: torch.device) -> None:
