@@ -216,10 +216,6 @@ class NetworkModel(BaselineModel):
     def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes; ``network`` has what was built, ``rate`` is that of dropout."""
 
-    def network(self, data: TrainingData) -> Network:
-        """Return a network that, called with nothing, gives the scores of all nodes."""
-        return Network(self, data)
-
     def groups(self, network: Any) -> list[Group]:
         """Return the parameters by their L2 penalty."""
         if self.penalized is None:
@@ -231,7 +227,7 @@ class NetworkModel(BaselineModel):
 
     def fit(self, data: TrainingData) -> BaselineFit:
         """Train the network."""
-        network = self.network(data).to(data.device)
+        network = Network(self, data).to(data.device)
         epoch = train(
             network,
             lambda rows: network()[rows],
@@ -247,7 +243,7 @@ class NetworkModel(BaselineModel):
 
 
 class Network(nn.Module):
-    """What a model has built, and the data it is for."""
+    """What a model has built, and the data it is for; called with nothing, it scores all nodes."""
 
     def __init__(self, model: NetworkModel, data: TrainingData) -> None:
         super().__init__()

@@ -149,22 +149,8 @@ def run_jobs(
     """Run the jobs that are not recorded, or that failed when they were, and record each as it ends.
 
     A run that fails is recorded with the reason, and the others go on. Ctrl-C ends all; what is recorded
-    stays.
-
-    Parameters
-    ----------
-    jobs
-        What there is to do.
-    file
-        Where it is recorded.
-    n_jobs
-        How many jobs at once, each in a process of its own when more than one.
-    is_alone
-        Give each a process of its own in any case, so that its memory can be measured.
-    environment
-        What to write into every record, see :func:`~gbgnn_lab.experiments.records.describe_environment`.
-    progress
-        Receives how many runs are done, and what came of each.
+    stays. ``n_jobs`` are run at once, each in a process of its own when more than one; with ``is_alone`` in
+    any case, so that its memory can be measured. ``environment`` is written into every record.
     """
     progress = progress or Progress()
     known = {record.key for record in file.read() if record.failure is None}

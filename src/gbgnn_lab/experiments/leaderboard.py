@@ -16,11 +16,18 @@ from typing import Any
 from gbgnn import datasets
 from gbgnn.datasets import Dataset, stratified_split
 from gbgnn.errors import DataError, ParameterError
-from gbgnn_lab.experiments.evaluation import check_splits, identify_data
 from gbgnn_lab.experiments.jobs import Job, Progress, run_jobs, single_jobs
 from gbgnn_lab.experiments.options import CompareOptions
 from gbgnn_lab.experiments.paper import DATASETS, title_dataset
-from gbgnn_lab.experiments.records import RECORDS, Record, RecordFile, describe_environment, identity_key
+from gbgnn_lab.experiments.records import (
+    RECORDS,
+    Record,
+    RecordFile,
+    check_splits,
+    describe_environment,
+    identify_data,
+    identity_key,
+)
 from gbgnn_lab.experiments.report import Entry, Report, Table
 from gbgnn_lab.experiments.summaries import (
     Summary,
@@ -189,17 +196,12 @@ def rank_report(
     tables = [_make_board(name, board, cite) for name, board in boards.items()]
     if len(boards) > 1:
         tables.insert(0, _make_overview(boards))
-    reasons = [
-        f"Failed, {each.title} on {title_dataset(name)}: {reason}"
-        for name, board in boards.items()
-        for each in board
-        for reason in describe_failures(each.records)
-    ]
-    data = [
-        each.make_row(name, None if cite is None else cite(each.system, name))
-        for name, board in boards.items()
-        for each in board
-    ]
+    reasons: list[str] = []
+    data = []
+    for name, board in boards.items():
+        for each in board:
+            reasons += describe_failures(each.records, f"{each.title} on {title_dataset(name)}")
+            data.append(each.make_row(name, None if cite is None else cite(each.system, name)))
     how = (
         "Seconds and memory are means over runs, of training and prediction: memory is the peak beyond what "
         "the process, or on a GPU torch, held when training began. They compare among rows of one kind of "

@@ -131,21 +131,11 @@ the same cell, this table is the one with standard deviations.
 
 @dataclass(frozen=True)
 class Citation:
-    """What the paper's comparison of models says of another system.
-
-    Parameters
-    ----------
-    system
-        Its name in :data:`gbgnn_lab.baselines.BASELINES`.
-    source
-        ``"paper"``: the system's own paper; else an implementation in DGL: ``"DGL, PyTorch"``.
-    accuracy
-        Test accuracy in percent, by data set, where one is printed.
-    """
+    """What the paper's comparison of models says of another system."""
 
     system: str
-    source: str
-    accuracy: Mapping[str, float]
+    source: str  # "paper": the system's own; else an implementation in DGL: "DGL, PyTorch"
+    accuracy: Mapping[str, float]  # on test nodes, in percent, by data set where one is printed
 
 
 def _cite(system: str, source: str, *printed: float | None) -> Citation:

@@ -11,11 +11,10 @@ from typing import Any
 
 from gbgnn.datasets import Dataset
 from gbgnn.errors import ParameterError
-from gbgnn_lab.experiments.evaluation import DIGITS, identify_data
 from gbgnn_lab.experiments.jobs import Experiment, Job, Outcome, Tell, single_jobs
 from gbgnn_lab.experiments.options import Options, Protocol
 from gbgnn_lab.experiments.paper import ACCURACY, DATASETS, LAYERS, VARIANTS, Accuracy, Cell, title_dataset
-from gbgnn_lab.experiments.records import Fields, Record, identity_key, read_records
+from gbgnn_lab.experiments.records import DIGITS, Fields, Record, identify_data, identity_key, read_records
 from gbgnn_lab.experiments.report import Entry, Report, Table
 from gbgnn_lab.experiments.summaries import (
     Summary,
@@ -152,6 +151,11 @@ class CellResult:
     records: Sequence[Record]
 
     @property
+    def place(self) -> str:
+        """The cell and the data set, in words."""
+        return f"{self.cell} on {title_dataset(self.dataset)}"
+
+    @property
     def summary(self) -> Summary | None:
         """Test accuracy in percent; None when every run failed."""
         return summarize(self.records)
@@ -236,13 +240,10 @@ def tabulate_accuracy(
         rows,
         n_left=2 if has_layers else 1,
     )
-    used = [record for result in shown for record in result.records]
-    notes = [
-        *_describe_verdict(shown),
-        *_describe_protocols(shown, marks),
-        *_describe_failed(shown),
-        *describe_origin(used),
-    ]
+    notes = [*_describe_verdict(shown), *_describe_protocols(shown, marks)]
+    for result in shown:
+        notes += describe_failures(result.records, result.place)
+    notes += describe_origin([record for result in shown for record in result.records])
     return Report(title, [table], notes, [result.make_row() for result in shown])
 
 
@@ -264,11 +265,10 @@ def _describe_verdict(shown: Sequence[CellResult]) -> list[str]:
         return []
     n_reached = sum(difference >= 0 for difference, _ in compared)
     lowest, where = min(compared, key=lambda pair: pair[0])
-    there = f"{where.cell} on {title_dataset(where.dataset)}"
     least = "smallest lead" if lowest >= 0 else "furthest below"
     return [
         f"The paper's mean is reached in {n_reached} of {count_noun(len(compared), 'cell')} "
-        f"({least}: {there}, {lowest:+.1f})."
+        f"({least}: {where.place}, {lowest:+.1f})."
     ]
 
 
@@ -284,14 +284,6 @@ def _describe_protocols(shown: Sequence[CellResult], marks: dict[str, str]) -> l
         )
         said.append(" ".join([f"{mark}: {text}" if mark else text, *filter(None, second)]))
     return [*said, how]
-
-
-def _describe_failed(shown: Sequence[CellResult]) -> list[str]:
-    said = []
-    for result in shown:
-        where = f"{result.cell} on {title_dataset(result.dataset)}"
-        said += [f"Failed, {where}: {reason}" for reason in describe_failures(result.records)]
-    return said
 
 
 def _define(name: str, borrows: Sequence[str], variants: Sequence[str], layers: Sequence[int]) -> Experiment:

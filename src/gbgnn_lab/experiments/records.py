@@ -12,10 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import torch
 from filelock import FileLock
+from numpy.typing import NDArray
 
+from gbgnn._checksums import graph_checksum, labels_checksum
 from gbgnn._devices import as_device
+from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError, GBGNNWarning
 from gbgnn.runs import describe_versions
 
@@ -23,6 +27,8 @@ Fields = dict[str, Any]
 RECORDS = "records.jsonl"
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "optuna", "torch_geometric")
 """Whose versions a record has."""
+DIGITS = 16
+"""Of a checksum: enough to tell, short enough to read."""
 
 
 @dataclass(frozen=True)
@@ -179,3 +185,38 @@ def find_cpu_name(info: Path = Path("/proc/cpuinfo")) -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def identify_data(data: Dataset) -> Fields:
+    """Return name, split and checksums of data: of the graph, of the labels training sees, of the test's."""
+    seen, test = [(part, data.y[part]) for part in (data.train, data.val)], [(data.test, data.y[data.test])]
+    return {
+        "dataset": data.name,
+        "split": data.split_name,
+        "data": {
+            "graph": graph_checksum(data.graph)[:DIGITS],
+            "labels": labels_checksum(seen)[:DIGITS],
+            "test": labels_checksum(test)[:DIGITS],
+        },
+    }
+
+
+def judge(predictions: NDArray[Any], data: Dataset) -> Fields:
+    """Return the accuracy on validation and test nodes of predictions for all nodes.
+
+    No system is given test labels: they are read here, once it has predicted.
+    """
+    return {
+        f"{part}_accuracy": float(np.mean(predictions[nodes] == data.y[nodes])) if len(nodes) else None
+        for part, nodes in (("val", data.val), ("test", data.test))
+    }
+
+
+def check_splits(data: Dataset) -> None:
+    """Raise unless there are nodes to choose by and nodes to judge by."""
+    for part, verb in (("val", "choose"), ("test", "judge")):
+        if not len(getattr(data, part)):
+            raise DataError(
+                f"{data.name} has no {part} nodes, so there is nothing to {verb} models by; draw some with "
+                "split='stratified'."
+            )

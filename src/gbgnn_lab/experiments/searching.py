@@ -38,11 +38,10 @@ from gbgnn.search.objective import run_one_by_one
 from gbgnn.search.study import BEST_ROUND, best_trials, open_study
 from gbgnn.settings import build_model
 from gbgnn.tasks import Classification
-from gbgnn_lab.experiments.evaluation import judge
 from gbgnn_lab.experiments.jobs import Outcome, Tell
 from gbgnn_lab.experiments.options import N_KEPT, Protocol
 from gbgnn_lab.experiments.paper import Cell
-from gbgnn_lab.experiments.records import Fields
+from gbgnn_lab.experiments.records import Fields, judge
 
 if TYPE_CHECKING:
     from optuna import Trial

@@ -21,16 +21,10 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean, sample standard deviation (None for a single run) and number of runs."""
+    """Mean, and sample standard deviation (None for a single run)."""
 
     mean: float
     std: float | None
-    n: int
-
-    @classmethod
-    def from_values(cls, values: Sequence[float]) -> Summary:
-        """Return the summary of numbers, at least one."""
-        return cls(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
 
     def __str__(self) -> str:
         return f"{self.mean:.1f}" if self.std is None else f"{self.mean:.1f} ± {self.std:.1f}"
@@ -39,7 +33,9 @@ class Summary:
 def summarize(records: Iterable[Record], result: str = "test_accuracy") -> Summary | None:
     """Return the summary of a result of the runs that have one, in percent; None where none has."""
     values = [100 * record.results[result] for record in records if record.results.get(result) is not None]
-    return Summary.from_values(values) if values else None
+    if not values:
+        return None
+    return Summary(fmean(values), stdev(values) if len(values) > 1 else None)
 
 
 def group_records(records: Iterable[Record], key: Callable[[Record], K]) -> dict[K, list[Record]]:
@@ -56,10 +52,11 @@ def sort_names(names: Iterable[str], known: Iterable[str]) -> list[str]:
     return sorted(set(names), key=lambda name: (place.get(name, len(place)), name))
 
 
-def describe_failures(records: Iterable[Record]) -> list[str]:
+def describe_failures(records: Iterable[Record], where: str = "") -> list[str]:
     """Return why runs failed, each reason once, with how often."""
     reasons = group_records((r for r in records if r.failure is not None), lambda record: str(record.failure))
-    return [f"{len(found)} run{'s' if len(found) > 1 else ''}: {reason}" for reason, found in reasons.items()]
+    start = f"Failed, {where}: " if where else "Failed, "
+    return [f"{start}{count_noun(len(found), 'run')}: {reason}" for reason, found in reasons.items()]
 
 
 def best_settings(records: Iterable[Record]) -> dict[str, Any] | None:

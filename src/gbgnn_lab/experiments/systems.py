@@ -24,9 +24,8 @@ from gbgnn.errors import ParameterError, WeakLearnerError, suggest
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.settings import build_model
 from gbgnn_lab.baselines import BASELINES, choose_model, fit_baseline
-from gbgnn_lab.experiments.evaluation import judge
 from gbgnn_lab.experiments.jobs import Outcome, Tell
-from gbgnn_lab.experiments.records import Fields
+from gbgnn_lab.experiments.records import Fields, judge
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,21 +185,14 @@ class MemoryMeter:
             torch.cuda.reset_peak_memory_stats(device)
             self._before: int | None = int(torch.cuda.memory_allocated(device))
         else:
-            _forget_peak()
-            self._before = _read_resident()
+            with suppress(OSError):  # not Linux, or not allowed
+                _CLEAR.write_text("5")  # forget the peak so far
+            if _STATUS.exists():
+                self._before = int(_STATUS.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            else:
+                self._before = peak_memory(device)
 
     def peak(self) -> int | None:
         """Return the most bytes that were held at once, without those held at the start; None if unknown."""
         now = peak_memory(self._device)
         return None if now is None or self._before is None else max(0, now - self._before)
-
-
-def _forget_peak() -> None:
-    with suppress(OSError):  # not Linux, or not allowed
-        _CLEAR.write_text("5")
-
-
-def _read_resident() -> int | None:
-    if not _STATUS.exists():
-        return peak_memory(torch.device("cpu"))
-    return int(_STATUS.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

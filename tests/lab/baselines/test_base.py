@@ -11,7 +11,15 @@ from gbgnn._optimizers import Stepper
 from gbgnn.errors import ParameterError
 from gbgnn.problem import LabelledNodes
 from gbgnn_lab.baselines import BASELINES, BaselineModel
-from gbgnn_lab.baselines.base import BaselineFit, NetworkModel, count, count_parameters, descend, train
+from gbgnn_lab.baselines.base import (
+    BaselineFit,
+    Network,
+    NetworkModel,
+    count,
+    count_parameters,
+    descend,
+    train,
+)
 from gbgnn_lab.baselines.convolutional import GCN, TAGCN
 from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.propagating import APPNP, MLP
@@ -52,7 +60,7 @@ def test_scores_are_those_of_the_best_epoch_without_dropout(given: TrainingData)
     torch.manual_seed(0)
     short = replace(model, epochs=long.best_epoch).fit(given)
     assert short.scores.equal(long.scores)
-    assert long.n_parameters == count_parameters(model.network(given)) == 8 * 16 + 16 + 16 * 3 + 3
+    assert long.n_parameters == count_parameters(Network(model, given)) == 8 * 16 + 16 + 16 * 3 + 3
 
 
 def test_a_model_of_ones_own_may_have_any_setting(given: TrainingData) -> None:
@@ -72,13 +80,13 @@ def test_a_model_of_ones_own_may_have_any_setting(given: TrainingData) -> None:
 
 @pytest.mark.parametrize(("model", "n_layers"), [(GCN(depth=3), 3), (MLP(), 2), (APPNP(), 2)])
 def test_the_first_layer_alone_is_penalised(given: TrainingData, model: NetworkModel, n_layers: int) -> None:
-    network = model.network(given)
+    network = Network(model, given)
     (first, penalty), (others, none) = model.groups(network)
     assert (penalty, none) == (model.weight_decay, 0.0)
     assert [id(p) for p in [*first, *others]] == [id(p) for p in network.parameters()]
     assert len(others) == (n_layers - 1) * len(first)
-    assert len(GCN(depth=1).groups(GCN(depth=1).network(given))) == 1
-    assert [decay for _, decay in TAGCN().groups(TAGCN().network(given))] == [5e-4]
+    assert len(GCN(depth=1).groups(Network(GCN(depth=1), given))) == 1
+    assert [decay for _, decay in TAGCN().groups(Network(TAGCN(), given))] == [5e-4]
 
 
 RIGHT, WRONG = [4.0, 0.0, 0.0], [0.0, 4.0, 0.0]
@@ -147,7 +155,7 @@ def test_steps_equal_those_of_torch_adam_with_decay_on_the_first_layer(
     torch.manual_seed(3)
     ours = model.fit(alone).scores
     torch.manual_seed(3)
-    network = model.network(alone)
+    network = Network(model, alone)
     first, *rest = network.layers
     optimizer = torch.optim.Adam(
         [

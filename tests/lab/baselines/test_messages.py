@@ -13,6 +13,7 @@ from gbgnn.errors import MissingDependencyError
 from gbgnn.graph import Graph
 from gbgnn.problem import LabelledNodes
 from gbgnn_lab.baselines import fit_baseline
+from gbgnn_lab.baselines.base import Network
 from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.messages import DGI, GAT, Encoder, MoNet, import_geometric
 
@@ -41,7 +42,7 @@ def test_importing_the_extra_warns_of_nothing() -> None:
 
 @pytest.mark.usefixtures("extra")
 def test_attention_equals_the_dense_formula(given: TrainingData) -> None:
-    network = GAT(depth=1, output_heads=2).network(given).eval()
+    network = Network(GAT(depth=1, output_heads=2), given).eval()
     (layer,) = network.layers
     heads = (given.features.tensor @ layer.lin.weight.t()).view(given.n_nodes, 2, 3)
     towards, fro = (heads * layer.att_dst).sum(dim=2), (heads * layer.att_src).sum(dim=2)
@@ -56,16 +57,16 @@ def test_attention_equals_the_dense_formula(given: TrainingData) -> None:
 
 @pytest.mark.usefixtures("extra")
 def test_attention_layers_have_the_published_shapes(given: TrainingData) -> None:
-    first, last = GAT().network(given).layers
+    first, last = Network(GAT(), given).layers
     assert (first.heads, first.out_channels, first.concat) == (8, 8, True)
     assert (last.heads, last.in_channels, last.out_channels, last.concat) == (1, 64, 3, False)
-    assert len(GAT(depth=4).network(given).layers) == 4
+    assert len(Network(GAT(depth=4), given).layers) == 4
     assert import_geometric("gat").GATConv is type(first)
 
 
 @pytest.mark.usefixtures("extra")
 def test_mixture_network_places_edges_by_the_degrees_of_their_ends(given: TrainingData) -> None:
-    network = MoNet(depth=3, coordinates=4, kernels=5).network(given)
+    network = Network(MoNet(depth=3, coordinates=4, kernels=5), given)
     degrees = torch.tensor(given.graph.adjacency.sum(axis=1), dtype=torch.float32)
     fro, to = given.edges
     torch.testing.assert_close(network.degrees, torch.stack([degrees[fro], degrees[to]], dim=1).rsqrt())

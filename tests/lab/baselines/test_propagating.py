@@ -20,6 +20,7 @@ from gbgnn.tasks import Classification
 from gbgnn.testing import make_context
 from gbgnn.theory import WeakLearnings
 from gbgnn_lab.baselines import BaselineModel, propagating
+from gbgnn_lab.baselines.base import Network
 from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.layers import DenseMatrix
 from gbgnn_lab.baselines.propagating import (
@@ -42,13 +43,13 @@ from gbgnn_lab.baselines.propagating import (
 
 def test_appnp_equals_its_twin(given: TrainingData) -> None:
     nn = pytest.importorskip("torch_geometric.nn", reason="the propagation's twin is its own")
-    network = APPNP(depth=6, restart=0.3).network(given).eval()
+    network = Network(APPNP(depth=6, restart=0.3), given).eval()
     start = network.perceptron(given.features)
     torch.testing.assert_close(network(), nn.APPNP(6, 0.3)(start, given.edges), rtol=1e-4, atol=1e-5)
 
 
 def test_appnp_comes_to_personalised_pagerank(given: TrainingData) -> None:
-    network = APPNP(depth=200, restart=0.2).network(given).eval()
+    network = Network(APPNP(depth=200, restart=0.2), given).eval()
     P = given.mixing(AugmentedAdjacency()).tensor.to_dense()
     inverse = torch.linalg.inv(torch.eye(given.n_nodes) - 0.8 * P)
     expected = 0.2 * inverse @ network.perceptron(given.features)

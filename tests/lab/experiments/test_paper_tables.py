@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from gbgnn_lab.experiments import searching
-from gbgnn_lab.experiments.evaluation import identify_data
 from gbgnn_lab.experiments.jobs import Outcome, run_jobs
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import Cell
 from gbgnn_lab.experiments.paper_tables import TABLE1, TABLE4, list_cells, select_results, tabulate_accuracy
-from gbgnn_lab.experiments.records import Record, open_records, read_records
+from gbgnn_lab.experiments.records import Record, identify_data, open_records, read_records
 
 ASKED = Options(datasets=("csbm",), runs=2, trials=2, tune_trials=2, finalists=1, space="quick")
 
