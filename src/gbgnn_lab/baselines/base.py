@@ -1,19 +1,27 @@
-"""BaselineModel: settings that know how to fit themselves to training data."""
+"""BaselineModel: settings that know how to fit themselves to training data, and the one training loop."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from gbgnn._checks import check_choice, check_integer, check_number
+from gbgnn._optimizers import Stepper
+from gbgnn.problem import LabelledNodes
 from gbgnn_lab.baselines.data import TrainingData
-from gbgnn_lab.baselines.training import Group, train
+
+Outputs = Callable[[torch.Tensor], torch.Tensor]
+"""From node ids to a score per class."""
+Group = tuple[Sequence[nn.Parameter], float]
+"""Parameters, and the L2 penalty that they share."""
 
 
 def _setting(default: Any, check: Callable[[str, str, Any], None]) -> Any:
@@ -122,10 +130,6 @@ class NetworkModel(BaselineModel):
     def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes; ``network`` has what was built, ``rate`` is that of dropout."""
 
-    def network(self, data: TrainingData) -> Network:
-        """Return a network that, called with nothing, gives the scores of all nodes."""
-        return Network(self, data)
-
     def groups(self, network: Any) -> list[Group]:
         """Return the parameters by their L2 penalty."""
         if self.penalized is None:
@@ -137,7 +141,7 @@ class NetworkModel(BaselineModel):
 
     def fit(self, data: TrainingData) -> BaselineFit:
         """Train the network."""
-        network = self.network(data).to(data.device)
+        network = Network(self, data).to(data.device)
         epoch = train(
             network,
             lambda rows: network()[rows],
@@ -153,7 +157,7 @@ class NetworkModel(BaselineModel):
 
 
 class Network(nn.Module):
-    """What a model has built, and the data it is for."""
+    """What a model has built, and the data it is for; called with nothing, it scores all nodes."""
 
     def __init__(self, model: NetworkModel, data: TrainingData) -> None:
         super().__init__()
@@ -169,3 +173,89 @@ class Network(nn.Module):
 def count_parameters(network: nn.Module) -> int:
     """Return how many numbers a network learns."""
     return sum(parameter.numel() for parameter in network.parameters())
+
+
+def train(
+    network: nn.Module,
+    outputs: Outputs,
+    groups: Sequence[Group],
+    data: TrainingData,
+    *,
+    learning_rate: float,
+    epochs: int,
+    patience: int | None = None,
+    weights: torch.Tensor | None = None,
+) -> int:
+    """Train ``network``, leave it as it was at its best epoch, and return the number of that epoch.
+
+    The best epoch has the highest validation accuracy; among equals, the lowest validation loss. Without
+    validation nodes it is the last. ``outputs`` gives the scores of nodes by the network as it stands.
+    Training stops after ``patience`` epochs in which neither improved; ``weights`` of the training nodes sum
+    to one, and are uniform when None.
+    """
+    steppers = [
+        Stepper("adam", parameters, learning_rate, weight_decay=weight_decay)
+        for parameters, weight_decay in groups
+    ]
+    trained = [parameter for parameters, _ in groups for parameter in parameters]
+    shares = (data.train.weights if weights is None else weights).to(trained[0].dtype)
+    best = _Best(trained)
+    for epoch in range(1, epochs + 1):
+        network.train()
+        losses = functional.cross_entropy(outputs(data.train.rows), data.train.targets, reduction="none")
+        descend(losses @ shares, steppers)
+        if data.validation is None:
+            continue
+        network.eval()
+        best.see(epoch, *_judge(outputs, data.validation))
+        if patience is not None and epoch - best.last_progress >= patience:
+            break
+    if data.validation is None:
+        return epochs
+    best.restore()
+    return best.epoch
+
+
+def descend(loss: torch.Tensor, steppers: Sequence[Stepper]) -> None:
+    """Take one step down ``loss`` with the parameters of all steppers."""
+    parameters = [parameter for stepper in steppers for parameter in stepper.parameters]
+    # torch's fused Adam reads gradients in memory order, which that of a transposed weight is not.
+    gradients = (gradient.contiguous() for gradient in torch.autograd.grad(loss, parameters))
+    with torch.no_grad():
+        for stepper in steppers:
+            stepper.step([next(gradients) for _ in stepper.parameters])
+
+
+@torch.no_grad()
+def _judge(outputs: Outputs, nodes: LabelledNodes) -> tuple[int, float]:
+    """Return how many nodes are right, and their mean cross entropy."""
+    scores = outputs(nodes.rows)
+    hits = scores.argmax(dim=1) == nodes.targets
+    return int(hits.sum()), float(functional.cross_entropy(scores, nodes.targets))
+
+
+class _Best:
+    """The parameters at the best epoch so far, and when anything last got better."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+        self.parameters = parameters
+        self.kept = [p.detach().clone() for p in parameters]
+        self.epoch = self.last_progress = 0
+        self.rank = (-1, -math.inf)
+        self.most_hits, self.least_loss = -1, math.inf
+
+    def see(self, epoch: int, hits: int, loss: float) -> None:
+        """Compare an epoch with the best, and keep its parameters if it is better."""
+        if hits > self.most_hits or loss < self.least_loss:
+            self.last_progress = epoch
+            self.most_hits, self.least_loss = max(hits, self.most_hits), min(loss, self.least_loss)
+        if (hits, -loss) > self.rank:
+            self.rank, self.epoch = (hits, -loss), epoch
+            for kept, parameter in zip(self.kept, self.parameters, strict=True):
+                kept.copy_(parameter.detach())
+
+    def restore(self) -> None:
+        """Put the parameters of the best epoch back."""
+        with torch.no_grad():
+            for kept, parameter in zip(self.kept, self.parameters, strict=True):
+                parameter.copy_(kept)

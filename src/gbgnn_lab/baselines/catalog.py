@@ -8,12 +8,9 @@ from types import MappingProxyType
 
 from gbgnn.errors import ParameterError, suggest
 from gbgnn_lab.baselines.base import BaselineModel
-from gbgnn_lab.baselines.boosted import AdaGCN
 from gbgnn_lab.baselines.convolutional import GCN, GCNII, TAGCN, GraphSAGE, JKNet
-from gbgnn_lab.baselines.messages import GAT, MoNet
-from gbgnn_lab.baselines.postprocessing import CorrectAndSmooth, LabelPropagation
-from gbgnn_lab.baselines.propagating import APPNP, MLP, SGC
-from gbgnn_lab.baselines.unsupervised import DGI
+from gbgnn_lab.baselines.messages import DGI, GAT, MoNet
+from gbgnn_lab.baselines.propagating import APPNP, MLP, SGC, AdaGCN, CorrectAndSmooth, LabelPropagation
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 from gbgnn.propagation import AugmentedAdjacency, NormalizedAdjacency, Propagation, RandomWalk
-from gbgnn_lab.baselines.base import NetworkModel, count, dropout_rate, penalty, share, step
+from gbgnn_lab.baselines.base import Group, NetworkModel, count, dropout_rate, penalty, share, step
 from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.layers import (
     Dense,
@@ -19,10 +20,8 @@ from gbgnn_lab.baselines.layers import (
     MeanConvolution,
     PolynomialConvolution,
     ResidualConvolution,
-    identity_strength,
+    dropout,
 )
-from gbgnn_lab.baselines.matrices import dropout
-from gbgnn_lab.baselines.training import Group
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,13 +63,7 @@ class StackModel(NetworkModel):
 
 @dataclass(frozen=True, kw_only=True)
 class GCN(StackModel):
-    """Graph convolutional network: ``depth`` layers ``relu(P H W + b)``, the last without ReLU.
-
-    Examples
-    --------
-    >>> GCN()
-    GCN(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, depth=2, units=16)
-    """
+    """Graph convolutional network: ``depth`` layers ``relu(P H W + b)``, the last without ReLU."""
 
     penalized = "layers"
     propagation = AugmentedAdjacency()
@@ -88,12 +81,6 @@ class TAGCN(StackModel):
     ----------
     degree
         Highest power in a layer (the paper's K), which reaches so many hops.
-
-    Examples
-    --------
-    >>> TAGCN()
-    TAGCN(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, depth=2, units=16,
-    degree=2)
     """
 
     propagation = NormalizedAdjacency()
@@ -107,14 +94,7 @@ class TAGCN(StackModel):
 
 @dataclass(frozen=True, kw_only=True)
 class GraphSAGE(StackModel):
-    """GraphSAGE with the mean aggregator, on the whole graph instead of on sampled neighbours.
-
-    Examples
-    --------
-    >>> GraphSAGE()
-    GraphSAGE(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, depth=2,
-    units=16)
-    """
+    """GraphSAGE with the mean aggregator, on the whole graph instead of on sampled neighbours."""
 
     propagation = RandomWalk()
 
@@ -131,11 +111,6 @@ class JKNet(NetworkModel):
     ----------
     depth, units
         Layers, each one hop; their width.
-
-    Examples
-    --------
-    >>> JKNet()
-    JKNet(learning_rate=0.005, weight_decay=0.0005, epochs=500, patience=None, dropout=0.5, depth=2, units=32)
     """
 
     depth: int = count(2)
@@ -176,12 +151,6 @@ class GCNII(NetworkModel):
         How far the maps are from the identity (the paper's lambda).
     weight_decay, mixing_weight_decay
         L2 penalty on the two linear layers, and on the hops.
-
-    Examples
-    --------
-    >>> GCNII()
-    GCNII(learning_rate=0.01, weight_decay=0.0005, epochs=1500, patience=100, dropout=0.6, depth=64, units=64,
-    restart=0.1, identity=0.5, mixing_weight_decay=0.01)
     """
 
     depth: int = count(64)
@@ -196,7 +165,7 @@ class GCNII(NetworkModel):
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the linear layers, the hops between them, and what mixes."""
         enter = Dense(data.features.n_columns, self.units)
-        strengths = [identity_strength(self.identity, i + 1) for i in range(self.depth)]
+        strengths = [math.log(self.identity / hop + 1) for hop in range(1, self.depth + 1)]
         hops = [ResidualConvolution(self.units, self.restart, strength) for strength in strengths]
         leave = Dense(self.units, data.n_classes)
         P = data.mixing(AugmentedAdjacency())

@@ -16,7 +16,7 @@ from gbgnn.graph import Graph
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs
 from gbgnn.propagation import Operator, Propagation
 from gbgnn.tasks import Classification
-from gbgnn_lab.baselines.matrices import DenseMatrix, Matrix, SparseMatrix
+from gbgnn_lab.baselines.layers import DenseMatrix, Matrix, SparseMatrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +35,6 @@ class TrainingData:
         Number of classes among the training nodes.
     device
         Where to compute.
-
-    Examples
-    --------
-    >>> from gbgnn import datasets
-    >>> data, classes = TrainingData.from_dataset(datasets.load("karate"))
-    >>> data.n_classes, data.features.n_columns, data.train.size, classes.tolist()
-    (2, 34, 2, [0, 1])
     """
 
     graph: Graph

@@ -14,7 +14,7 @@ from gbgnn._checks import check_integer
 from gbgnn._devices import as_device
 from gbgnn.datasets import Dataset
 from gbgnn.errors import ParameterError, suggest
-from gbgnn_lab.baselines.base import BaselineFit, BaselineModel
+from gbgnn_lab.baselines.base import BaselineModel
 from gbgnn_lab.baselines.catalog import find_baseline
 from gbgnn_lab.baselines.data import TrainingData
 
@@ -95,7 +95,10 @@ def fit_baseline(
     place = as_device(device)
     given, classes = TrainingData.from_dataset(data, place)
     started = time.perf_counter()
-    outcome = _seeded_fit(model, given, seed)
+    # torch's global random numbers are left as they were.
+    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
+        torch.manual_seed(seed)
+        outcome = model.fit(given)
     chosen = outcome.scores.argmax(dim=1).cpu().numpy()
     return BaselineResult(
         name=name,
@@ -129,11 +132,3 @@ def choose_model(name: str, dataset: str, *, depth: int | None = None, **overrid
     model = replace(model, **given)
     model.check()
     return model
-
-
-def _seeded_fit(model: BaselineModel, data: TrainingData, seed: int) -> BaselineFit:
-    """Fit with torch's global random numbers seeded, and leave them as they were."""
-    on_gpu = [data.device] if data.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=on_gpu):
-        torch.manual_seed(seed)
-        return model.fit(data)

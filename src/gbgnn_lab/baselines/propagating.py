@@ -1,4 +1,8 @@
-"""Mixing apart from learning: SGC mixes first, APPNP last, and the MLP, for control, not at all."""
+"""Mixing apart from learning.
+
+SGC mixes first, APPNP last, AdaGCN hop by hop; label propagation and Correct & Smooth mix labels; the MLP,
+for control, does not mix at all.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +14,23 @@ from typing import Any
 import torch
 from torch import nn
 
-from gbgnn.propagation import AugmentedAdjacency
+from gbgnn.propagation import AugmentedAdjacency, NormalizedAdjacency, Propagator
 from gbgnn_lab.baselines.base import (
     BaselineFit,
     BaselineModel,
+    Group,
     NetworkModel,
+    choice,
     count,
     count_parameters,
     dropout_rate,
     penalty,
     share,
     step,
+    train,
 )
 from gbgnn_lab.baselines.data import TrainingData
-from gbgnn_lab.baselines.layers import Dense
-from gbgnn_lab.baselines.matrices import DenseMatrix, Matrix, dropout
-from gbgnn_lab.baselines.training import Group, train
+from gbgnn_lab.baselines.layers import Dense, DenseMatrix, Matrix, dropout
 
 
 class Perceptron(nn.Module):
@@ -54,11 +59,6 @@ class MLP(NetworkModel):
     ----------
     units
         Width of the hidden layer.
-
-    Examples
-    --------
-    >>> MLP()
-    MLP(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, units=16)
     """
 
     penalized = "perceptron.layers"
@@ -89,12 +89,6 @@ class APPNP(NetworkModel):
         Width of the hidden layer.
     edge_dropout
         Share of edges dropped in training, anew in every step.
-
-    Examples
-    --------
-    >>> APPNP()
-    APPNP(learning_rate=0.01, weight_decay=0.005, epochs=10000, patience=100, dropout=0.5, depth=10,
-    restart=0.1, units=64, edge_dropout=0.5)
     """
 
     penalized = "perceptron.layers"
@@ -135,11 +129,6 @@ class SGC(BaselineModel):
         Hops.
     learning_rate, weight_decay, epochs, patience
         As for :class:`~gbgnn_lab.baselines.base.NetworkModel`.
-
-    Examples
-    --------
-    >>> SGC()
-    SGC(depth=2, learning_rate=0.2, weight_decay=5e-06, epochs=100, patience=None)
     """
 
     depth: int = count(2)
@@ -182,3 +171,189 @@ def score_rows(network: Perceptron, X: torch.Tensor, rows: torch.Tensor) -> torc
     """Return the outputs for some rows of ``X``."""
     outputs: torch.Tensor = network(DenseMatrix(X[rows]))
     return outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaGCN(BaselineModel):
+    """AdaBoost over the hops ``X, P X, ..., P^depth X``; every hop trains the last one's classifier on.
+
+    Parameters
+    ----------
+    depth
+        Hops; there is one classifier more.
+    units, dropout
+        Width of the classifier's hidden layer; share of the inputs of a layer dropped in training.
+    learning_rate, epochs, patience
+        As for :class:`~gbgnn_lab.baselines.base.NetworkModel`, anew in every hop.
+    weight_decay, first_weight_decay
+        L2 penalty on both layers, and what the first has on top.
+    """
+
+    depth: int = count(11)
+    units: int = count(5000)
+    dropout: float = dropout_rate(0.0)
+    learning_rate: float = step(0.01)
+    weight_decay: float = penalty(1e-4)
+    first_weight_decay: float = penalty(5e-3)
+    epochs: int = count(500)
+    patience: int | None = count(300, optional=True)
+
+    def fit(self, data: TrainingData) -> BaselineFit:
+        """Train hop after hop, and add the votes up."""
+        inputs = data.inputs(AugmentedAdjacency())
+        X, weights = inputs.features.dense(), data.train.weights
+        network = Perceptron([X.shape[1], self.units, data.n_classes], self.dropout, bias=False)
+        network.to(data.device)
+        first, last = network.layers
+        groups = [
+            (list(first.parameters()), self.weight_decay + self.first_weight_decay),
+            (list(last.parameters()), self.weight_decay),
+        ]
+        scores, epoch = X.new_zeros(data.n_nodes, data.n_classes), 0
+        for hop in range(self.depth + 1):
+            X = inputs.P(X) if hop else X
+            epoch = train(
+                network,
+                partial(score_rows, network, X),
+                groups,
+                data,
+                learning_rate=self.learning_rate,
+                epochs=self.epochs,
+                patience=self.patience,
+                weights=weights,
+            )
+            network.eval()
+            with torch.no_grad():
+                logs = network(DenseMatrix(X)).log_softmax(dim=1)
+            scores += compute_votes(logs)
+            weights = update_weights(weights, logs[data.train.rows], data.train.targets)
+        return BaselineFit(scores, epoch, count_parameters(network))
+
+
+def compute_votes(logs: torch.Tensor) -> torch.Tensor:
+    """Return SAMME.R's vote for log-probabilities, centred and times K - 1."""
+    return (logs.shape[1] - 1) * (logs - logs.mean(dim=1, keepdim=True))
+
+
+def update_weights(weights: torch.Tensor, logs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    r"""Return SAMME.R's next weights: :math:`w_i \exp(-\frac{K-1}{K} \langle y_i, \log p_i\rangle)`, sum one.
+
+    The code :math:`y_i` is 1 for the class of the node and :math:`-1/(K-1)` for the others, so the weight
+    grows for a node that is predicted badly. (The authors' code has the other sign: it multiplies by a
+    falling function of the loss.)
+    """
+    exact = logs.double()
+    # (K-1)/K <y, log p> is how far log p of the class is above the mean over all classes.
+    agreement = exact.gather(1, targets[:, None])[:, 0] - exact.mean(dim=1)
+    grown = weights * torch.exp(-agreement)
+    return grown / grown.sum()
+
+
+CANDIDATES = (0.1, 0.3, 0.5, 0.7, 0.9)
+_BASES: dict[str, BaselineModel] = {"mlp": MLP(), "linear": SGC(depth=0)}
+_MOST_SCALE = 1000.0  # beyond it, the authors' code takes an error that never arrived for what it is
+
+
+def diffuse(
+    S: Propagator, start: torch.Tensor, spread: float, steps: int, most: tuple[float, float] | None = None
+) -> torch.Tensor:
+    """Return ``H`` after so many steps ``H <- spread * S H + (1 - spread) * start``, kept within ``most``."""
+    H = start
+    for _ in range(steps):
+        H = torch.lerp(start, S(H), spread)
+        if most is not None:
+            H = H.clamp(*most)
+    return H
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelPropagation(BaselineModel):
+    """Labels of the training nodes, spread along the normalised adjacency; features are not used.
+
+    Parameters
+    ----------
+    depth
+        Steps, each one hop.
+    spread
+        Share that comes from the neighbours in every step (alpha in the paper).
+    """
+
+    depth: int = count(50)
+    spread: float = share(0.9)
+
+    def fit(self, data: TrainingData) -> BaselineFit:
+        """Spread the labels."""
+        S = Propagator(NormalizedAdjacency().build(data.graph.adjacency), data.device)
+        return BaselineFit(diffuse(S, data.one_hot(), self.spread, self.depth), 0, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectAndSmooth(BaselineModel):
+    """A predictor without graph, its errors on training nodes spread and taken off, its labels smoothed.
+
+    The labels that travel are those of the training nodes. Errors are scaled node by node ("autoscale").
+
+    Parameters
+    ----------
+    base
+        The predictor: ``"mlp"``, or ``"linear"`` for logistic regression.
+    depth
+        Steps of each of the two diffusions, each one hop.
+    correction, smoothing
+        Share that comes from the neighbours in every step of the one and the other; None lets the
+        validation nodes choose.
+    """
+
+    base: str = choice("mlp", "linear")
+    depth: int = count(50)
+    correction: float | None = share(None)
+    smoothing: float | None = share(None)
+
+    def fit(self, data: TrainingData) -> BaselineFit:
+        """Fit the predictor, then try the shares that are left open."""
+        plain = _BASES[self.base].fit(data)
+        S = Propagator(NormalizedAdjacency().build(data.graph.adjacency), data.device)
+        proba = plain.scores.softmax(dim=1)
+        best, most_hits = proba, -1
+        for correction in self._candidates(self.correction, data):
+            corrected = correct(S, proba, data, correction, self.depth)
+            for smoothing in self._candidates(self.smoothing, data):
+                scores = smooth(S, corrected, data, smoothing, self.depth)
+                hits = _n_right(scores, data)
+                if hits > most_hits:
+                    best, most_hits = scores, hits
+        return BaselineFit(best, plain.best_epoch, plain.n_parameters)
+
+    @staticmethod
+    def _candidates(given: float | None, data: TrainingData) -> tuple[float, ...]:
+        if given is not None:
+            return (given,)
+        return CANDIDATES if data.validation is not None else CANDIDATES[-1:]
+
+
+def correct(
+    S: Propagator, proba: torch.Tensor, data: TrainingData, spread: float, steps: int
+) -> torch.Tensor:
+    """Return the probabilities with the errors on training nodes, spread to all nodes, added.
+
+    What arrives at a node is scaled to the mean error of the training nodes.
+    """
+    rows = data.train.rows
+    errors = torch.zeros_like(proba)
+    errors[rows] = data.one_hot()[rows] - proba[rows]
+    arrived = diffuse(S, errors, spread, steps, (-1.0, 1.0))
+    scale = errors.abs().sum() / len(rows) / arrived.abs().sum(dim=1, keepdim=True)
+    return proba + torch.where(scale <= _MOST_SCALE, scale, 1.0) * arrived
+
+
+def smooth(S: Propagator, proba: torch.Tensor, data: TrainingData, spread: float, steps: int) -> torch.Tensor:
+    """Return the probabilities, those of training nodes replaced by their labels, spread along the graph."""
+    start = proba.clone()
+    start[data.train.rows] = data.one_hot()[data.train.rows]
+    return diffuse(S, start, spread, steps, (0.0, 1.0))
+
+
+def _n_right(scores: torch.Tensor, data: TrainingData) -> int:
+    if data.validation is None:
+        return 0
+    return int((scores[data.validation.rows].argmax(dim=1) == data.validation.targets).sum())

@@ -9,8 +9,8 @@ from gbgnn.cli.command import register
 
 def add_commands(app: typer.Typer) -> None:
     """Register ``reproduce``, ``baseline`` and ``compare``."""
-    from gbgnn_lab.cli import baseline, compare, reproduce
+    from gbgnn_lab.cli import baseline, experiments
 
-    register(app, reproduce.reproduce, examples=reproduce.EXAMPLES)
+    register(app, experiments.reproduce, examples=experiments.REPRODUCE_EXAMPLES)
     register(app, baseline.baseline, examples=baseline.EXAMPLES)
-    register(app, compare.compare, examples=compare.EXAMPLES)
+    register(app, experiments.compare, examples=experiments.COMPARE_EXAMPLES)

@@ -11,7 +11,7 @@ from gbgnn.cli import screen
 from gbgnn.cli.command import INTERRUPTED
 from gbgnn.cli.progress import Progress as Counter
 from gbgnn.cli.progress import show_progress
-from gbgnn_lab.experiments.progress import LineProgress, Progress, describe_record, name_run
+from gbgnn_lab.experiments.jobs import LineProgress, Progress, describe_record, name_run
 from gbgnn_lab.experiments.records import Fields, Record
 from gbgnn_lab.experiments.report import Report
 

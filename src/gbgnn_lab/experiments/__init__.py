@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gbgnn_lab.experiments.jobs import Progress
     from gbgnn_lab.experiments.leaderboard import compare
     from gbgnn_lab.experiments.options import CompareOptions, Options, Protocol
-    from gbgnn_lab.experiments.progress import Progress
     from gbgnn_lab.experiments.records import Record, RecordFile
     from gbgnn_lab.experiments.report import Report
     from gbgnn_lab.experiments.suite import EXPERIMENTS, rebuild, reproduce
@@ -34,7 +34,7 @@ __all__ = [
 _HOMES = {
     "leaderboard": ("compare",),
     "options": ("CompareOptions", "Options", "Protocol"),
-    "progress": ("Progress",),
+    "jobs": ("Progress",),
     "records": ("Record", "RecordFile"),
     "report": ("Report",),
     "suite": ("EXPERIMENTS", "rebuild", "reproduce"),

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gbgnn.errors import GBGNNError
+from gbgnn_lab.experiments.jobs import LineProgress
 from gbgnn_lab.experiments.options import Options, read_flags
-from gbgnn_lab.experiments.progress import LineProgress
 from gbgnn_lab.experiments.suite import EXPERIMENTS, rebuild, reproduce
 
 

@@ -8,16 +8,14 @@ from pathlib import Path
 
 from gbgnn.datasets import Dataset
 from gbgnn_lab.baselines import BASELINES
-from gbgnn_lab.experiments.evaluation import identify_data
-from gbgnn_lab.experiments.experiment import Experiment
-from gbgnn_lab.experiments.jobs import Job, single_jobs
+from gbgnn_lab.experiments.jobs import Experiment, Job, single_jobs
+from gbgnn_lab.experiments.leaderboard import rank_report
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import ACCURACY, DATASETS, VARIANTS, Cell, cite_accuracy
-from gbgnn_lab.experiments.ranking import rank_report
-from gbgnn_lab.experiments.records import Fields, Record, read_records
+from gbgnn_lab.experiments.records import Fields, Record, identify_data, read_records
 from gbgnn_lab.experiments.report import Report
 from gbgnn_lab.experiments.summaries import best_settings, group_records
-from gbgnn_lab.experiments.systems import SYSTEMS, TITLES, BoostedSystem, System, find_systems, measure
+from gbgnn_lab.experiments.systems import TITLES, BoostedSystem, System, find_systems, measure
 
 _ROWS = tuple(cell for variant in VARIANTS for cell in (Cell(variant), Cell(variant, fine_tune=True)))
 """The paper's rows of GB-GNN."""
@@ -29,8 +27,11 @@ def stages(data: Mapping[str, Dataset], options: Options) -> Iterator[Sequence[J
     jobs = []
     for each in data.values():
         known = identify_data(each)
-        for system in [*find_systems(options.systems), *list_searched(searched, known)]:
-            identity = {**known, "system": system.name, **_name_settings(system)}
+        # Those of a name always have the same settings; those of a search are another system with each.
+        named: list[tuple[System, Fields]] = [(system, {}) for system in find_systems(options.systems)]
+        found = [(system, {"settings": dict(system.settings)}) for system in list_searched(searched, known)]
+        for system, settings in [*named, *found]:
+            identity = {**known, "system": system.name, **settings}
             jobs += single_jobs(identity, options.runs or 0, partial(measure, system, each, options.device))
     yield jobs
 
@@ -44,13 +45,7 @@ def list_searched(records: Sequence[Record], known: Mapping[str, object]) -> lis
 
 
 def cite(system: str, dataset: str) -> float | None:
-    """Return the accuracy that the paper prints or cites, else that of the system's own paper.
-
-    Examples
-    --------
-    >>> cite("gcn", "cora"), cite("GB-GNN-Adj", "cora"), cite("gcnii", "cora"), cite("gbgnn", "cora")
-    (81.5, 79.9, 85.5, None)
-    """
+    """Return the accuracy that the paper prints or cites, else that of the system's own paper."""
     for cell in _ROWS:
         if cell.title == system:
             printed = ACCURACY[cell].get(dataset)
@@ -71,11 +66,6 @@ def tabulate(out: Path) -> Report:
         *_differences(records),
     ]
     return rank_report("Comparison of models", records, TITLES, notes, cite)
-
-
-def _name_settings(system: System) -> Fields:
-    """Return the settings that make a system another one; those of a name are always the same."""
-    return {} if system.name in SYSTEMS else {"settings": dict(getattr(system, "settings", {}))}
 
 
 def _differences(records: Sequence[Record]) -> list[str]:

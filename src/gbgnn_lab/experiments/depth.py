@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gbgnn.datasets import Dataset
-from gbgnn_lab.experiments.evaluation import identify_data
-from gbgnn_lab.experiments.experiment import Experiment
 from gbgnn_lab.experiments.figures import draw_depth
-from gbgnn_lab.experiments.jobs import Job, single_jobs
+from gbgnn_lab.experiments.jobs import Experiment, Job, single_jobs
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import DATASETS, title_dataset
-from gbgnn_lab.experiments.records import Fields, Record, read_records
+from gbgnn_lab.experiments.records import Fields, Record, identify_data, read_records
 from gbgnn_lab.experiments.report import Entry, Report, Table
 from gbgnn_lab.experiments.summaries import (
     describe_failures,
@@ -66,7 +64,7 @@ def tabulate(out: Path) -> Report:
     if any(record["quick"] for record in records):
         notes.append(f"Here, networks other than gbgnn's are trained for {QUICK_EPOCHS} epochs.")
     for system, runs in group_records(records, lambda record: str(record["system"])).items():
-        notes += [f"Failed, {_find_title(system)}: {reason}" for reason in describe_failures(runs)]
+        notes += describe_failures(runs, _find_title(system))
     return Report(TITLE, tables, [*notes, *describe_origin(records)], list(_list_rows(records)))
 
 

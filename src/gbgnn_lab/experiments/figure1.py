@@ -13,16 +13,12 @@ import torch
 from gbgnn._json import as_plain
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset
-from gbgnn.estimators import GBGNNClassifier
 from gbgnn.settings import build_model
-from gbgnn_lab.experiments.evaluation import identify_data
-from gbgnn_lab.experiments.experiment import Experiment
 from gbgnn_lab.experiments.figures import FLOOR, draw_curves
-from gbgnn_lab.experiments.jobs import Job, Outcome, single_jobs
+from gbgnn_lab.experiments.jobs import Experiment, Job, Outcome, Tell, single_jobs
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import DATASETS, LAYERS, VARIANTS, Cell, title_dataset
-from gbgnn_lab.experiments.progress import Tell
-from gbgnn_lab.experiments.records import Fields, Record, read_records
+from gbgnn_lab.experiments.records import Fields, Record, identify_data, read_records
 from gbgnn_lab.experiments.report import Entry, Report, Table
 from gbgnn_lab.experiments.summaries import (
     best_settings,
@@ -48,56 +44,31 @@ def trace_rounds(
     """Fit a model, and return its losses and angles round by round.
 
     The test loss is computed after training, of the scores that were kept on the way.
-
-    Parameters
-    ----------
-    data
-        The data.
-    settings
-        Of the model.
-    device
-        Where to train.
-    run
-        Its seed.
-    tell
-        Not used: a run is short.
     """
-    seen, scores = data.without_test_labels(), KeptScores(data.test)
+    seen, test = data.without_test_labels(), _KeptScores(data.test)
     model = build_model(settings)
-    model.set_params(random_state=run, device=device, callbacks=[scores], keep_learners=False)
+    model.set_params(random_state=run, device=device, callbacks=[test], keep_learners=False)
     model.fit(seen.train, seen.y[seen.train], graph=seen.graph, validation=(seen.val, seen.y[seen.val]))
-    history = model.history_
+    history, targets = model.history_, torch.as_tensor(model.task_.encode(data.y[data.test]))
     results = {
         "train_loss": _round_digits(history["train_loss"]),
-        "test_loss": _round_digits(scores.losses(model, data.y[data.test])),
+        "test_loss": _round_digits([float(model.loss_.mean(scores, targets)) for scores in test.kept]),
         "cosine": _round_digits(history["cosine"]),
         "stop": str(model.stop_reason_),
     }
     return Outcome(as_plain(dict(settings)), results)
 
 
-class KeptScores(Callback):
-    """Keeps the scores of some nodes after every round.
-
-    Parameters
-    ----------
-    nodes
-        Their ids.
-    """
+class _KeptScores(Callback):
+    """Keeps the scores of some nodes after every round, off the device."""
 
     def __init__(self, nodes: Any) -> None:
         self.nodes = nodes
         self.kept: list[torch.Tensor] = []
 
     def on_round(self, report: RoundReport) -> None:
-        """Keep the scores of the nodes, off the device."""
         rows = torch.as_tensor(self.nodes, device=report.scores.device)
         self.kept.append(report.scores[rows].cpu())
-
-    def losses(self, model: GBGNNClassifier, y: Any) -> list[float]:
-        """Return the mean loss of the nodes after every round, by the loss that training measures."""
-        targets = torch.as_tensor(model.task_.encode(y))
-        return [float(model.loss_.mean(scores, targets)) for scores in self.kept]
 
 
 def stages(data: Mapping[str, Dataset], options: Options) -> Iterator[Sequence[Job]]:
@@ -165,7 +136,7 @@ def tabulate(out: Path) -> Report:
         f"Settings of the paper's variants: {' or '.join(words[each] for each in sorted(origins))}; of our "
         "rule: the defaults. All rounds are drawn, also those after the one that validation would choose.",
         f"Losses below {FLOOR:g} are drawn there.",
-        *(f"Failed, {reason}" for reason in describe_failures(records)),
+        *describe_failures(records),
         *describe_origin(records),
     ]
     return Report("Loss and angle against the round", [table], notes, list(_list_points(records)))

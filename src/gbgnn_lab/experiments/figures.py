@@ -34,13 +34,6 @@ def draw_curves(records: Sequence[Record], title: str) -> Figure:
     """Draw training loss, test loss and cosine against the round: a row per data set, a line per L.
 
     A line is the mean of the runs, the band around it their range.
-
-    Examples
-    --------
-    >>> curve = {"train_loss": [0.9, 0.5], "test_loss": [1.0, 0.8], "cosine": [0.9, 0.7]}
-    >>> record = Record({"dataset": "cora", "hidden_layers": 1, "run": 0}, results=curve)
-    >>> len(draw_curves([record], "Adj").axes)
-    3
     """
     found = group_records(records, lambda record: str(record["dataset"]))
     figure = blank(title, width=11, height=0.9 + 2.5 * len(found))
@@ -64,23 +57,7 @@ def draw_curves(records: Sequence[Record], title: str) -> Figure:
 
 
 def draw_depth(records: Sequence[Record], titles: Mapping[str, str], title: str) -> Figure:
-    """Draw test accuracy against depth: a panel per data set, a line per system, gbgnn's the thicker ones.
-
-    Parameters
-    ----------
-    records
-        The runs.
-    titles
-        What to call the systems, in the order of the legend; those whose name begins with gbgnn are ours.
-    title
-        The heading.
-
-    Examples
-    --------
-    >>> record = Record({"dataset": "cora", "system": "gcn", "depth": 2}, results={"test_accuracy": 0.8})
-    >>> len(draw_depth([record], {"gcn": "GCN"}, "Depth").axes)
-    1
-    """
+    """Draw test accuracy against depth: a panel per data set, a line per system, gbgnn's the thicker ones."""
     found = group_records(records, lambda record: str(record["dataset"]))
     figure = blank(title, width=max(6.0, 3.9 * len(found)), height=4.6)
     from matplotlib.ticker import NullLocator, ScalarFormatter  # it is there: there is a figure

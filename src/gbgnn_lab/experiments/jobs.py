@@ -1,21 +1,93 @@
-"""Jobs, and how those that are not recorded yet are run."""
+"""Experiments and the jobs they consist of: how those that are not recorded yet are run, and how they go."""
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
-from collections.abc import Callable, Container, Generator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from gbgnn._isolation import ProcessDiedError, Processes
+from gbgnn.datasets import Dataset
 from gbgnn.errors import GBGNNWarning
-from gbgnn_lab.experiments.progress import Progress, Tell, ignore
+from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.records import Fields, Record, RecordFile, identity_key
+from gbgnn_lab.experiments.report import Report
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+Tell = Callable[[str], None]
+"""Takes a few words on how a run goes."""
+
+
+class Progress:
+    """Receives the progress of an experiment; this one ignores it."""
+
+    def on_stage(self, n_done: int, n_runs: int) -> None:
+        """Receive how many runs are recorded already, and how many there are."""
+
+    def on_message(self, identity: Fields, words: str) -> None:
+        """Receive a few words from a run; only where runs share this process."""
+
+    def on_record(self, record: Record) -> None:
+        """Receive a run that has ended and is recorded."""
+
+
+class LineProgress(Progress):
+    """Writes a line per run to stderr."""
+
+    def __init__(self) -> None:
+        self.n_done = self.n_runs = 0
+
+    def on_stage(self, n_done: int, n_runs: int) -> None:
+        """Say how many runs there are."""
+        self.n_done, self.n_runs = n_done, n_runs
+        if n_runs:
+            self.write(f"{n_runs - n_done} runs to make, {n_done} recorded")
+
+    def on_record(self, record: Record) -> None:
+        """Say what came of a run."""
+        self.n_done += 1
+        self.write(f"{self.n_done}/{self.n_runs}  {describe_record(record)}")
+
+    def write(self, line: str) -> None:
+        """Write a line."""
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
+def describe_record(record: Record) -> str:
+    """Return a run and what came of it."""
+    if record.failure is not None:
+        return f"{name_run(record.identity)}: failed: {record.failure}"
+    shown = [
+        f"{part} {100 * value:.1f}"
+        for part in ("val", "test")
+        if (value := record.results.get(f"{part}_accuracy")) is not None
+    ]
+    return f"{name_run(record.identity)}: {', '.join(shown) or 'done'}; {record.seconds:.1f} s"
+
+
+def name_run(identity: Fields) -> str:
+    """Return what a run is called."""
+    split = identity.get("split", "public")
+    words = [identity["dataset"] + ("" if split == "public" else f" ({split})")]
+    words += [identity[name] for name in ("variant", "kind", "system") if name in identity]
+    if "hidden_layers" in identity:
+        words.append(f"L = {identity['hidden_layers']}")
+    words += ["fine-tuned"] if identity.get("fine_tune") else []
+    words += [f"depth {identity['depth']}"] if "depth" in identity else []
+    return ", ".join([*words, f"run {identity['run']}"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,22 +149,8 @@ def run_jobs(
     """Run the jobs that are not recorded, or that failed when they were, and record each as it ends.
 
     A run that fails is recorded with the reason, and the others go on. Ctrl-C ends all; what is recorded
-    stays.
-
-    Parameters
-    ----------
-    jobs
-        What there is to do.
-    file
-        Where it is recorded.
-    n_jobs
-        How many jobs at once, each in a process of its own when more than one.
-    is_alone
-        Give each a process of its own in any case, so that its memory can be measured.
-    environment
-        What to write into every record, see :func:`~gbgnn_lab.experiments.records.describe_environment`.
-    progress
-        Receives how many runs are done, and what came of each.
+    stays. ``n_jobs`` are run at once, each in a process of its own when more than one; with ``is_alone`` in
+    any case, so that its memory can be measured. ``environment`` is written into every record.
     """
     progress = progress or Progress()
     known = {record.key for record in file.read() if record.failure is None}
@@ -116,18 +174,12 @@ def run_jobs(
 
 
 def run_job(job: Job, tell: Tell | None = None) -> list[Record]:
-    """Run a job; what it raises becomes the reason of its failure. Runs made together share its time.
-
-    Examples
-    --------
-    >>> run_job(Job({}, [0], lambda runs, tell: 1 / 0))[0].failure
-    'ZeroDivisionError: division by zero'
-    """
+    """Run a job; what it raises becomes the reason of its failure. Runs made together share its time."""
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", GBGNNWarning)
         try:
-            outcomes, failure = job.work(runs=job.runs, tell=tell or ignore), None
+            outcomes, failure = job.work(runs=job.runs, tell=tell or (lambda words: None)), None
         except Exception as error:
             outcomes, failure = [Outcome()] * len(job.runs), f"{type(error).__name__}: {error}"
     said = list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, GBGNNWarning)))
@@ -162,3 +214,39 @@ def _run_in_process(processes: Processes, job: Job) -> list[Record]:
         seconds = _share(started, job)
         return [Record(identity, failure=str(error), seconds=seconds) for identity in job.identities]
     return records
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Something of the paper that is done again, or beside it.
+
+    Parameters
+    ----------
+    name
+        What it is called in a command, and its folder.
+    stages
+        From data and options, ``out`` among them, to lists of jobs. Every list is recorded before the next is
+        asked for, so that later jobs may need the records of earlier ones.
+    tabulate
+        From the folder of all results to tables.
+    defaults, quick
+        What it does when nothing else is asked for, and what is different in a quick run.
+    draw
+        From the folder of all results to figures, by the names of their files; needs matplotlib.
+    is_alone
+        Whether every run needs a process of its own, for its memory to be measured.
+    """
+
+    name: str
+    stages: Callable[[Mapping[str, Dataset], Options], Iterator[Sequence[Job]]]
+    tabulate: Callable[[Path], Report]
+    defaults: Options
+    quick: Options
+    draw: Callable[[Path], Mapping[str, Figure]] | None = None
+    is_alone: bool = False
+
+    def choose(self, asked: Options) -> Options:
+        """Return what it does when this is asked for; quick results have a folder of their own."""
+        if not asked.quick:
+            return asked.fill(self.defaults)
+        return replace(asked.fill(self.quick).fill(self.defaults), out=Path(asked.out, "quick"))

@@ -27,39 +27,17 @@ _DATA_OPTION = "Another setting of the data set, such as n_nodes=500 for csbm. M
 
 @dataclass(frozen=True, kw_only=True)
 class Flag:
-    """How a field is asked for on a command line, and what it may be.
-
-    Parameters
-    ----------
-    help
-        What it does, in a sentence.
-    panel
-        Under which heading it is listed.
-    names
-        The flags, if not the field's name.
-    metavar
-        What stands for the value.
-    low, high
-        The range of a number, or of each of several.
-    choices
-        The words that it, or each of several, may be.
-    is_place
-        Whether it says where files are, which a command that repeats a run leaves open.
-    is_argument
-        Whether it is written without a flag.
-    type, is_many
-        What a value is, and whether there may be several.
-    """
+    """How a field is asked for on a command line, and what it, or each of several values, may be."""
 
     help: str
-    panel: str
-    names: tuple[str, ...] = ()
+    panel: str  # the heading under which it is listed
+    names: tuple[str, ...] = ()  # if not the field's name
     metavar: str | None = None
     low: int | None = None
     high: int | None = None
     choices: Iterable[str] = ()
-    is_place: bool = False
-    is_argument: bool = False
+    is_place: bool = False  # says where files are, which a command that repeats a run leaves open
+    is_argument: bool = False  # written without a flag
     type: type[bool | int | str] = str
     is_many: bool = False
 
@@ -73,14 +51,7 @@ def _option(default: Any, panel: str, help: str, *names: str, **rest: Any) -> An
 
 
 def read_flags(kind: type[Any]) -> dict[str, Flag]:
-    """Return the flags of the fields of a class of options, with their names and types.
-
-    Examples
-    --------
-    >>> flag = read_flags(Options)["seeds_per_trial"]
-    >>> flag.names, flag.type, flag.is_many
-    (('--seeds-per-trial',), <class 'int'>, False)
-    """
+    """Return the flags of the fields of a class of options, with their names and types."""
     hints = get_type_hints(kind)
     found = {each.name: each.metadata["flag"] for each in fields(kind) if "flag" in each.metadata}
     return {
@@ -242,13 +213,7 @@ class Protocol:
             raise ParameterError("seeds_per_trial > 1 needs a population, in which they are trained at once.")
 
     def to_document(self, *, fine_tune: bool) -> dict[str, Any]:
-        """Return what matters to a cell, for its records.
-
-        Examples
-        --------
-        >>> Protocol(trials=200).to_document(fine_tune=False)
-        {'trials': 200, 'population': None, 'seeds_per_trial': 1, 'confirm': 0, 'space': 'paper'}
-        """
+        """Return what matters to a cell, for its records."""
         own = () if fine_tune else ("finalists", "tune_trials")
         return {name: value for name, value in asdict(self).items() if name not in own}
 

@@ -13,13 +13,7 @@ DATASETS: Mapping[str, str] = MappingProxyType({"cora": "Cora", "citeseer": "Cit
 
 
 def title_dataset(name: str) -> str:
-    """Return what to call a data set in a table.
-
-    Examples
-    --------
-    >>> title_dataset("pubmed"), title_dataset("mine")
-    ('PubMed', 'mine')
-    """
+    """Return what to call a data set in a table."""
     return DATASETS.get(name, name)
 
 
@@ -44,13 +38,6 @@ class Cell:
         The paper's L, 0 to 4.
     fine_tune
         Whether the model is fine-tuned after boosting.
-
-    Examples
-    --------
-    >>> print(Cell("kta", fine_tune=True))
-    GB-GNN-KTA + FT
-    >>> print(Cell("adj", 3))
-    GB-GNN-Adj, L = 3
     """
 
     variant: str
@@ -83,61 +70,56 @@ class Accuracy:
     std: float
 
 
-Row = tuple[Accuracy, Accuracy, Accuracy | None]
-
-
-def _make_row(
-    cora: tuple[float, float], citeseer: tuple[float, float], pubmed: tuple[float, float] | None
-) -> Row:
-    return Accuracy(*cora), Accuracy(*citeseer), None if pubmed is None else Accuracy(*pubmed)
-
-
-# By variant: L = 0 to 4, then L = 1 fine-tuned. The last of KTA is the cell that ran out of memory.
-_PRINTED = {
+# By variant: L = 0 to 4, then L = 1 fine-tuned; mean and standard deviation on Cora, CiteSeer and PubMed. The
+# last of KTA is the cell that ran out of memory.
+_PRINTED: dict[str, tuple[tuple[tuple[float, float] | None, ...], ...]] = {
     "adj": (
-        _make_row((79.4, 1.9), (70.3, 0.5), (78.8, 0.7)),
-        _make_row((79.9, 0.8), (70.5, 0.8), (79.4, 0.2)),
-        _make_row((79.9, 1.3), (68.5, 1.3), (78.9, 0.6)),
-        _make_row((77.4, 0.8), (64.4, 1.5), (78.0, 0.5)),
-        _make_row((75.6, 2.6), (60.7, 1.7), (77.9, 0.6)),
-        _make_row((80.4, 0.8), (70.8, 0.8), (79.0, 0.5)),
+        ((79.4, 1.9), (70.3, 0.5), (78.8, 0.7)),
+        ((79.9, 0.8), (70.5, 0.8), (79.4, 0.2)),
+        ((79.9, 1.3), (68.5, 1.3), (78.9, 0.6)),
+        ((77.4, 0.8), (64.4, 1.5), (78.0, 0.5)),
+        ((75.6, 2.6), (60.7, 1.7), (77.9, 0.6)),
+        ((80.4, 0.8), (70.8, 0.8), (79.0, 0.5)),
     ),
     "kta": (
-        _make_row((80.0, 0.8), (70.0, 1.8), (79.4, 0.1)),
-        _make_row((80.9, 0.9), (73.1, 1.1), (79.1, 0.4)),
-        _make_row((79.8, 1.3), (68.8, 1.1), (79.1, 0.4)),
-        _make_row((78.5, 0.9), (65.2, 1.5), (78.4, 0.8)),
-        _make_row((76.0, 2.5), (65.6, 1.7), (78.0, 0.7)),
-        _make_row((82.3, 1.1), (70.8, 1.0), None),
+        ((80.0, 0.8), (70.0, 1.8), (79.4, 0.1)),
+        ((80.9, 0.9), (73.1, 1.1), (79.1, 0.4)),
+        ((79.8, 1.3), (68.8, 1.1), (79.1, 0.4)),
+        ((78.5, 0.9), (65.2, 1.5), (78.4, 0.8)),
+        ((76.0, 2.5), (65.6, 1.7), (78.0, 0.7)),
+        ((82.3, 1.1), (70.8, 1.0), None),
     ),
     "ii": (
-        _make_row((79.2, 1.3), (71.4, 0.3), (79.3, 0.5)),
-        _make_row((79.8, 1.3), (71.3, 0.5), (79.4, 0.3)),
-        _make_row((79.9, 0.8), (69.8, 1.1), (79.3, 0.3)),
-        _make_row((78.7, 1.7), (66.7, 1.9), (79.2, 0.6)),
-        _make_row((75.4, 2.0), (65.1, 2.5), (78.6, 0.7)),
-        _make_row((80.8, 1.3), (70.8, 0.9), (79.2, 0.8)),
+        ((79.2, 1.3), (71.4, 0.3), (79.3, 0.5)),
+        ((79.8, 1.3), (71.3, 0.5), (79.4, 0.3)),
+        ((79.9, 0.8), (69.8, 1.1), (79.3, 0.3)),
+        ((78.7, 1.7), (66.7, 1.9), (79.2, 0.6)),
+        ((75.4, 2.0), (65.1, 2.5), (78.6, 0.7)),
+        ((80.8, 1.3), (70.8, 0.9), (79.2, 0.8)),
     ),
     "samme_r": (
-        _make_row((81.0, 0.8), (70.4, 0.7), (78.9, 0.3)),
-        _make_row((82.2, 1.2), (71.6, 0.5), (78.8, 0.3)),
-        _make_row((80.5, 0.8), (67.4, 1.1), (78.9, 0.3)),
-        _make_row((79.6, 1.1), (64.4, 1.4), (78.8, 0.5)),
-        _make_row((78.9, 1.8), (64.6, 1.3), (78.1, 0.6)),
-        _make_row((82.1, 1.0), (71.3, 0.8), (79.4, 0.4)),
+        ((81.0, 0.8), (70.4, 0.7), (78.9, 0.3)),
+        ((82.2, 1.2), (71.6, 0.5), (78.8, 0.3)),
+        ((80.5, 0.8), (67.4, 1.1), (78.9, 0.3)),
+        ((79.6, 1.1), (64.4, 1.4), (78.8, 0.5)),
+        ((78.9, 1.8), (64.6, 1.3), (78.1, 0.6)),
+        ((82.1, 1.0), (71.3, 0.8), (79.4, 0.4)),
     ),
 }
 
 
-def _list_cells(variant: str) -> tuple[Cell, ...]:
-    return (*(Cell(variant, layers) for layers in LAYERS), Cell(variant, fine_tune=True))
-
-
 ACCURACY: Mapping[Cell, Mapping[str, Accuracy | None]] = MappingProxyType(
     {
-        cell: MappingProxyType(dict(zip(DATASETS, row, strict=True)))
+        cell: MappingProxyType(
+            {
+                name: None if printed is None else Accuracy(*printed)
+                for name, printed in zip(DATASETS, row, strict=True)
+            }
+        )
         for variant, rows in _PRINTED.items()
-        for cell, row in zip(_list_cells(variant), rows, strict=True)
+        for cell, row in zip(
+            [*(Cell(variant, layers) for layers in LAYERS), Cell(variant, fine_tune=True)], rows, strict=True
+        )
     }
 )
 """The table of all variants (tbl:node_classification_on_citation_network), by cell and data set.
@@ -149,21 +131,11 @@ the same cell, this table is the one with standard deviations.
 
 @dataclass(frozen=True)
 class Citation:
-    """What the paper's comparison of models says of another system.
-
-    Parameters
-    ----------
-    system
-        Its name in :data:`gbgnn_lab.baselines.BASELINES`.
-    source
-        ``"paper"``: the system's own paper; else an implementation in DGL: ``"DGL, PyTorch"``.
-    accuracy
-        Test accuracy in percent, by data set, where one is printed.
-    """
+    """What the paper's comparison of models says of another system."""
 
     system: str
-    source: str
-    accuracy: Mapping[str, float]
+    source: str  # "paper": the system's own; else an implementation in DGL: "DGL, PyTorch"
+    accuracy: Mapping[str, float]  # on test nodes, in percent, by data set where one is printed
 
 
 def _cite(system: str, source: str, *printed: float | None) -> Citation:
@@ -198,12 +170,6 @@ CITATIONS: tuple[Citation, ...] = (
 
 
 def cite_accuracy(system: str) -> Mapping[str, float]:
-    """Return what the paper prints of a system: its own paper's numbers, else those of DGL's first version.
-
-    Examples
-    --------
-    >>> cite_accuracy("gcn")["cora"], dict(cite_accuracy("gcnii"))
-    (81.5, {})
-    """
+    """Return what the paper prints of a system: its own paper's numbers, else those of DGL's first."""
     of_system = [citation for citation in CITATIONS if citation.system == system]
     return of_system[0].accuracy if of_system else {}

@@ -12,10 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import torch
 from filelock import FileLock
+from numpy.typing import NDArray
 
+from gbgnn._checksums import graph_checksum, labels_checksum
 from gbgnn._devices import as_device
+from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError, GBGNNWarning
 from gbgnn.runs import describe_versions
 
@@ -23,6 +27,8 @@ Fields = dict[str, Any]
 RECORDS = "records.jsonl"
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "optuna", "torch_geometric")
 """Whose versions a record has."""
+DIGITS = 16
+"""Of a checksum: enough to tell, short enough to read."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +76,7 @@ class Record:
 
 
 def identity_key(identity: Mapping[str, Any] | Sequence[Any]) -> str:
-    """Return an identity, or a part of one, as text, whatever the order of its parts.
-
-    Examples
-    --------
-    >>> identity_key({"run": 3, "dataset": "cora"}) == identity_key({"dataset": "cora", "run": 3})
-    True
-    """
+    """Return an identity, or a part of one, as text, whatever the order of its parts."""
     return json.dumps(identity, sort_keys=True)
 
 
@@ -163,21 +163,7 @@ def read_records(out: str | os.PathLike[str], *experiments: str) -> list[Record]
 
 
 def describe_environment(device: Any, command: str) -> dict[str, Any]:
-    """Return versions, machine, date and command for a record.
-
-    Parameters
-    ----------
-    device
-        Where models are trained; a GPU is named when it is one.
-    command
-        What repeats the run.
-
-    Examples
-    --------
-    >>> made = describe_environment("cpu", "gbgnn reproduce table1")
-    >>> made["machine"]["gpu"] is None, made["command"]
-    (True, 'gbgnn reproduce table1')
-    """
+    """Return versions, machine, date and command for a record."""
     place = as_device(device)
     return {
         "command": command,
@@ -199,3 +185,38 @@ def find_cpu_name(info: Path = Path("/proc/cpuinfo")) -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def identify_data(data: Dataset) -> Fields:
+    """Return name, split and checksums of data: of the graph, of the labels training sees, of the test's."""
+    seen, test = [(part, data.y[part]) for part in (data.train, data.val)], [(data.test, data.y[data.test])]
+    return {
+        "dataset": data.name,
+        "split": data.split_name,
+        "data": {
+            "graph": graph_checksum(data.graph)[:DIGITS],
+            "labels": labels_checksum(seen)[:DIGITS],
+            "test": labels_checksum(test)[:DIGITS],
+        },
+    }
+
+
+def judge(predictions: NDArray[Any], data: Dataset) -> Fields:
+    """Return the accuracy on validation and test nodes of predictions for all nodes.
+
+    No system is given test labels: they are read here, once it has predicted.
+    """
+    return {
+        f"{part}_accuracy": float(np.mean(predictions[nodes] == data.y[nodes])) if len(nodes) else None
+        for part, nodes in (("val", data.val), ("test", data.test))
+    }
+
+
+def check_splits(data: Dataset) -> None:
+    """Raise unless there are nodes to choose by and nodes to judge by."""
+    for part, verb in (("val", "choose"), ("test", "judge")):
+        if not len(getattr(data, part)):
+            raise DataError(
+                f"{data.name} has no {part} nodes, so there is nothing to {verb} models by; draw some with "
+                "split='stratified'."
+            )

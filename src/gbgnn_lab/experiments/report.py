@@ -24,21 +24,11 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A cell of a table.
-
-    Parameters
-    ----------
-    text
-        What it says.
-    strong
-        Whether it stands out.
-    mark
-        A letter that points to a note.
-    """
+    """A cell of a table."""
 
     text: str
     strong: bool = False
-    mark: str = ""
+    mark: str = ""  # a letter that points to a note
 
     def markdown(self) -> str:
         """Return it for Markdown."""
@@ -53,17 +43,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """Headings and rows of entries; the first columns are text, and go left.
-
-    Parameters
-    ----------
-    caption
-        What it shows.
-    columns, rows
-        Headings, and an entry for each in every row.
-    n_left
-        How many columns are text.
-    """
+    """Headings and rows of entries; the first columns are text, and go left."""
 
     caption: str
     columns: Sequence[str]
@@ -159,11 +139,5 @@ class Report:
 
 
 def to_latex(text: str) -> str:
-    r"""Return text with the signs that LaTeX takes for commands written out.
-
-    Examples
-    --------
-    >>> to_latex("80.1 ± 0.3 %")
-    '80.1 $\\pm$ 0.3 \\%'
-    """
+    r"""Return text with the signs that LaTeX takes for commands written out."""
     return "".join(_LATEX.get(sign, sign) for sign in text)

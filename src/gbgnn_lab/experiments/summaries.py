@@ -21,22 +21,10 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean, sample standard deviation (None for a single run) and number of runs."""
+    """Mean, and sample standard deviation (None for a single run)."""
 
     mean: float
     std: float | None
-    n: int
-
-    @classmethod
-    def from_values(cls, values: Sequence[float]) -> Summary:
-        """Return the summary of numbers, at least one.
-
-        Examples
-        --------
-        >>> print(Summary.from_values([80.0, 81.0]), Summary.from_values([80.0]))
-        80.5 ± 0.7 80.0
-        """
-        return cls(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
 
     def __str__(self) -> str:
         return f"{self.mean:.1f}" if self.std is None else f"{self.mean:.1f} ± {self.std:.1f}"
@@ -45,7 +33,9 @@ class Summary:
 def summarize(records: Iterable[Record], result: str = "test_accuracy") -> Summary | None:
     """Return the summary of a result of the runs that have one, in percent; None where none has."""
     values = [100 * record.results[result] for record in records if record.results.get(result) is not None]
-    return Summary.from_values(values) if values else None
+    if not values:
+        return None
+    return Summary(fmean(values), stdev(values) if len(values) > 1 else None)
 
 
 def group_records(records: Iterable[Record], key: Callable[[Record], K]) -> dict[K, list[Record]]:
@@ -57,27 +47,16 @@ def group_records(records: Iterable[Record], key: Callable[[Record], K]) -> dict
 
 
 def sort_names(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Return each name once: the known ones in their order, then the others by the alphabet.
-
-    Examples
-    --------
-    >>> sort_names(["b", "gcn", "a", "sgc", "b"], ["sgc", "gcn", "gat"])
-    ['sgc', 'gcn', 'a', 'b']
-    """
+    """Return each name once: the known ones in their order, then the others by the alphabet."""
     place = {name: i for i, name in enumerate(known)}
     return sorted(set(names), key=lambda name: (place.get(name, len(place)), name))
 
 
-def describe_failures(records: Iterable[Record]) -> list[str]:
-    """Return why runs failed, each reason once, with how often.
-
-    Examples
-    --------
-    >>> describe_failures([Record({"run": run}, failure="out of memory.") for run in (0, 1)])
-    ['2 runs: out of memory.']
-    """
+def describe_failures(records: Iterable[Record], where: str = "") -> list[str]:
+    """Return why runs failed, each reason once, with how often."""
     reasons = group_records((r for r in records if r.failure is not None), lambda record: str(record.failure))
-    return [f"{len(found)} run{'s' if len(found) > 1 else ''}: {reason}" for reason, found in reasons.items()]
+    start = f"Failed, {where}: " if where else "Failed, "
+    return [f"{start}{count_noun(len(found), 'run')}: {reason}" for reason, found in reasons.items()]
 
 
 def best_settings(records: Iterable[Record]) -> dict[str, Any] | None:
@@ -89,14 +68,7 @@ def best_settings(records: Iterable[Record]) -> dict[str, Any] | None:
 
 
 def describe_protocol(protocol: Mapping[str, Any], n_runs: int) -> str:
-    """Return a recorded protocol in a sentence.
-
-    Examples
-    --------
-    >>> protocol = {"trials": 200, "population": 64, "seeds_per_trial": 1, "confirm": 0, "space": "paper"}
-    >>> describe_protocol(protocol, 10)
-    "10 runs, each a search of 200 trials (TPE, median stopping, 64 at a time) in the paper's space."
-    """
+    """Return a recorded protocol in a sentence."""
     seeds = "" if protocol["seeds_per_trial"] == 1 else f" with {protocol['seeds_per_trial']} seeds each"
     at_once = "" if protocol["population"] is None else f", {protocol['population']} at a time"
     trials = f"{count_noun(protocol['trials'], 'trial')}{seeds}"
@@ -113,13 +85,7 @@ def describe_protocol(protocol: Mapping[str, Any], n_runs: int) -> str:
 
 
 def describe_fine_tuning(protocol: Mapping[str, Any]) -> str | None:
-    """Return what a protocol says of fine-tuning in a sentence, or None where it says nothing.
-
-    Examples
-    --------
-    >>> describe_fine_tuning({"finalists": 3, "tune_trials": 50})
-    'Fine-tuning (FT): from the models of the 3 best trials, a search of 50 trials.'
-    """
+    """Return what a protocol says of fine-tuning in a sentence, or None where it says nothing."""
     if "tune_trials" not in protocol:
         return None
     n_best = protocol["finalists"]
@@ -128,15 +94,7 @@ def describe_fine_tuning(protocol: Mapping[str, Any]) -> str | None:
 
 
 def describe_origin(records: Sequence[Record]) -> list[str]:
-    """Return machines, versions, dates, time and commands of recorded runs, in sentences.
-
-    Examples
-    --------
-    >>> machine = {"cpu": "Abacus", "cores": 2, "gpu": None}
-    >>> made = {"machine": machine, "versions": {"gbgnn": "1.0"}, "date": "2026-01-02"}
-    >>> describe_origin([Record({"run": 0}, seconds=90.0, environment=made | {"command": "gbgnn fit"})])
-    ['Made on Abacus, 2 cores, with gbgnn 1.0; 2026-01-02; 1.5 minutes of runs.', 'Command: `gbgnn fit`']
-    """
+    """Return machines, versions, dates, time and commands of recorded runs, in sentences."""
     stamps = [record.environment for record in records if record.environment]
     if not stamps:
         return []
@@ -153,13 +111,7 @@ def describe_origin(records: Sequence[Record]) -> list[str]:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a time in the unit that suits it.
-
-    Examples
-    --------
-    >>> format_duration(59.94), format_duration(90), format_duration(7200)
-    ('59.9 seconds', '1.5 minutes', '2.0 hours')
-    """
+    """Return a time in the unit that suits it."""
     for size, unit in ((3600, "hours"), (60, "minutes")):
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
@@ -167,13 +119,7 @@ def format_duration(seconds: float) -> str:
 
 
 def count_noun(n: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    Examples
-    --------
-    >>> count_noun(1, "run"), count_noun(1000, "trial")
-    ('1 run', '1,000 trials')
-    """
+    """Return a count with its noun."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 

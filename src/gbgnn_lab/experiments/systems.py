@@ -2,62 +2,45 @@
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from gbgnn._devices import as_device
 from gbgnn._json import as_plain
+from gbgnn.boosting.diagnostics import peak_memory
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset, csbm
 from gbgnn.errors import ParameterError, WeakLearnerError, suggest
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.settings import build_model
 from gbgnn_lab.baselines import BASELINES, choose_model, fit_baseline
-from gbgnn_lab.experiments.evaluation import judge
-from gbgnn_lab.experiments.jobs import Outcome
-from gbgnn_lab.experiments.memory import MemoryMeter
-from gbgnn_lab.experiments.progress import Tell
-from gbgnn_lab.experiments.records import Fields
+from gbgnn_lab.experiments.jobs import Outcome, Tell
+from gbgnn_lab.experiments.records import Fields, judge
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What a system has to say.
-
-    Parameters
-    ----------
-    predictions
-        A class for every node.
-    settings
-        Its settings.
-    facts
-        What else there is to record.
-    last
-        What the deepest round would predict, of a system that may predict with an earlier one.
-    """
+    """The classes that a system predicts, one for every node, and its settings."""
 
     predictions: NDArray[Any]
     settings: Fields
-    facts: Fields = field(default_factory=dict)
-    last: NDArray[Any] | None = None
+    facts: Fields = field(default_factory=dict)  # what else there is to record
+    last: NDArray[Any] | None = None  # what the deepest round would predict, where an earlier one does
 
 
 @dataclass(frozen=True)
 class System(ABC):
-    """Something that learns from training nodes, chooses by validation nodes, and predicts all nodes.
-
-    Parameters
-    ----------
-    name, title
-        What to call it in a command, and in a table.
-    """
+    """Something that learns from training nodes, chooses by validation nodes, and predicts all nodes."""
 
     name: str
     title: str
@@ -73,13 +56,7 @@ class System(ABC):
 
 @dataclass(frozen=True)
 class BoostedSystem(System):
-    """gbgnn, with given settings for what is not default.
-
-    Parameters
-    ----------
-    settings
-        As :meth:`GBGNNClassifier.set_params <gbgnn.GBGNNClassifier.set_params>` takes them.
-    """
+    """gbgnn, with given settings for what is not default."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -116,13 +93,7 @@ class _LastScores(Callback):
 
 @dataclass(frozen=True)
 class BaselineSystem(System):
-    """A baseline with its published settings.
-
-    Parameters
-    ----------
-    overrides
-        Settings that replace published ones.
-    """
+    """A baseline with its published settings."""
 
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
@@ -158,13 +129,7 @@ TITLES: Mapping[str, str] = {name: system.title for name, system in SYSTEMS.item
 
 
 def find_systems(names: Iterable[str]) -> list[System]:
-    """Return the systems of these names; none at all stands for every one.
-
-    Examples
-    --------
-    >>> [system.title for system in find_systems(["gbgnn-kta", "gcn"])]
-    ['gbgnn, KTA', 'GCN']
-    """
+    """Return the systems of these names; none at all stands for every one."""
     wanted = list(names) or list(SYSTEMS)
     for name in wanted:
         if name not in SYSTEMS:
@@ -186,13 +151,6 @@ def measure(
 
     Time and memory are those of the fit and the predictions, without reading the data, and without what
     happens once in a process: before the clock starts, the same is done on a tiny graph with little training.
-
-    Examples
-    --------
-    >>> from gbgnn import datasets
-    >>> outcome = measure(SYSTEMS["sgc"], datasets.csbm(n_nodes=60, per_class=6), "cpu", run=0)
-    >>> sorted(outcome.results)[-3:]
-    ['n_parameters', 'test_accuracy', 'val_accuracy']
     """
     seen, place = data.without_test_labels(), as_device(device)
     with suppress(WeakLearnerError):  # so little training may well come to nothing
@@ -208,3 +166,33 @@ def measure(
         **fitted.facts,
     }
     return Outcome(as_plain(fitted.settings), as_plain(results))
+
+
+_STATUS = Path("/proc/self/statm")
+_CLEAR = Path("/proc/self/clear_refs")
+
+
+class MemoryMeter:
+    """Counts from when it is made: on a GPU, what torch allocates there; else, what this process holds.
+
+    Of a process, the peak so far can be forgotten on Linux alone; elsewhere the meter shows too little for a
+    process that has held more before, which a fresh one has not.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+            self._before: int | None = int(torch.cuda.memory_allocated(device))
+        else:
+            with suppress(OSError):  # not Linux, or not allowed
+                _CLEAR.write_text("5")  # forget the peak so far
+            if _STATUS.exists():
+                self._before = int(_STATUS.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            else:
+                self._before = peak_memory(device)
+
+    def peak(self) -> int | None:
+        """Return the most bytes that were held at once, without those held at the start; None if unknown."""
+        now = peak_memory(self._device)
+        return None if now is None or self._before is None else max(0, now - self._before)

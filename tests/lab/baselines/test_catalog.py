@@ -69,3 +69,36 @@ def test_unknown_name_is_an_error_with_a_hint() -> None:
 def test_the_catalogue_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
         BASELINES["mine"] = find_baseline("gcn")  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "GCN(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, depth=2, "
+        "units=16)",
+        "SGC(depth=2, learning_rate=0.2, weight_decay=5e-06, epochs=100, patience=None)",
+        "TAGCN(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, depth=2, "
+        "units=16, degree=2)",
+        "DGI(depth=1, units=512, learning_rate=0.001, epochs=10000, patience=20, head_learning_rate=0.01, "
+        "head_epochs=100)",
+        "GraphSAGE(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, depth=2, "
+        "units=16)",
+        "APPNP(learning_rate=0.01, weight_decay=0.005, epochs=10000, patience=100, dropout=0.5, depth=10, "
+        "restart=0.1, units=64, edge_dropout=0.5)",
+        "GAT(learning_rate=0.005, weight_decay=0.0005, epochs=1000, patience=100, dropout=0.6, depth=2, "
+        "units=8, heads=8, output_heads=1)",
+        "MoNet(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, depth=2, "
+        "units=16, kernels=3, coordinates=2)",
+        "JKNet(learning_rate=0.005, weight_decay=0.0005, epochs=500, patience=None, dropout=0.5, depth=2, "
+        "units=32)",
+        "GCNII(learning_rate=0.01, weight_decay=0.0005, epochs=1500, patience=100, dropout=0.6, depth=64, "
+        "units=64, restart=0.1, identity=0.5, mixing_weight_decay=0.01)",
+        "AdaGCN(depth=11, units=5000, dropout=0.0, learning_rate=0.01, weight_decay=0.0001, "
+        "first_weight_decay=0.005, epochs=500, patience=300)",
+        "CorrectAndSmooth(base='mlp', depth=50, correction=None, smoothing=None)",
+        "LabelPropagation(depth=50, spread=0.9)",
+        "MLP(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, units=16)",
+    ],
+)
+def test_settings_are_the_published_ones(settings: str) -> None:
+    assert settings in {repr(entry.model) for entry in BASELINES.values()}

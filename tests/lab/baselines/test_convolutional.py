@@ -9,7 +9,7 @@ import torch
 from gbgnn.datasets import Dataset
 from gbgnn.graph import Graph
 from gbgnn.propagation import AugmentedAdjacency
-from gbgnn_lab.baselines.base import NetworkModel
+from gbgnn_lab.baselines.base import Network, NetworkModel
 from gbgnn_lab.baselines.convolutional import GCN, GCNII, TAGCN, GraphSAGE, JKNet
 from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.propagating import APPNP, MLP
@@ -30,7 +30,7 @@ def test_sparse_features_train_as_dense_ones_do(small: Dataset, model: NetworkMo
 
 
 def test_gcn_equals_the_formula_of_its_paper(given: TrainingData) -> None:
-    network = GCN(units=5).network(given).eval()
+    network = Network(GCN(units=5), given).eval()
     first, second = network.layers
     P = given.mixing(AugmentedAdjacency()).tensor.to_dense()
     hidden = (P @ given.features.tensor @ first.dense.weight).relu()
@@ -38,7 +38,7 @@ def test_gcn_equals_the_formula_of_its_paper(given: TrainingData) -> None:
 
 
 def test_jumping_network_reads_all_layers(given: TrainingData) -> None:
-    network = JKNet(depth=4, units=5).network(given).eval()
+    network = Network(JKNet(depth=4, units=5), given).eval()
     assert network.head.weight.shape == (20, 3)
     for i in range(4):
         before = network()
@@ -49,7 +49,7 @@ def test_jumping_network_reads_all_layers(given: TrainingData) -> None:
 
 def test_gcnii_penalises_hops_and_linear_layers_apart(given: TrainingData) -> None:
     model = GCNII(depth=3, units=8)
-    hops, linear = model.groups(model.network(given))
+    hops, linear = model.groups(Network(model, given))
     assert (hops[1], linear[1]) == (0.01, 5e-4)
     assert [p.numel() for p in hops[0]] == [64, 64, 64]
     assert [p.numel() for p in linear[0]] == [64, 8, 24, 3]
@@ -57,7 +57,7 @@ def test_gcnii_penalises_hops_and_linear_layers_apart(given: TrainingData) -> No
 
 def test_dropout_is_for_training_alone(given: TrainingData) -> None:
     for model in MODELS:
-        network = model.network(given)
+        network = Network(model, given)
         assert not torch.equal(network(), network())
         network.eval()
         assert torch.equal(network(), network())

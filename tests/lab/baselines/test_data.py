@@ -12,7 +12,7 @@ from gbgnn.errors import GraphError
 from gbgnn.graph import Graph, NodeSplit
 from gbgnn.propagation import AugmentedAdjacency, RandomWalk
 from gbgnn_lab.baselines.data import TrainingData
-from gbgnn_lab.baselines.matrices import DenseMatrix, SparseMatrix
+from gbgnn_lab.baselines.layers import DenseMatrix, SparseMatrix
 
 
 def test_labels_of_training_and_validation_nodes_alone_are_kept(small: Dataset) -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from gbgnn.cli import screen
 from gbgnn_lab.cli.progress import BarProgress, show_report, show_runs
 from gbgnn_lab.experiments import Record, Report
-from gbgnn_lab.experiments.progress import LineProgress
+from gbgnn_lab.experiments.jobs import LineProgress
 from gbgnn_lab.experiments.report import Entry, Table
 
 RUN = {"dataset": "cora", "variant": "adj", "hidden_layers": 1, "fine_tune": False, "run": 0}

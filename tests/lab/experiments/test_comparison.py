@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 from gbgnn_lab.experiments.comparison import COMPARISON, cite, list_searched
-from gbgnn_lab.experiments.evaluation import identify_data
 from gbgnn_lab.experiments.options import Options
-from gbgnn_lab.experiments.records import Record, open_records, read_records
+from gbgnn_lab.experiments.records import Record, identify_data, open_records, read_records
 from gbgnn_lab.experiments.systems import SYSTEMS
 
 

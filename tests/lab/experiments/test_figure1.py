@@ -6,11 +6,10 @@ import torch
 
 from gbgnn import GBGNNClassifier
 from gbgnn.losses import SoftmaxCrossEntropy
-from gbgnn_lab.experiments.evaluation import identify_data
 from gbgnn_lab.experiments.figure1 import FIGURES, GRADIENT, find_settings, trace_rounds
 from gbgnn_lab.experiments.jobs import run_jobs
 from gbgnn_lab.experiments.options import Options
-from gbgnn_lab.experiments.records import Record, open_records, read_records
+from gbgnn_lab.experiments.records import Record, identify_data, open_records, read_records
 
 SETTINGS = {"rule": "samme", "n_rounds": 4, "learner__epochs": 30, "learner__units": 8}
 

@@ -11,9 +11,48 @@ from typing import Any
 import pytest
 
 from gbgnn.errors import GBGNNWarning
-from gbgnn_lab.experiments.jobs import Job, Outcome, run_job, run_jobs, single_jobs
-from gbgnn_lab.experiments.progress import Progress
+from gbgnn_lab.experiments.jobs import (
+    Experiment,
+    Job,
+    LineProgress,
+    Outcome,
+    Progress,
+    describe_record,
+    name_run,
+    run_job,
+    run_jobs,
+    single_jobs,
+)
+from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.records import Record, RecordFile, identity_key
+from gbgnn_lab.experiments.report import Report
+
+RUN = {"dataset": "cora", "variant": "kta", "hidden_layers": 1, "fine_tune": True, "run": 2}
+
+
+def test_a_failed_run_says_why():
+    assert (
+        describe_record(Record(RUN, failure="too large"))
+        == "cora, kta, L = 1, fine-tuned, run 2: failed: too large"
+    )
+
+
+def test_a_run_without_accuracy_is_done():
+    place = {"dataset": "mine", "split": "fold 1 of 5", "kind": "gradient", "run": 0}
+    assert describe_record(Record(place, seconds=1.25)) == "mine (fold 1 of 5), gradient, run 0: done; 1.2 s"
+    assert name_run(RUN) == "cora, kta, L = 1, fine-tuned, run 2"
+
+
+def test_lines_count_the_runs(capsys):
+    lines = LineProgress()
+    lines.on_stage(1, 3)
+    lines.on_record(Record(RUN, results={"test_accuracy": 0.8}))
+    lines.on_stage(0, 0)
+    told = capsys.readouterr()
+    assert (
+        told.err == "2 runs to make, 1 recorded\n2/3  cora, kta, L = 1, fine-tuned, run 2: test 80.0; 0.0 s\n"
+    )
+    assert told.out == ""
 
 
 class Told(Progress):
@@ -233,3 +272,28 @@ def test_our_warnings_are_recorded_once_each():
         return Outcome()
 
     assert run_job(single_jobs({}, 1, work)[0])[0].results == {"warnings": ["a repair"]}
+
+
+PLAIN = Experiment(
+    "plain",
+    lambda data, options: iter(()),
+    lambda out: Report("Plain", []),
+    Options(datasets=("cora", "pubmed"), runs=10),
+    Options(runs=2, trials=5),
+)
+
+
+def test_what_is_left_open_is_the_experiments_choice():
+    chosen = PLAIN.choose(Options(runs=3))
+    assert (chosen.runs, chosen.datasets, chosen.trials, chosen.out) == (
+        3,
+        ("cora", "pubmed"),
+        None,
+        "results",
+    )
+
+
+def test_a_quick_run_has_its_own_numbers_and_folder():
+    chosen = PLAIN.choose(Options(quick=True, trials=7, out="here"))
+    assert (chosen.runs, chosen.datasets, chosen.trials) == (2, ("cora", "pubmed"), 7)
+    assert chosen.out == Path("here", "quick")

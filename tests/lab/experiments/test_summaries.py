@@ -22,15 +22,14 @@ from gbgnn_lab.experiments.summaries import (
 
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=20))
 def test_summary_equals_numpy(values):
-    summary = Summary.from_values(values)
+    summary = summarize([Record({}, results={"test_accuracy": value / 100}) for value in values])
     assert summary.mean == pytest.approx(np.mean(values))
     assert summary.std == pytest.approx(np.std(values, ddof=1), abs=1e-6)
-    assert summary.n == len(values)
 
 
 def test_runs_without_a_result_do_not_count():
     runs = [Record({}, results={"test_accuracy": 0.5}), Record({}, failure="no"), Record({})]
-    assert summarize(runs) == Summary(50.0, None, 1)
+    assert summarize(runs) == Summary(50.0, None)
     assert summarize(runs[1:]) is None
 
 
@@ -41,7 +40,8 @@ def test_groups_keep_the_order_in_which_they_come():
 
 def test_failures_are_told_apart():
     runs = [Record({}, failure="a"), Record({}, failure="b"), Record({}), Record({}, failure="a")]
-    assert describe_failures(runs) == ["2 runs: a", "1 run: b"]
+    assert describe_failures(runs) == ["Failed, 2 runs: a", "Failed, 1 run: b"]
+    assert describe_failures(runs[:1], "GCN on Cora") == ["Failed, GCN on Cora: 1 run: a"]
 
 
 def test_known_names_come_first():

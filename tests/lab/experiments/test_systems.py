@@ -4,11 +4,21 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
+import torch
 
 from gbgnn import GBGNNClassifier
 from gbgnn.errors import ParameterError
 from gbgnn_lab.baselines import BASELINES, fit_baseline
-from gbgnn_lab.experiments.systems import OURS, SYSTEMS, BaselineSystem, BoostedSystem, find_systems, measure
+from gbgnn_lab.experiments import systems
+from gbgnn_lab.experiments.systems import (
+    OURS,
+    SYSTEMS,
+    BaselineSystem,
+    BoostedSystem,
+    MemoryMeter,
+    find_systems,
+    measure,
+)
 
 FAST = BoostedSystem("fast", "Fast", {"n_rounds": 3, "learner__epochs": 5, "learner__units": 8})
 
@@ -76,3 +86,36 @@ def test_warming_up_is_short(name):
     else:
         assert all(value == 1 for value in for_warmup.overrides.values())
         assert set(for_warmup.overrides) == {"epochs", "head_epochs"} & set(asdict(BASELINES[name].model))
+
+
+CPU = torch.device("cpu")
+BLOCK = 2**26
+
+
+def test_the_peak_is_what_was_held_at_once():
+    meter = MemoryMeter(CPU)
+    np.ones(BLOCK, np.uint8)
+    np.ones(BLOCK, np.uint8)
+    assert 0.9 * BLOCK < meter.peak() < 2.5 * BLOCK
+
+
+def test_an_earlier_peak_is_forgotten():
+    np.ones(4 * BLOCK, np.uint8)
+    assert MemoryMeter(CPU).peak() < BLOCK
+
+
+def test_elsewhere_the_peak_so_far_is_where_counting_starts(monkeypatch, tmp_path):
+    monkeypatch.setattr(systems, "_STATUS", tmp_path / "none")
+    monkeypatch.setattr(systems, "_CLEAR", tmp_path / "no" / "file")
+    monkeypatch.setattr(systems, "peak_memory", lambda device: 100)
+    assert MemoryMeter(CPU).peak() == 0
+    monkeypatch.setattr(systems, "peak_memory", lambda device: None)
+    assert MemoryMeter(CPU).peak() is None
+
+
+def test_on_a_gpu_what_torch_allocates_counts(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 40)
+    statistics = {"allocated_bytes": {"all": {"peak": 100}}}
+    monkeypatch.setattr(torch.cuda, "memory_stats_as_nested_dict", lambda device: statistics)
+    assert MemoryMeter(torch.device("cuda")).peak() == 60
