@@ -22,9 +22,9 @@ from gbgnn.callbacks import Callback, EarlyStopping, LogProgress, RoundReport, S
 from gbgnn.callbacks.base import (
     announce_end,
     announce_epoch,
+    announce_fine_tuned,
     announce_round,
     announce_start,
-    announce_tuned,
 )
 from gbgnn.errors import ParameterError, WeakLearnerError
 from gbgnn.finetuning import FineTuner, FineTuningReport, as_fine_tuner, fine_tune_model
@@ -259,7 +259,7 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         if plan.tuner is not None and boosted.stop is not StopReason.PRUNED:
             on_epoch = partial(announce_epoch, callbacks)
             self.model_ = fine_tune_model(self.model_, plan.problem, plan.tuner, on_epoch)
-            announce_tuned(callbacks, FineTuningReport.from_model(self.model_))
+            announce_fine_tuned(callbacks, FineTuningReport.from_model(self.model_))
         return self
 
     def __getattr__(self, name: str) -> Any:

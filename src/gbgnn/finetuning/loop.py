@@ -78,7 +78,7 @@ def fine_tune_model(
         model.voting,
         model.loss,
         tuner,
-        Seeds(model.seed).tuning(),
+        Seeds(model.seed).fine_tuning(),
         metric=model.metric,
         on_epoch=on_epoch,
     )
@@ -136,7 +136,7 @@ def fine_tune(
     started = time.perf_counter()
     limit = parse_bytes("FineTuner", "memory_limit", tuner.memory_limit)
     is_batched = tuner.batch_size is not None and tuner.batch_size < problem.train.size
-    total = voting.tuning_total()
+    total = voting.fine_tuning_total()
     network = MultiScaleNetwork(
         ensemble if total is None else ensemble.rescaled(total),
         problem,

@@ -72,6 +72,3 @@ class FineTuningReport:
         ]
         noun = "epoch" if self.epochs == 1 else "epochs"
         return f"fine-tuned {self.epochs} {noun}: {', '.join(changes)}; the {self.kept} model was kept"
-
-
-TuningReport = FineTuningReport

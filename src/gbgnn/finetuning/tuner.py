@@ -127,6 +127,3 @@ def check_fine_tuning(
         )
     if not keep_learners:
         raise ParameterError("fine_tune needs the fitted learners; set keep_learners=True.")
-
-
-as_tuner = as_fine_tuner
