@@ -33,12 +33,6 @@ class Processes:
     ----------
     threads
         Torch's threads in each process.
-
-    Examples
-    --------
-    >>> with Processes(threads=1) as processes:
-    ...     processes.call(divmod, 7, 2)
-    (3, 1)
     """
 
     def __init__(self, threads: int) -> None:
@@ -88,13 +82,7 @@ class Processes:
 
 
 def n_cores() -> int:
-    """Return how many cores this process may use.
-
-    Examples
-    --------
-    >>> n_cores() >= 1
-    True
-    """
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -339,12 +339,6 @@ def describe_part(part: Any) -> str:
     """Return a part's class and all its settings as text, the same after a model file was read.
 
     Arrays and matrices stand by their checksums.
-
-    Examples
-    --------
-    >>> from gbgnn import Lazy
-    >>> describe_part(Lazy(mixing=0.25))
-    'Lazy(mixing=0.25)'
     """
     if isinstance(part, GivenMatrix) and part.matrix is not None:
         part = GivenMatrix(matrix=sp.csr_array(part.matrix))  # in whatever form it came

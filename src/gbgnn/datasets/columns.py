@@ -68,15 +68,6 @@ def read_table(path: str | os.PathLike[str], text: Collection[str | int] = ()) -
 
     ``text`` names CSV columns, by name or position, whose cells are names: they become integers only
     if every cell is a plain integer, so ``007`` stays ``007``.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "nodes.csv")
-    ...     _ = path.write_text("id,size\n007,1\n008,2\n")
-    ...     read_table(path, text=["id"]).columns["id"].tolist()
-    ['007', '008']
     """
     path = Path(path)
     if not path.is_file():

@@ -23,12 +23,6 @@ def build_adjacency(
     Edges given more than once become one edge, their weights summed. Undirected lists may name an edge
     in either direction or both; a list that holds *every* edge both ways with equal weights means each
     pair as one edge.
-
-    Examples
-    --------
-    >>> matrix, mended = build_adjacency(np.array([0, 0, 1]), np.array([1, 1, 1]), 2)
-    >>> matrix.toarray().tolist(), mended
-    ([[0.0, 1.0], [1.0, 0.0]], ['dropped 1 self loops', 'merged 1 repeated edges'])
     """
     proper = sources != targets
     n_given = int(np.count_nonzero(proper))

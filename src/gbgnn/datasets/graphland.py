@@ -98,17 +98,7 @@ def read_graphland(
 
 
 def read_info(path: Path) -> dict[str, Any]:
-    r"""Read the flat part of YAML that these files use: ``key: value``, and lists of plain words.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "info.yaml")
-    ...     _ = path.write_text("task: regression\nnames:\n- a\n- b\nothers: []\n")
-    ...     read_info(path)
-    {'task': 'regression', 'names': ['a', 'b'], 'others': []}
-    """
+    r"""Read the flat part of YAML that these files use: ``key: value``, and lists of plain words."""
     info: dict[str, Any] = {}
     key = None
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):

@@ -19,11 +19,6 @@ class NodeIndex:
         The id of each row: integers or strings, no gaps, no repeats.
     where
         The file or object they came from, for messages.
-
-    Examples
-    --------
-    >>> NodeIndex(np.array(["ann", "bob"]), "nodes.csv").rows(np.array(["bob"]), "edges.csv")
-    array([1])
     """
 
     def __init__(self, ids: NDArray[Any], where: str) -> None:

@@ -15,11 +15,6 @@ def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:
 
     Integers keep -1 for "no label". Whole-numbered floats become integers and NaN among them becomes
     -1. None among strings becomes ``""``, the text for "no label".
-
-    Examples
-    --------
-    >>> as_labels([0.0, 2.0, float("nan")])
-    array([ 0,  2, -1])
     """
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -46,13 +41,7 @@ def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:
 
 
 def is_labelled(y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask of the nodes that have a label.
-
-    Examples
-    --------
-    >>> is_labelled(np.array(["theory", ""])).tolist()
-    [True, False]
-    """
+    """Return a mask of the nodes that have a label."""
     mask: NDArray[np.bool_] = y != ("" if y.dtype.kind == "U" else -1)
     return mask
 

@@ -47,15 +47,6 @@ def read_pickle(path: str | os.PathLike[str]) -> Any:
     """Return the array, SciPy CSR array or dictionary of lists in a Planetoid file.
 
     Anything else that the file asks for is refused before it runs.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "ind.tiny.graph")
-    ...     _ = path.write_bytes(pickle.dumps({0: [1], 1: [0]}))
-    ...     read_pickle(path)
-    {0: [1], 1: [0]}
     """
     path = Path(path)
     with path.open("rb") as file:

@@ -28,16 +28,6 @@ class HeadStack:
         The heads; they stay as they are.
     centres, sizes
         m and s of every head, of the rows that it is fine-tuned on.
-
-    Examples
-    --------
-    >>> from gbgnn.learners import MLPHead
-    >>> head = MLPHead.from_layers([(torch.ones(1, 2), torch.zeros(1))])
-    >>> stack = HeadStack([head], torch.tensor([[5.0, 5.0]]), torch.tensor([0.5]))
-    >>> {name: value.tolist() for name, value in stack.parameters.items()}
-    {'layers.0.weight': [[[0.5, 0.5]]], 'layers.0.bias': [[10.0]]}
-    >>> stack(torch.tensor([[[5.0, 6.0]]])).tolist()
-    [[[11.0]]]
     """
 
     def __init__(self, heads: Sequence[Head], centres: torch.Tensor, sizes: torch.Tensor) -> None:
@@ -89,15 +79,6 @@ class FineTunedHeads:
     ----------
     heads, centres, sizes
         As in :class:`HeadStack`, of every round.
-
-    Examples
-    --------
-    >>> from gbgnn.learners import MLPHead
-    >>> narrow = MLPHead.from_layers([(torch.ones(1, 2), torch.zeros(1))])
-    >>> deep = MLPHead.from_layers([(torch.ones(3, 2), torch.zeros(3)), (torch.ones(1, 3), torch.zeros(1))])
-    >>> heads = FineTunedHeads([narrow, deep, narrow], torch.zeros(3, 2), torch.ones(3))
-    >>> len(heads.stacks), heads(torch.ones(3, 1, 2)).tolist()
-    (2, [[[2.0]], [[6.0]], [[2.0]]])
     """
 
     def __init__(self, heads: Sequence[Head], centres: torch.Tensor, sizes: torch.Tensor) -> None:

@@ -39,16 +39,6 @@ def backpropagate_hops(
         Nodes, and :math:`G_t` of these nodes, shape (n_hops, n_rows, C); it is zero elsewhere.
     n_columns
         Columns at once.
-
-    Examples
-    --------
-    >>> import scipy.sparse as sp
-    >>> P = Propagator(sp.csr_array([[0.0, 1.0], [0.0, 0.0]]))
-    >>> P_transposed = Propagator(sp.csr_array([[0.0, 0.0], [1.0, 0.0]]))
-    >>> inputs = NodeInputs.from_tensor(torch.tensor([[1.0], [3.0]]), P)
-    >>> hop = PolynomialHop((0, 1), (0.5, 0.5))
-    >>> backpropagate_hops([hop], inputs, P_transposed, torch.tensor([0]), torch.ones(1, 1, 1), 1)
-    [tensor([1., 3., 1.], dtype=torch.float64)]
     """
     found = [torch.zeros(len(hop.powers) + 1, dtype=torch.float64) for hop in hops]
     for start in range(0, inputs.features.shape[1], n_columns):

@@ -206,19 +206,6 @@ def make_differentiable(hops: Sequence[Hop], inputs: NodeInputs) -> FineTunedHop
     """Return hops whose parameters are free, with the cheapest gradient there is for P.
 
     A hop that is no polynomial in P has no free parameter, and those beside it are fixed too.
-
-    Examples
-    --------
-    >>> import scipy.sparse as sp
-    >>> from gbgnn.aggregation import IDENTITY, Adjacency, Lazy
-    >>> from gbgnn.propagation import Propagator
-    >>> undirected, directed = ([[0.5, 0.5], [0.5, 0.5]], [[0.5, 0.5], [0.0, 1.0]])
-    >>> for P, hop in (undirected, Adjacency()), (undirected, Lazy()), (directed, Lazy()):
-    ...     inputs = NodeInputs.from_tensor(torch.eye(2), Propagator(sp.csr_array(P)))
-    ...     print(type(make_differentiable([IDENTITY, hop.hop()], inputs)).__name__)
-    FixedHops
-    ChebyshevHops
-    BackpropHops
     """
     polynomials = [hop for hop in hops if isinstance(hop, PolynomialHop)]
     if len(polynomials) < len(hops) or all(hop.free is None for hop in polynomials):

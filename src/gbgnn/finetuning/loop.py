@@ -33,30 +33,18 @@ Listener = Callable[[EpochReport], None]
 
 @dataclass(frozen=True, eq=False)
 class FineTuned:
-    """What came of fine-tuning.
+    """What came of fine-tuning."""
 
-    Parameters
-    ----------
-    ensemble
-        The model to use: fine-tuned, or as it was boosted.
-    voting
-        How it predicts: a fine-tuned model whose learners chose one class votes by softmax.
-    before, after
-        Loss and metric of the boosted model (its steps scaled as fine-tuning begins, where the voting asks
-        for that) and of the fine-tuned one, on the labelled nodes (``train_loss``, ``train_accuracy``) and
-        on the validation nodes (``val_loss``, ``val_accuracy``) where there are any.
-    kept
-        ``"tuned"`` or ``"boosted"``.
-    history
-        A row per epoch: ``epoch``, ``train_loss`` (as seen on the way), ``val_loss`` and ``val_accuracy``
-        (after it; None without validation nodes), ``seconds``.
-    """
-
-    ensemble: Ensemble
-    voting: Voting
+    ensemble: Ensemble  # the model to use: fine-tuned, or as it was boosted
+    voting: Voting  # how it predicts: a fine-tuned model whose learners chose one class votes by softmax
+    # before, after: loss and metric of the boosted model (its steps scaled as fine-tuning begins, where the
+    # voting asks for that) and of the fine-tuned one, on the labelled nodes (train_loss, train_accuracy) and
+    # on the validation nodes (val_loss, val_accuracy) where there are any.
     before: dict[str, float]
     after: dict[str, float]
-    kept: str
+    kept: str  # "tuned" or "boosted"
+    # A row per epoch: epoch, train_loss (as seen on the way), val_loss and val_accuracy (after it; None
+    # without validation nodes), seconds.
     history: list[Row]
 
 
@@ -115,20 +103,6 @@ def fine_tune(
         By which epochs and models are judged on the validation nodes; None is the task's default.
     on_epoch
         Called after every epoch, and with what the boosted model measures, as epoch 0, before the first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gbgnn import MLP, InputInjection, Samme
-    >>> from gbgnn.boosting import boost
-    >>> from gbgnn.testing import make_problem, two_blocks
-    >>> problem = make_problem(*two_blocks(40), np.arange(12), np.arange(12, 24))
-    >>> rule = Samme()
-    >>> boosted = boost(problem, InputInjection(), MLP(epochs=5), rule, n_rounds=3, seeds=Seeds(0))
-    >>> parts = boosted.ensemble, problem, rule.voting_for(problem.task), rule.loss_for(problem.task)
-    >>> tuned = fine_tune(*parts, FineTuner(epochs=20, keep="tuned"), seed=0)
-    >>> tuned.after["train_loss"] < tuned.history[0]["train_loss"]
-    True
     """
     tuner.check(has_validation=problem.validation is not None)
     if not len(ensemble):
@@ -204,13 +178,7 @@ def descend(
 def batches(
     train: slice, batch_size: int | None, random: torch.Generator
 ) -> Iterator[tuple[Positions, float]]:
-    """Yield the positions of an epoch's batches, and the share of all labelled nodes that each is.
-
-    Examples
-    --------
-    >>> [(len(chosen), share) for chosen, share in batches(slice(0, 4), 3, generator(0))]
-    [(3, 0.75), (1, 0.25)]
-    """
+    """Yield the positions of an epoch's batches, and the share of all labelled nodes that each is."""
     n_rows = train.stop - train.start
     if batch_size is None or batch_size >= n_rows:
         yield train, 1.0
@@ -220,15 +188,7 @@ def batches(
 
 
 def choose(before: dict[str, float], after: dict[str, float], keep: str, metric: str = "accuracy") -> str:
-    """Return which model is kept.
-
-    Examples
-    --------
-    >>> low = {"train_loss": 0.1, "val_accuracy": 0.8, "val_loss": 0.4}
-    >>> high = {"train_loss": 0.1, "val_accuracy": 0.8, "val_loss": 0.5}
-    >>> choose(high, low, "best"), choose(low, high, "best"), choose(low, high, "tuned")
-    ('tuned', 'boosted', 'tuned')
-    """
+    """Return which model is kept."""
     if not math.isfinite(after["train_loss"]):
         return "boosted"
     if keep == "tuned" or "val_loss" not in after:

@@ -11,13 +11,7 @@ _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2*
 
 
 def parse_bytes(owner: str, name: str, value: int | str) -> int:
-    """Return a number of bytes given as an integer, or as text such as ``"500MB"`` or ``"2 GiB"``.
-
-    Examples
-    --------
-    >>> parse_bytes("FineTuner", "memory_limit", "1.5GB")
-    1500000000
-    """
+    """Return a number of bytes given as an integer, or as text such as ``"500MB"`` or ``"2 GiB"``."""
     if isinstance(value, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", value, re.IGNORECASE)
         if match and match[2].upper() in _UNITS:
@@ -31,39 +25,17 @@ def parse_bytes(owner: str, name: str, value: int | str) -> int:
 
 @dataclass(frozen=True)
 class Needs:
-    """What the computation takes, in bytes.
+    """What the computation takes, in bytes."""
 
-    Parameters
-    ----------
-    fixed
-        Parameters, their gradients and what the optimiser remembers.
-    column
-        To multiply one column of all nodes by P.
-    n_columns
-        Columns there are.
-    terms
-        The terms of one node.
-    work
-        All else that is computed of one node before the next gradient.
-    copy
-        To pick one node's terms out of those of all; 0 where nodes come in order.
-    n_rows
-        Nodes whose terms are wanted.
-    is_divisible
-        Whether columns may be treated one after the other.
-    can_hold
-        Whether terms may be held: they stay the same.
-    """
-
-    fixed: int
-    column: int
-    n_columns: int
-    terms: int
-    work: int
-    copy: int
-    n_rows: int
-    is_divisible: bool = True
-    can_hold: bool = True
+    fixed: int  # parameters, their gradients and what the optimiser remembers
+    column: int  # to multiply one column of all nodes by P
+    n_columns: int  # columns there are
+    terms: int  # the terms of one node
+    work: int  # all else that is computed of one node before the next gradient
+    copy: int  # to pick one node's terms out of those of all; 0 where nodes come in order
+    n_rows: int  # nodes whose terms are wanted
+    is_divisible: bool = True  # whether columns may be treated one after the other
+    can_hold: bool = True  # whether terms may be held: they stay the same
 
 
 @dataclass(frozen=True)
@@ -81,14 +53,6 @@ def plan_memory(limit: int, needs: Needs) -> MemoryPlan:
     Terms that fit are computed once and held. Otherwise those of as many nodes as possible are computed,
     used and forgotten, time and again; the products with P then get a quarter of the room, because narrow
     blocks of columns take hardly longer than wide ones.
-
-    Examples
-    --------
-    >>> needs = Needs(fixed=0, column=10, n_columns=5, terms=100, work=20, copy=0, n_rows=8)
-    >>> plan_memory(1000, needs)
-    MemoryPlan(is_held=True, n_columns=5, n_rows=8)
-    >>> plan_memory(500, needs)
-    MemoryPlan(is_held=False, n_columns=5, n_rows=3)
     """
     least_columns = 1 if needs.is_divisible else needs.n_columns
     room = limit - needs.fixed

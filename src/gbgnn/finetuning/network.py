@@ -40,22 +40,6 @@ class MultiScaleNetwork:
         Bytes that may be used beside the model, the features and P.
     is_batched
         Whether :meth:`accumulate` will be asked for scattered nodes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gbgnn import MLP, Lazy, SammeR
-    >>> from gbgnn._random import Seeds
-    >>> from gbgnn.boosting import boost
-    >>> from gbgnn.testing import make_problem, two_blocks
-    >>> problem = make_problem(*two_blocks(40), np.arange(12))
-    >>> rule = SammeR()
-    >>> ensemble = boost(problem, Lazy(), MLP(epochs=5), rule, n_rounds=3, seeds=Seeds(0)).ensemble
-    >>> parts = ensemble, problem, rule.voting_for(problem.task), rule.loss_for(problem.task)
-    >>> network = MultiScaleNetwork(*parts, moves=("etas", "aggregation"))
-    >>> loss = network.accumulate(network.train)
-    >>> {kind: [tuple(g.shape) for g in found] for kind, found in network.take_gradients().items()}
-    {'etas': [(3,)], 'aggregation': [(1,), (1,)]}
     """
 
     def __init__(

@@ -14,36 +14,17 @@ from gbgnn.propagation.interval import Interval
 
 @dataclass(frozen=True, eq=False)
 class HopScalars:
-    r"""The free numbers :math:`\theta` of one hop: its coefficients and injection are affine in them.
+    r"""The free numbers :math:`\theta` of one hop: its coefficients and injection are affine in them."""
 
-    Parameters
-    ----------
-    hop
-        The hop as it was boosted.
-    initial
-        :math:`\theta` of this hop, in double precision; empty where nothing is free.
-    offset, jacobian
-        The coefficients, followed by the injection, are ``offset + jacobian @ theta``.
-    """
-
-    hop: PolynomialHop
-    initial: torch.Tensor
+    hop: PolynomialHop  # the hop as it was boosted
+    initial: torch.Tensor  # theta of this hop, in double precision; empty where nothing is free
+    # offset, jacobian: the coefficients, followed by the injection, are offset + jacobian @ theta.
     offset: torch.Tensor
     jacobian: torch.Tensor
 
     @classmethod
     def from_hop(cls, hop: PolynomialHop) -> HopScalars:
-        """Return what a hop says is free in it, as numbers.
-
-        Examples
-        --------
-        >>> HopScalars.from_hop(PolynomialHop((1,), (0.75,), injection=0.25, free="share")).initial
-        tensor([0.7500], dtype=torch.float64)
-        >>> HopScalars.from_hop(PolynomialHop((0, 2), (0.1, 0.3), free="coefficients")).initial.tolist()
-        [0.1, 0.3]
-        >>> len(HopScalars.from_hop(PolynomialHop((1,), (1.0,))).initial)
-        0
-        """
+        """Return what a hop says is free in it, as numbers."""
         given = torch.tensor([*hop.coefficients, hop.injection], dtype=torch.float64)
         n_powers, offset = len(hop.powers), given.clone()
         if hop.free == "coefficients":
@@ -85,14 +66,6 @@ class HopPolynomials:
         The scalars of every hop, from the first.
     interval
         Where the eigenvalues of P are.
-
-    Examples
-    --------
-    >>> hops = [HopScalars.from_hop(PolynomialHop((0, 1), (0.5, 0.5), free="share"))] * 2
-    >>> q = HopPolynomials(hops, Interval(0.0, 1.0))
-    >>> q.coefficients([h.initial for h in hops]).round(decimals=4).abs()  # (1+x)/2, (1+x)^2/4
-    tensor([[0.5000, 0.5000, 0.0000],
-            [0.3750, 0.5000, 0.1250]], dtype=torch.float64)
     """
 
     def __init__(self, hops: Sequence[HopScalars], interval: Interval) -> None:

@@ -25,27 +25,14 @@ _LEAST_BLOCK = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """A few representations of all nodes, from which those of the rounds are made.
+    """A few representations of all nodes, from which those of the rounds are made."""
 
-    Parameters
-    ----------
-    n_terms
-        How many there are.
-    stream
-        Yields the terms of all nodes, each valid until the next is asked for.
-    n_arrays
-        How many arrays of all nodes are alive while the terms pass by.
-    is_divisible
-        Whether columns may be treated one after the other.
-    is_fixed
-        Whether the terms stay the same, so that they may be held.
-    """
-
-    n_terms: int
+    n_terms: int  # how many there are
+    # Yields the terms of all nodes, each valid until the next is asked for.
     stream: Callable[[NodeInputs], Iterator[torch.Tensor]]
-    n_arrays: int
-    is_divisible: bool = True
-    is_fixed: bool = True
+    n_arrays: int  # how many arrays of all nodes are alive while the terms pass by
+    is_divisible: bool = True  # whether columns may be treated one after the other
+    is_fixed: bool = True  # whether the terms stay the same, so that they may be held
 
 
 def hop_terms(
@@ -88,18 +75,6 @@ class RowTerms:
         The nodes.
     plan
         How many columns and nodes to treat at once.
-
-    Examples
-    --------
-    >>> import scipy.sparse as sp
-    >>> from gbgnn.propagation import Propagator
-    >>> P = Propagator(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> inputs = NodeInputs.from_tensor(torch.tensor([[1.0], [2.0]]), P)
-    >>> swap = PolynomialHop((1,), (1.0,))
-    >>> plan = MemoryPlan(is_held=True, n_columns=1, n_rows=1)
-    >>> rows = RowTerms(hop_terms(lambda: [swap, swap]), inputs, torch.tensor([1]), plan)
-    >>> [terms.tolist() for _, terms in rows.parts(slice(0, 1))]
-    [[[[1.0]], [[2.0]]]]
     """
 
     def __init__(self, terms: Terms, inputs: NodeInputs, rows: torch.Tensor, plan: MemoryPlan) -> None:
@@ -125,14 +100,7 @@ class RowTerms:
 
 
 def dense_columns(features: Representation, columns: slice) -> torch.Tensor:
-    """Return some columns of all nodes as a dense tensor; sparse features are made so a few nodes at a time.
-
-    Examples
-    --------
-    >>> dense_columns(DenseRows(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), slice(1, 2))
-    tensor([[2.],
-            [4.]])
-    """
+    """Return some columns of all nodes as a dense tensor; sparse features are made so a few nodes at once."""
     if isinstance(features, DenseRows):
         return features.tensor[:, columns].contiguous()
     n_nodes, n_columns = features.shape

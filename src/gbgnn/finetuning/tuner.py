@@ -99,13 +99,7 @@ class FineTuner(BaseEstimator):
 
 
 def as_fine_tuner(value: Any) -> FineTuner | None:
-    """Return the fine-tuner that ``fine_tune`` stands for: None and False are none, True is the default one.
-
-    Examples
-    --------
-    >>> as_fine_tuner(True), as_fine_tuner(None)
-    (FineTuner(), None)
-    """
+    """Return the fine-tuner that ``fine_tune`` stands for: None and False are none, True the default one."""
     if value is None or value is False:
         return None
     if value is True:

@@ -21,30 +21,13 @@ _FLOATS = {np.dtype(np.float32), np.dtype(np.float64)}
 
 @dataclass(frozen=True, eq=False)
 class Csr:
-    """A sparse matrix by rows, on one device.
+    """A sparse matrix by rows, on one device."""
 
-    Parameters
-    ----------
-    row_starts
-        Where each row starts among the entries, int64, one more than there are rows.
-    columns
-        The column of each entry; int32 where the number of columns fits, else int64. They need not be sorted.
-    values
-        The value of each entry, float32 or float64. None: every entry is one.
-    n_columns
-        Number of columns.
-
-    Examples
-    --------
-    >>> A = Csr.from_scipy(sp.csr_array([[0.0, 1.0], [1.0, 1.0]]))
-    >>> A.row_starts.tolist(), A.columns.tolist(), A.values
-    ([0, 1, 3], [1, 0, 1], None)
-    """
-
-    row_starts: torch.Tensor
+    row_starts: torch.Tensor  # where each row starts among the entries, int64, one more than there are rows
+    # The column of each entry; int32 where the number of columns fits, else int64. They need not be sorted.
     columns: torch.Tensor
-    values: torch.Tensor | None
-    n_columns: int
+    values: torch.Tensor | None  # the value of each entry, float32 or float64. None: every entry is one
+    n_columns: int  # number of columns
 
     @classmethod
     def from_scipy(cls, matrix: Any, device: torch.device | str = "cpu") -> Csr:
@@ -106,13 +89,7 @@ class Csr:
         return sp.csr_array(parts, shape=self.shape)
 
     def row_sums(self) -> torch.Tensor:
-        """Return the sum of each row, in double precision.
-
-        Examples
-        --------
-        >>> Csr.from_matrix(sp.csr_array([[0.0, 2.0], [0.0, 0.0]])).row_sums()
-        tensor([2., 0.], dtype=torch.float64)
-        """
+        """Return the sum of each row, in double precision."""
         if self.values is None:
             return self.row_starts.diff().double()
         if self.device.type != "cpu":
@@ -126,13 +103,7 @@ class Csr:
         return torch.cat(map_threads(sum_rows, self._row_pieces(), self.n_entries))
 
     def column_sums(self) -> torch.Tensor:
-        """Return the sum of each column, in double precision.
-
-        Examples
-        --------
-        >>> Csr.from_matrix(sp.csr_array([[0.0, 2.0], [0.0, 0.0]])).column_sums()
-        tensor([0., 2.], dtype=torch.float64)
-        """
+        """Return the sum of each column, in double precision."""
         columns, values, n_columns = self.columns, self.values, self.n_columns
         if self.device.type != "cpu":
             if values is None:
@@ -153,13 +124,7 @@ class Csr:
         return total.double()
 
     def transpose(self) -> Csr:
-        """Return the transpose, its columns sorted.
-
-        Examples
-        --------
-        >>> Csr.from_matrix(sp.csr_array([[0.0, 1.0], [0.0, 1.0]])).transpose().columns.tolist()
-        [0, 1]
-        """
+        """Return the transpose, its columns sorted."""
         n_rows = self.shape[0]
         if self.device.type == "cpu":
             ones = np.ones(self.n_entries, np.int8)
@@ -177,13 +142,7 @@ class Csr:
         return Csr(row_starts, columns.to(_column_type(n_rows)), values, n_rows)
 
     def rows_of_entries(self) -> torch.Tensor:
-        """Return the row of each entry.
-
-        Examples
-        --------
-        >>> Csr.from_matrix(sp.csr_array([[1.0, 1.0], [0.0, 1.0]])).rows_of_entries().tolist()
-        [0, 0, 1]
-        """
+        """Return the row of each entry."""
         n_rows = self.shape[0]
         rows = torch.arange(n_rows, dtype=_column_type(n_rows), device=self.device)
         return rows.repeat_interleave(self.row_starts.diff(), output_size=self.n_entries)
@@ -200,13 +159,6 @@ def as_tensor(array: NDArray[Any]) -> torch.Tensor:
     """Return a tensor that shares the memory of ``array``, without torch's warning if that is read only.
 
     Nothing may write to it then.
-
-    Examples
-    --------
-    >>> array = np.arange(3)
-    >>> array.flags.writeable = False
-    >>> as_tensor(array)
-    tensor([0, 1, 2])
     """
     return torch.from_numpy(array if array.flags.writeable else np.asarray(_Writeable(array)))
 

@@ -20,31 +20,15 @@ class Operator:
 
     Nothing of the size of the edges is formed beside A itself, which has no values where every edge weighs
     one.
-
-    Parameters
-    ----------
-    edges
-        A, square.
-    left, right
-        The diagonals of L and R, one float64 number per node, on the device of A; None stands for ones.
-    self_loop
-        :math:`\sigma`, the weight of the self loop that each node is given.
-    identity
-        :math:`\iota`, the share of the identity.
-
-    Examples
-    --------
-    >>> A = Csr.from_matrix(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> Operator(A, left=torch.tensor([0.5, 0.25], dtype=torch.float64), self_loop=1.0).toarray()
-    array([[0.5 , 0.5 ],
-           [0.25, 0.25]])
     """
 
-    edges: Csr
+    edges: Csr  # A, square
+    # left, right: the diagonals of L and R, one float64 number per node, on the device of A; None stands for
+    # ones.
     left: torch.Tensor | None = None
     right: torch.Tensor | None = None
-    self_loop: float = 0.0
-    identity: float = 0.0
+    self_loop: float = 0.0  # sigma, the weight of the self loop that each node is given
+    identity: float = 0.0  # iota, the share of the identity
 
     def __post_init__(self) -> None:
         """Raise unless A is square."""
@@ -56,8 +40,6 @@ class Operator:
     def from_matrix(cls, matrix: Any) -> Operator:
         """Return an Operator as it is, and a SciPy matrix or a Csr as one."""
         return matrix if isinstance(matrix, cls) else cls(Csr.from_matrix(matrix))
-
-    of = from_matrix
 
     @property
     def n_nodes(self) -> int:
@@ -85,24 +67,11 @@ class Operator:
         )
 
     def transpose(self) -> Operator:
-        """Return the description of the transpose of P.
-
-        Examples
-        --------
-        >>> Operator.from_matrix(sp.csr_array([[0.0, 2.0], [0.0, 1.0]])).transpose().toarray()
-        array([[0., 0.],
-               [2., 1.]])
-        """
+        """Return the description of the transpose of P."""
         return replace(self, edges=self.edges.transpose(), left=self.right, right=self.left)
 
     def diagonal_terms(self) -> torch.Tensor | None:
-        r"""Return what P has on its diagonal beside L A R, :math:`\iota + \sigma L R`; None if nothing.
-
-        Examples
-        --------
-        >>> Operator(Csr.from_matrix(sp.csr_array((2, 2))), self_loop=2.0, identity=1.0).diagonal_terms()
-        tensor([3., 3.], dtype=torch.float64)
-        """
+        r"""Return what P has on its diagonal beside L A R, :math:`\iota + \sigma L R`; None if nothing."""
         if not self.self_loop and not self.identity:
             return None
         loops = torch.full((self.n_nodes,), self.self_loop, dtype=torch.float64, device=self.device)

@@ -31,15 +31,6 @@ class Propagator:
           the bare pattern too: as fast as torch's CSR product or nearly so (benchmarks/results/kernels.md),
           without 4 bytes for every entry, and without threads that wait for each other.
         - ``"torch"``: everywhere else, torch's CSR product over values formed for every edge.
-
-    Examples
-    --------
-    >>> P = Propagator(sp.csr_array([[0.5, 0.5], [0.5, 0.5]]))
-    >>> P(torch.tensor([[2.0], [4.0]]))
-    tensor([[3.],
-            [3.]])
-    >>> P.backend
-    'bag'
     """
 
     def __init__(

@@ -41,14 +41,7 @@ def write_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 
 def check_figure_path(path: str | os.PathLike[str]) -> None:
-    """Raise unless :func:`write_figure` can write to ``path``; worth a call before a long computation.
-
-    Examples
-    --------
-    >>> check_figure_path("curve.jpeg")
-    Traceback (most recent call last):
-    gbgnn.errors.ParameterError: a figure's file must end in .png, .svg or .pdf; got curve.jpeg.
-    """
+    """Raise unless :func:`write_figure` can write to ``path``; worth a call before a long computation."""
     if Path(path).suffix.lower() not in FORMATS:
         raise ParameterError(f"a figure's file must end in .png, .svg or .pdf; got {os.fspath(path)}.")
     blank("", width=1, height=1)

@@ -36,15 +36,6 @@ def certificate_figure(
         The bound of the test error by depth, where there is one; else that of the training error is drawn.
     title
         The heading.
-
-    Examples
-    --------
-    >>> from gbgnn import GBGNNClassifier, datasets
-    >>> data = datasets.load("karate")
-    >>> model = GBGNNClassifier(n_rounds=3, random_state=0)
-    >>> model = model.fit(data.train, data.y[data.train], graph=data.graph)
-    >>> len(certificate_figure(model.certificate_).axes)
-    4
     """
     figure = blank(title, width=9, height=6)
     (progress, angle), (gradient, bound) = figure.subplots(2, 2, sharex=True)

@@ -12,16 +12,7 @@ if TYPE_CHECKING:
 
 
 def smoothing_figure(profile: SmoothingProfile, title: str = "Over-smoothing") -> Figure:
-    """Draw distance and its predicted decay, effective rank, energy and norm against the number of hops.
-
-    Examples
-    --------
-    >>> from gbgnn.testing import path4
-    >>> from gbgnn.smoothing import smoothing_profile
-    >>> figure = smoothing_figure(smoothing_profile(path4(), rounds=4))
-    >>> len(figure.axes)
-    4
-    """
+    """Draw distance and its predicted decay, effective rank, energy and norm against the number of hops."""
     figure = blank(title, width=9, height=6)
     panels = figure.subplots(2, 2, sharex=True)
     columns = {

@@ -205,12 +205,6 @@ def suprema(
     Equal N, p and seed give equal signs whatever the class, so that draws of several classes may be added or
     compared one by one. The mean of the columns is taken out of a finite class that is not symmetrised: it
     changes no expectation, lowers the variance, and no draw is negative.
-
-    Examples
-    --------
-    >>> X = np.eye(3)
-    >>> suprema(X, 0.5, n_draws=3), suprema(2 * X, 0.5, n_draws=2)
-    (array([1., 1., 1.]), array([2., 2.]))
     """
     X = as_matrix("suprema", vectors)
     family = _Family("suprema", kind, radius, symmetrized)
@@ -220,13 +214,7 @@ def suprema(
 def differences(
     vectors: Any, *, kind: str = "hull", radius: float = 1.0, symmetrized: bool = False
 ) -> NDArray[np.float64]:
-    r"""Return for each node the most that its sign can change in :func:`suprema`, :math:`2 \sup_v |v_n|`.
-
-    Examples
-    --------
-    >>> differences(np.array([[1.0, -3.0], [0.0, 2.0]]))
-    array([6., 4.])
-    """
+    r"""Return for each node the most that its sign can change in :func:`suprema`, :math:`2 \sup_v |v_n|`."""
     return _Family("differences", kind, radius, symmetrized).differences(as_matrix("differences", vectors))
 
 

@@ -37,12 +37,5 @@ class Backend(ABC):
 
 
 def cast(scaling: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
-    """Return the diagonal of a scaling in the precision of the products, as a column.
-
-    Examples
-    --------
-    >>> cast(torch.ones(2, dtype=torch.float64), torch.float32)
-    tensor([[1.],
-            [1.]])
-    """
+    """Return the diagonal of a scaling in the precision of the products, as a column."""
     return None if scaling is None else scaling.to(dtype)[:, None]

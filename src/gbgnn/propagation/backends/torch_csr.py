@@ -43,14 +43,7 @@ class TorchCsr(Backend):
 def sparse_csr(
     row_starts: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, shape: tuple[int, int]
 ) -> torch.Tensor:
-    """Return torch's own sparse CSR tensor, whose products torch.mm and torch.addmm compute.
-
-    Examples
-    --------
-    >>> one = sparse_csr(torch.tensor([0, 1]), torch.tensor([0]), torch.tensor([2.0]), (1, 1))
-    >>> torch.mm(one, torch.tensor([[3.0]]))
-    tensor([[6.]])
-    """
+    """Return torch's own sparse CSR tensor, whose products torch.mm and torch.addmm compute."""
     _announce_csr()
     # Both of one type, the narrower where it suffices: as fast (benchmarks/results/kernels.md).
     fits = max(len(columns), *shape) <= torch.iinfo(torch.int32).max
