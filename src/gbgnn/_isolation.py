@@ -27,16 +27,10 @@ class ProcessDiedError(GBGNNError, RuntimeError):
 
 
 class Processes:
-    """Calls functions, each in a new process, from any thread; on leaving, those still at work are ended.
-
-    Parameters
-    ----------
-    threads
-        Torch's threads in each process.
-    """
+    """Calls functions, each in a new process, from any thread; on leaving, those still at work are ended."""
 
     def __init__(self, threads: int) -> None:
-        self.threads = threads
+        self.threads = threads  # torch's, in each process
         self._running: set[Any] = set()
         self._lock = threading.Lock()
         self._is_open = True

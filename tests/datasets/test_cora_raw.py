@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gbgnn.datasets import load
-from gbgnn.datasets.cora_raw import planetoid_order, read_cora_raw
+from gbgnn.datasets.planetoid import planetoid_order, read_cora_raw
 from gbgnn.errors import DataError
 
 pa = pytest.importorskip("pyarrow")

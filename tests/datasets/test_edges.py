@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gbgnn.datasets.edges import build_adjacency
+from gbgnn.datasets.arrays import build_adjacency
 
 
 def _build(pairs, weights=None, n_nodes=3, **options):

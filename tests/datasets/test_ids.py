@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gbgnn.datasets.ids import NodeIndex
+from gbgnn.datasets.arrays import NodeIndex
 from gbgnn.errors import DataError
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gbgnn.datasets.labels import as_labels, is_labelled
+from gbgnn.datasets.arrays import as_labels, is_labelled
 from gbgnn.errors import DataError
 
 

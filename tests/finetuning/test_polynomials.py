@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbgnn.aggregation import IDENTITY, Adjacency, InputInjection, Lazy, PolynomialHop
-from gbgnn.finetuning.polynomials import HopPolynomials, HopScalars
+from gbgnn.finetuning.hop_gradients import HopPolynomials, HopScalars
 from gbgnn.propagation import Interval
 
 KTA = PolynomialHop((0, 1, 2, 4), (0.3, -0.1, 0.5, 0.2), alignment=0.8, free="coefficients")

@@ -4,7 +4,7 @@ from gbgnn.callbacks.base import Callback, RoundReport, StartReport
 from gbgnn.callbacks.checkpoint import Checkpoint
 from gbgnn.callbacks.early_stopping import EarlyStopping
 from gbgnn.callbacks.progress import LogProgress
-from gbgnn.finetuning.reports import EpochReport, FineTuningReport
+from gbgnn.finetuning.loop import EpochReport, FineTuningReport
 
 __all__ = [
     "Callback",

@@ -10,7 +10,7 @@ import torch
 from gbgnn.boosting import Ensemble, History, StopReason
 from gbgnn.boosting.history import Row
 from gbgnn.boosting.selection import validation_key
-from gbgnn.finetuning.reports import EpochReport, FineTuningReport
+from gbgnn.finetuning.loop import EpochReport, FineTuningReport
 from gbgnn.model import FittedModel
 from gbgnn.problem import Problem
 

@@ -10,7 +10,7 @@ from gbgnn._checks import check_integer
 from gbgnn.boosting import StopReason
 from gbgnn.boosting.history import Row
 from gbgnn.callbacks.base import Callback, RoundReport, StartReport
-from gbgnn.finetuning.reports import EpochReport, FineTuningReport
+from gbgnn.finetuning.loop import EpochReport, FineTuningReport
 
 _LOGGER = logging.getLogger("gbgnn")
 

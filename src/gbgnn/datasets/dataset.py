@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbgnn.datasets.arrays import as_labels, is_labelled
 from gbgnn.datasets.catalog import Entry
-from gbgnn.datasets.labels import as_labels, is_labelled
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph, NodeSplit
 

@@ -9,17 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gbgnn.datasets.built_in import csbm, digits, karate
 from gbgnn.datasets.catalog import CATALOG
 from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.embedded import digits, karate
-from gbgnn.datasets.folders import is_table_folder, read_folder
 from gbgnn.datasets.graphland import is_graphland, read_graphland
 from gbgnn.datasets.npz import read_npz
 from gbgnn.datasets.planetoid import load_planetoid
 from gbgnn.datasets.splits import SIZES, choose_split
 from gbgnn.datasets.store import is_stored, load_dataset
-from gbgnn.datasets.synthetic import csbm
-from gbgnn.datasets.tables import read_tables
+from gbgnn.datasets.tables import is_table_folder, read_folder, read_tables
 from gbgnn.errors import DataError, DatasetNotFoundError, ParameterError, suggest
 from gbgnn.graph import NodeSplit
 

@@ -12,9 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gbgnn.datasets.arrays import as_labels, build_adjacency
 from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.edges import build_adjacency
-from gbgnn.datasets.labels import as_labels
 from gbgnn.datasets.splits import choose_split
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph, NodeSplit

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gbgnn._checks import check_integer, check_number
-from gbgnn.datasets.labels import as_labels, is_labelled
+from gbgnn.datasets.arrays import as_labels, is_labelled
 from gbgnn.errors import DataError, ParameterError, suggest
 from gbgnn.graph import NodeSplit
 

@@ -63,14 +63,7 @@ def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
 
 
 def load_dataset(folder: str | os.PathLike[str]) -> Dataset:
-    """Read a folder that :func:`save_dataset` wrote.
-
-    Examples
-    --------
-    >>> load_dataset("nowhere")
-    Traceback (most recent call last):
-    gbgnn.errors.DataError: nowhere is not a gbgnn data set: it has no meta.json.
-    """
+    """Read a folder that :func:`save_dataset` wrote."""
     path = Path(folder)
     meta = _read_meta(path)
     try:

@@ -15,19 +15,84 @@ from gbgnn._optimizers import Stepper
 from gbgnn._random import Seeds, generator
 from gbgnn._threads import threads_for
 from gbgnn.boosting import Ensemble, Voting, apply
+from gbgnn.boosting.history import Row
 from gbgnn.boosting.selection import validation_key
 from gbgnn.errors import GBGNNWarning, ParameterError
-from gbgnn.finetuning.memory import parse_bytes
 from gbgnn.finetuning.network import AGGREGATION, ETAS, LEARNERS, MultiScaleNetwork
-from gbgnn.finetuning.reports import EpochReport
-from gbgnn.finetuning.representations import Positions
+from gbgnn.finetuning.representations import Positions, parse_bytes
 from gbgnn.finetuning.tuner import FineTuner
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric, as_metric
 from gbgnn.model import FittedModel
 from gbgnn.problem import Problem
 
-Row = dict[str, Any]
+
+@dataclass(frozen=True, eq=False)
+class EpochReport:
+    """What is known after an epoch of fine-tuning; epoch 0 is the boosted model, before the first step.
+
+    Parameters
+    ----------
+    epoch, n_epochs
+        How many epochs are done, and the most there will be.
+    row
+        ``epoch``, ``train_loss``, ``val_loss`` and the metric, such as ``val_accuracy`` (both None without
+        validation nodes), ``seconds``.
+    metric
+        Name of the metric.
+    """
+
+    epoch: int
+    n_epochs: int
+    row: Row
+    metric: str = "accuracy"
+
+
+@dataclass(frozen=True, eq=False)
+class FineTuningReport:
+    """What came of fine-tuning; as text, a sentence.
+
+    Parameters
+    ----------
+    before, after
+        Loss and metric of the boosted and of the fine-tuned model.
+    kept
+        Which of them predicts: ``"boosted"`` or ``"tuned"``.
+    epochs
+        How many were taken.
+    metric
+        Name of the metric.
+
+    Examples
+    --------
+    >>> before, after = {"val_accuracy": 0.8, "val_loss": 0.6}, {"val_accuracy": 0.82, "val_loss": 0.5}
+    >>> print(FineTuningReport(before, after, kept="tuned", epochs=9))
+    fine-tuned 9 epochs: val accuracy 0.8000 to 0.8200, val loss 0.6000 to 0.5000; the tuned model was kept
+    """
+
+    before: dict[str, float]
+    after: dict[str, float]
+    kept: str
+    epochs: int
+    metric: str = "accuracy"
+
+    @classmethod
+    def from_model(cls, model: FittedModel) -> FineTuningReport:
+        """Return the report of a fine-tuned model."""
+        done = model.fine_tuning
+        assert done is not None
+        return cls(done["before"], done["after"], done["kept"], len(done["history"]), model.metric.name)
+
+    def __str__(self) -> str:
+        part = "val" if "val_loss" in self.after else "train"
+        changes = [
+            f"{part} {what} {self.before[f'{part}_{what}']:.4f} to {self.after[f'{part}_{what}']:.4f}"
+            for what in (self.metric, "loss")
+        ]
+        noun = "epoch" if self.epochs == 1 else "epochs"
+        return f"fine-tuned {self.epochs} {noun}: {', '.join(changes)}; the {self.kept} model was kept"
+
+
 Listener = Callable[[EpochReport], None]
 
 
@@ -51,15 +116,7 @@ class FineTuned:
 def fine_tune_model(
     model: FittedModel, problem: Problem, tuner: FineTuner, on_epoch: Listener | None = None
 ) -> FittedModel:
-    """Fine-tune the rounds that predict, and return the better model (or the fine-tuned one, as asked).
-
-    Parameters
-    ----------
-    model, problem
-        A boosted model, and what it was boosted on.
-    tuner, on_epoch
-        As in :func:`fine_tune`.
-    """
+    """Fine-tune the rounds that predict, and return the better model (or the fine-tuned one, as asked)."""
     tuned = fine_tune(
         model.ensemble[: model.best_round],
         problem,
@@ -88,21 +145,11 @@ def fine_tune(
     metric: Metric | None = None,
     on_epoch: Listener | None = None,
 ) -> FineTuned:
-    """Lower the loss of the labelled nodes in all parameters of a model at once.
+    """Lower the loss of the labelled nodes in all parameters of a model at once; the model stays as it is.
 
-    Parameters
-    ----------
-    ensemble, problem, voting, loss
-        The model, what it was boosted on, how it predicts and by what its progress is measured. The model
-        stays as it is.
-    tuner
-        The settings.
-    seed
-        Of the order of batches.
-    metric
-        By which epochs and models are judged on the validation nodes; None is the task's default.
-    on_epoch
-        Called after every epoch, and with what the boosted model measures, as epoch 0, before the first.
+    Epochs and models are judged on the validation nodes by ``metric``; None is the task's default.
+    ``on_epoch`` is called after every epoch, and with what the boosted model measures, as epoch 0, before the
+    first.
     """
     tuner.check(has_validation=problem.validation is not None)
     if not len(ensemble):

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS
 from gbgnn.errors import ParameterError, suggest
-from gbgnn.finetuning.memory import parse_bytes
 from gbgnn.finetuning.network import MOVES
+from gbgnn.finetuning.representations import parse_bytes
 from gbgnn.learners import Learner
 
 

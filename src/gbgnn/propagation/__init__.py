@@ -1,8 +1,7 @@
 """P: how it is described from a graph, and how representations are multiplied by it and its polynomials."""
 
-from gbgnn.propagation.csr import Csr
 from gbgnn.propagation.interval import Interval, spectral_interval
-from gbgnn.propagation.operator import Operator
+from gbgnn.propagation.operator import Csr, Operator
 from gbgnn.propagation.polynomial import chebyshev_terms, powers
 from gbgnn.propagation.polynomial_rows import PolynomialRows, join_members
 from gbgnn.propagation.propagator import Propagator

@@ -102,7 +102,7 @@ def _choose(name: str, device: torch.device, dtype: torch.dtype) -> type[Backend
     candidates: list[type[Backend]] = [Bag, TorchCsr]
     # Importing Triton takes time, so only where it can be used.
     if device.type == "cuda" and find_spec("triton") is not None:
-        from gbgnn.propagation.backends.triton_pattern import TritonPattern
+        from gbgnn.propagation.triton_pattern import TritonPattern
 
         candidates.insert(0, TritonPattern)
     for candidate in candidates:

@@ -24,11 +24,6 @@ def relu_kernel(X: torch.Tensor) -> torch.Tensor:
     gradient descent on the first layer of a wide ReLU network: the component of the error along an
     eigenvector falls at a rate of its eigenvalue. The smallest one is positive if and only if no row is zero
     and no two point the same way (Du et al., 2019, who rule out opposite rows too).
-
-    Parameters
-    ----------
-    X
-        One row per node, shape (n, C). The result is (n, n), in double precision.
     """
     lengths, units = _lengths_and_units(X)
     return _kernel(lengths, _cosines(units))
@@ -56,14 +51,7 @@ class RowSeparation:
 def separate_rows(X: torch.Tensor, ids: torch.Tensor, most_rows: int = MOST_ROWS) -> RowSeparation:
     """Look for rows of ``X`` that are zero or parallel, and find the kernel's smallest eigenvalue.
 
-    Parameters
-    ----------
-    X
-        One row per node.
-    ids
-        What the rows are called in the answer.
-    most_rows
-        Of more rows, only those that are zero are looked for.
+    ``ids`` are what the rows are called in the answer. Of more than ``most_rows``, only zeros are looked for.
     """
     lengths, units = _lengths_and_units(X)
     zeros = ids[lengths == 0]

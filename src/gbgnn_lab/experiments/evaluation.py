@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn._checksums import graph_checksum, labels_checksum
 from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError
+from gbgnn.graph import labels_checksum
 from gbgnn_lab.experiments.records import Fields
 
 DIGITS = 16
@@ -30,7 +30,7 @@ def identify_data(data: Dataset) -> Fields:
         "dataset": data.name,
         "split": data.split_name,
         "data": {
-            "graph": graph_checksum(data.graph)[:DIGITS],
+            "graph": data.graph.checksum[:DIGITS],
             "labels": labels_checksum(seen)[:DIGITS],
             "test": labels_checksum(test)[:DIGITS],
         },

@@ -12,7 +12,7 @@ from typing import Any, final
 
 import torch
 
-from gbgnn.propagation.backends.base import Backend
+from gbgnn.propagation.backends import Backend
 from gbgnn.propagation.operator import Operator
 
 # A step reads so many numbers: eight entries of 64 columns, four of 128. Of the tiles tried on an H200, 10
