@@ -154,14 +154,7 @@ class Graph:
         return digest.hexdigest()
 
     def with_row_normalized_features(self) -> Graph:
-        """Return the graph with every feature row scaled to an absolute sum of one; zero rows stay zero.
-
-        Examples
-        --------
-        >>> Graph([[0, 1], [1, 0]], [[1.0, 3.0], [0.0, 0.0]]).with_row_normalized_features().features
-        array([[0.25, 0.75],
-               [0.  , 0.  ]])
-        """
+        """Return the graph with every feature row scaled to an absolute sum of one; zero rows stay zero."""
         X = self._features
         totals: NDArray[Any] = np.asarray(abs(X).sum(axis=1)).ravel()
         scale = np.divide(1, totals, out=np.zeros_like(totals), where=totals > 0)

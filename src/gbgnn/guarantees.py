@@ -36,6 +36,7 @@ from gbgnn.theory.rademacher import (
 )
 
 STEPS = ("fixed", "any")
+COMPLEXITIES = ("closed", "monte_carlo")
 # The sizes of classes that steps="any" tries are powers of this.
 _GRID = 1.25
 # The share of the failure probability that pays for drawing complexities.
@@ -239,9 +240,6 @@ def _notes(form: str, steps: str, n_columns: int) -> tuple[str, ...]:
             f"{n_columns} classes, each against the rest, with a share of the confidence; errors add up"
         )
     return tuple(notes)
-
-
-COMPLEXITIES = ("closed", "monte_carlo")
 
 
 def covered_spaces(model: FittedModel) -> tuple[HopSpace, HeadSpace]:

@@ -116,14 +116,7 @@ def certificate_figure(
 ) -> Figure:
     """Draw promise and outcome, angle, gradient, and the bound against the rounds.
 
-    Parameters
-    ----------
-    certificate
-        What to draw.
-    depth
-        The bound of the test error by depth, where there is one; else that of the training error is drawn.
-    title
-        The heading.
+    It is the bound of the test error by ``depth`` where given, else that of the training error.
     """
     figure = blank(title, width=9, height=6)
     (progress, angle), (gradient, bound) = figure.subplots(2, 2, sharex=True)

@@ -57,12 +57,6 @@ class SmoothingProfile:
         lambda_2 or less in every round; otherwise that is its pace in the long run.
     missing
         Why ``distance``, ``lambda_2`` or ``effective_rank`` is None, by name.
-
-    Examples
-    --------
-    >>> from gbgnn.testing import path4
-    >>> smoothing_profile(path4(), rounds=8)
-    SmoothingProfile(rounds=8, n_components=1, lambda_2=0.7287, distance 0.6092 to 0.0544, rank 1 to 1)
     """
 
     norm: tuple[float, ...]

@@ -102,7 +102,7 @@ def test_loss_falls_and_what_is_reported_is_what_the_model_predicts(
     start = ensemble if total is None else ensemble.rescaled(total)
     first = apply(start, three_classes.inputs, voting)
     rows, targets = three_classes.validation.rows, three_classes.validation.targets
-    assert tuned.before["val_loss"] == pytest.approx(loss.mean(first[rows], targets), rel=1e-9)
+    assert tuned.before["val_loss"] == pytest.approx(float(loss.mean(first[rows], targets)), rel=1e-9)
     assert tuned.before["val_accuracy"] == float((first[rows].argmax(dim=1) == targets).double().mean())
 
 

@@ -16,35 +16,13 @@ from gbgnn.datasets.splits import random_split
 from gbgnn.errors import ParameterError
 from gbgnn.graph import Graph, NodeSplit
 
-# The friendships of each member with members of a higher number.
-_KARATE_FRIENDS = {
-    0: (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 17, 19, 21, 31),
-    1: (2, 3, 7, 13, 17, 19, 21, 30),
-    2: (3, 7, 8, 9, 13, 27, 28, 32),
-    3: (7, 12, 13),
-    4: (6, 10),
-    5: (6, 10, 16),
-    6: (16,),
-    8: (30, 32, 33),
-    9: (33,),
-    13: (33,),
-    14: (32, 33),
-    15: (32, 33),
-    18: (32, 33),
-    19: (33,),
-    20: (32, 33),
-    22: (32, 33),
-    23: (25, 27, 29, 32, 33),
-    24: (25, 27, 31),
-    25: (31,),
-    26: (29, 33),
-    27: (33,),
-    28: (31, 33),
-    29: (32, 33),
-    30: (32, 33),
-    31: (32, 33),
-    32: (33,),
-}
+_KARATE_FRIENDS = """
+    0-1 0-2 0-3 0-4 0-5 0-6 0-7 0-8 0-10 0-11 0-12 0-13 0-17 0-19 0-21 0-31 1-2 1-3 1-7 1-13 1-17 1-19
+    1-21 1-30 2-3 2-7 2-8 2-9 2-13 2-27 2-28 2-32 3-7 3-12 3-13 4-6 4-10 5-6 5-10 5-16 6-16 8-30 8-32
+    8-33 9-33 13-33 14-32 14-33 15-32 15-33 18-32 18-33 19-33 20-32 20-33 22-32 22-33 23-25 23-27 23-29
+    23-32 23-33 24-25 24-27 24-31 25-31 26-29 26-33 27-33 28-31 28-33 29-32 29-33 30-32 30-33 31-32
+    31-33 32-33
+"""
 _KARATE_OFFICERS = (9, 14, 15, 18, 20, *range(22, 34))
 
 
@@ -94,7 +72,7 @@ def karate() -> Dataset:
     >>> karate()
     Dataset('karate', n_nodes=34, n_edges=78, n_features=34, n_classes=2, train=2, val=0, test=32)
     """
-    pairs = np.array([(low, high) for low, row in _KARATE_FRIENDS.items() for high in row])
+    pairs = np.array([pair.split("-") for pair in _KARATE_FRIENDS.split()], dtype=np.int64)
     adjacency, _ = build_adjacency(pairs[:, 0], pairs[:, 1], 34)
     y = np.zeros(34, np.int64)
     y[list(_KARATE_OFFICERS)] = 1

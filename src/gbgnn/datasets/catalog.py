@@ -35,13 +35,7 @@ class FileSet:
 
 @dataclass(frozen=True)
 class Entry:
-    """One known data set; counts are None where options decide them.
-
-    Examples
-    --------
-    >>> CATALOG["cora"].n_edges
-    5278
-    """
+    """One known data set; counts are None where options decide them."""
 
     name: str
     description: str

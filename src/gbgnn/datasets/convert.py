@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,9 +69,7 @@ def from_pyg(
         edge_index[0], edge_index[1], n_nodes, weights=weights, directed=True
     )
     labels = as_labels(y, "y")
-    found = {part: _array(data, f"{part}_mask") for part in ("train", "val", "test")}
-    masks = {part: mask for part, mask in found.items() if mask is not None}
-    own = splits_of_masks(masks, n_nodes, name) if "train" in masks else []
+    own = splits_of_masks(partial(_array, data), n_nodes, name)
     chosen, how = choose_split(split, labels, own, name, seed=seed)
     return Dataset(name, Graph(adjacency, x, repairs=repairs), labels, chosen, split_name=how)
 

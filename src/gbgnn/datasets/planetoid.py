@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gbgnn.datasets.arrays import build_adjacency
+from gbgnn.datasets.arrays import NodeIndex, build_adjacency
 from gbgnn.datasets.catalog import Entry
 from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.download import find_or_download
@@ -140,7 +140,7 @@ def _classes(one_hot: NDArray[Any]) -> NDArray[np.int64]:
 
 # Planetoid's class number of each subject number in the raw table.
 _CLASS_OF_SUBJECT = np.array([3, 6, 1, 4, 0, 2, 5])
-_N_TRAIN, _N_VAL, _FIRST_TEST = 140, 500, 1708
+_N_TRAIN, _FIRST_TEST = 140, 1708
 
 
 def read_cora_raw(folder: Path) -> tuple[Graph, NDArray[np.int64], NodeSplit]:
@@ -155,22 +155,18 @@ def read_cora_raw(folder: Path) -> tuple[Graph, NDArray[np.int64], NodeSplit]:
     order = planetoid_order()
     if not np.array_equal(np.sort(papers), np.sort(order)):
         raise DataError(f"{folder} does not hold the 2,708 papers of Cora.")
-    by_paper = np.argsort(papers)
-    rows = by_paper[np.searchsorted(papers, order, sorter=by_paper)]
+    rows = NodeIndex(papers, str(folder)).rows(order, str(folder))
     words = nodes["features"].combine_chunks().flatten().to_numpy().reshape(len(papers), -1)
     y = _CLASS_OF_SUBJECT[nodes["subject"].to_numpy()[rows]]
-
-    by_order = np.argsort(order)
-    heads, tails = (
-        by_order[np.searchsorted(order, citations[end].to_numpy(), sorter=by_order)]
-        for end in ("sourceNodeId", "targetNodeId")
-    )
-    adjacency, repairs = build_adjacency(heads, tails, len(papers))
+    index = NodeIndex(order, str(folder))
+    ends = (citations[name].to_numpy() for name in ("sourceNodeId", "targetNodeId"))
+    heads, tails = (index.rows(cited, str(folder)) for cited in ends)
+    adjacency, repairs = build_adjacency(heads, tails, len(order))
     graph = Graph(adjacency, sp.csr_array(words[rows].astype(np.float32)), repairs=repairs)
     split = NodeSplit(
         np.arange(_N_TRAIN),
-        np.arange(_N_TRAIN, _N_TRAIN + _N_VAL),
-        np.arange(_FIRST_TEST, len(papers)),
+        np.arange(_N_TRAIN, _N_TRAIN + N_VAL),
+        np.arange(_FIRST_TEST, len(order)),
     )
     return graph, y, split
 
@@ -182,6 +178,7 @@ def planetoid_order() -> NDArray[np.int64]:
 
 
 _RECONSTRUCT: Any = np.empty(0).__reduce__()[0]  # NumPy's array builder, wherever this NumPy keeps it
+
 # All that the files name, and nothing more. A sparse matrix is read into a SimpleNamespace, because a
 # pickle may set attributes on a Python class that it is given, but not on a built-in one.
 _ALLOWED: dict[tuple[str, str], Any] = {

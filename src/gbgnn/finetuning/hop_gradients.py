@@ -45,11 +45,6 @@ class HopScalars:
             return cls(hop, given[highest : highest + 1], offset, jacobian)
         return cls(hop, given[:0], offset, given.new_zeros(n_powers + 1, 0))
 
-    @property
-    def is_share(self) -> bool:
-        r"""Whether :math:`\theta` is one share, which must stay in [0, 1]."""
-        return self.hop.free == "share"
-
     def coefficients(self, theta: torch.Tensor) -> torch.Tensor:
         """Return the coefficients and, last, the injection."""
         return self.offset + self.jacobian @ theta
@@ -167,7 +162,7 @@ class FreeHops(FineTunedHops):
     def project(self) -> None:
         """Clip shares to [0, 1]."""
         for hop, theta in zip(self.scalars, self.thetas, strict=True):
-            if hop.is_share:
+            if hop.hop.free == "share":
                 theta.clamp_(0, 1)
 
 

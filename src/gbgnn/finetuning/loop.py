@@ -62,12 +62,6 @@ class FineTuningReport:
         How many were taken.
     metric
         Name of the metric.
-
-    Examples
-    --------
-    >>> before, after = {"val_accuracy": 0.8, "val_loss": 0.6}, {"val_accuracy": 0.82, "val_loss": 0.5}
-    >>> print(FineTuningReport(before, after, kept="tuned", epochs=9))
-    fine-tuned 9 epochs: val accuracy 0.8000 to 0.8200, val loss 0.6000 to 0.5000; the tuned model was kept
     """
 
     before: dict[str, float]
@@ -252,21 +246,14 @@ def _row(epoch: int, measured: dict[str, Any], started: float, network: MultiSca
 def _stepper(
     kind: str, parameters: list[torch.Tensor], tuner: FineTuner, network: MultiScaleNetwork
 ) -> Stepper:
-    return Stepper(
-        tuner.optimizer,
-        parameters,
-        tuner.learning_rate * _size(kind, network),
-        weight_decay=tuner.weight_decay if kind == LEARNERS else 0.0,
-        momentum=tuner.momentum,
-    )
-
-
-def _size(kind: str, network: MultiScaleNetwork) -> float:
-    """Return how large a step of one kind is beside one of the learners."""
+    size = 1.0  # of a step, beside one of the learners
     if kind == AGGREGATION:  # a representation is a product of as many hops
-        return 1 / len(network.ensemble)
-    # Steps of rounds are as large as the rule made them, a hundredth or twenty: move them in proportion.
-    return float(network.etas.detach().abs().mean()) if kind == ETAS else 1.0
+        size = 1 / len(network.ensemble)
+    elif kind == ETAS:  # they are as large as the rule made them, a hundredth or twenty: in proportion
+        size = float(network.etas.detach().abs().mean())
+    decay = tuner.weight_decay if kind == LEARNERS else 0.0
+    rate = tuner.learning_rate * size
+    return Stepper(tuner.optimizer, parameters, rate, weight_decay=decay, momentum=tuner.momentum)
 
 
 class _Best:

@@ -207,7 +207,7 @@ class MultiScaleNetwork:
         sums = squares = self.etas.new_zeros(())
         for _, X in self._parts(self.train, self._coefficients()):
             sums = sums + X.sum(dim=1, dtype=torch.float64)
-            squares = squares + _norms(X)
+            squares = squares + X.square().sum(dim=2).sum(dim=1, dtype=torch.float64)  # row by row
         n_rows = self.problem.train.size
         centres = sums / n_rows
         sizes = (squares / n_rows - centres.square().sum(dim=1)).clamp_min(0).sqrt()
@@ -218,11 +218,6 @@ class MultiScaleNetwork:
         for value in tuned.parameters():
             value.requires_grad_(LEARNERS in self.moves)
         return tuned
-
-
-def _norms(X: torch.Tensor) -> torch.Tensor:
-    """Return the squared norms of matrices, summed up in double precision row by row."""
-    return X.square().sum(dim=2).sum(dim=1, dtype=torch.float64)
 
 
 Parameters = dict[str, torch.Tensor]

@@ -14,7 +14,6 @@ from gbgnn.propagation.recipes import (
     RandomWalk,
 )
 from gbgnn.propagation.rows import (
-    BLOCK_BYTES,
     NORMS,
     DenseRows,
     MemberRows,
@@ -22,10 +21,8 @@ from gbgnn.propagation.rows import (
     SparseRows,
     as_rows,
 )
-from gbgnn.propagation.spectrum import TopEigenspace, operator_norm, second_eigenvalue, top_eigenspace
 
 __all__ = [
-    "BLOCK_BYTES",
     "NORMS",
     "AugmentedAdjacency",
     "Csr",
@@ -42,13 +39,9 @@ __all__ = [
     "RandomWalk",
     "Representation",
     "SparseRows",
-    "TopEigenspace",
     "as_rows",
     "chebyshev_terms",
     "join_members",
-    "operator_norm",
     "powers",
-    "second_eigenvalue",
     "spectral_interval",
-    "top_eigenspace",
 ]

@@ -9,6 +9,12 @@ from itertools import accumulate
 from statistics import linear_regression
 from typing import Any
 
+# What a DepthBound says beside its rounds.
+_REPORTED = (
+    *("partition", "deviation", "delta", "confidence", "form"),
+    *("gamma_exponent", "decay", "conditions_hold", "best_depth", "is_vacuous"),
+)
+
 
 @dataclass(frozen=True)
 class GeneralisationBound:
@@ -196,12 +202,6 @@ class DepthBound:
             ],
             **{name: getattr(self, name) for name in _REPORTED},
         }
-
-
-_REPORTED = (
-    *("partition", "deviation", "delta", "confidence", "form"),
-    *("gamma_exponent", "decay", "conditions_hold", "best_depth", "is_vacuous"),
-)
 
 
 def _slope(x: Sequence[float], values: Sequence[float]) -> float | None:

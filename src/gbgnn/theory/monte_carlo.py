@@ -18,6 +18,10 @@ from gbgnn.errors import ParameterError
 from gbgnn.theory.rademacher import q_factor, sign_probability
 
 KINDS = ("hull", "linear", "finite")
+# Draws made side by side. Every group has random streams of its own, so that more draws continue fewer.
+_GROUP = 128
+# Numbers held at a time, 64 MB in double precision.
+_BLOCK = 2**23
 
 
 @dataclass(frozen=True)
@@ -95,12 +99,6 @@ class Estimate:
           negative, hence :math:`E e^{-sZ} \le 1 - sE + s^2 E[Z^2] / 2 \le e^{-sE + s^2 (E^2 + V) / 2}` for
           s >= 0, and Chernoff's inequality does the rest. Where signs are rare, because few nodes are
           labelled, this is much the smaller one.
-
-        Examples
-        --------
-        >>> estimate = Estimate(3.0, 0.1, 1000, bounded_differences=40.0, variance_bound=1.0)
-        >>> round(estimate.upper_limit(0.95), 2)
-        3.26
         """
         _check_confidence("upper_limit", confidence)
         share = -2 * math.log1p(-confidence) / self.n_draws
@@ -275,12 +273,6 @@ def _row_extremes(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
 
 def _check_confidence(owner: str, confidence: float) -> None:
     check_number(owner, "confidence", confidence, 0, 1, open_low=True, open_high=True)
-
-
-# Draws made side by side. Every group has random streams of its own, so that more draws continue fewer.
-_GROUP = 128
-# Numbers held at a time, 64 MB in double precision.
-_BLOCK = 2**23
 
 
 class Signs:
