@@ -20,7 +20,7 @@ from common import publish, reset_peak_memory, resident_bytes, table
 
 from gbgnn import MLP, FineTuner, GBGNNClassifier, datasets
 from gbgnn.finetuning import fine_tune_model
-from gbgnn.fitting import make_problem
+from gbgnn.fitting import build_problem
 from gbgnn.model import FittedModel
 from gbgnn.problem import Problem
 from gbgnn.tasks import Classification
@@ -87,7 +87,9 @@ def measure(how: str, n_rounds: int, name: str) -> dict[str, float]:
     )
     labels = data.train, data.y[data.train]
     model = estimator.fit(*labels, graph=data.graph).model_
-    problem = make_problem(estimator, Classification(), *labels, data.graph, validation=None, seed=model.seed)
+    problem = build_problem(
+        estimator, Classification(), *labels, data.graph, validation=None, seed=model.seed
+    )
     gc.collect()
     reset_peak_memory()
     held, started = resident_bytes(), time.perf_counter()

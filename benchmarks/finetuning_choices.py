@@ -40,7 +40,7 @@ class ScaledVoting(ClassVoting):
 
     soft_error: float | None = DEFAULT_ERROR
 
-    def tuning_total(self) -> float | None:
+    def fine_tuning_total(self) -> float | None:
         """Return the step of that learner."""
         return None if self.soft_error is None else samme_step(self.soft_error, self.n_classes)
 

@@ -17,7 +17,7 @@ N_SMALL = 5  # statements; of so few, one that needs a process of its own is a l
 NEEDS_GPU = {
     "src/gbgnn/learners/cuda_graphs.py",
     "src/gbgnn/learners/kernels.py",
-    "src/gbgnn/propagation/backends/triton_pattern.py",
+    "src/gbgnn/propagation/triton_pattern.py",
 }
 
 

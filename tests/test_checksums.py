@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from gbgnn import Graph
 from gbgnn import _blocks as blocks_module
-from gbgnn._checksums import graph_checksum, labels_checksum
+from gbgnn.graph import labels_checksum
 
 DENSE = "6fd4eade10341abcfc6f36b619cc336baa4b4a66a0259c5f0075f5ace4b02e25"
 SPARSE = "41dae735101932616cf79fbcf11a72a5cd71f2a02445e2884d115cf5fc4e503b"
@@ -19,13 +19,13 @@ def _graph(weight: float = 1.0, feature: float = 1.0, ids: list[str] | None = No
 
 def test_graph_checksum_sees_edges_features_and_ids() -> None:
     graphs = [_graph(), _graph(weight=2.0), _graph(feature=3.0), _graph(ids=["a", "b"])]
-    assert len({graph_checksum(graph) for graph in graphs}) == 4
-    assert graph_checksum(_graph()) == graph_checksum(_graph())
+    assert len({graph.checksum for graph in graphs}) == 4
+    assert _graph().checksum == _graph().checksum
 
 
 def test_graph_checksum_reads_sparse_features() -> None:
     sparse = [Graph(np.zeros((2, 2)), sp.csr_array([[1.0, 0.0], [0.0, x]])) for x in (1.0, 2.0)]
-    assert graph_checksum(sparse[0]) != graph_checksum(sparse[1])
+    assert sparse[0].checksum != sparse[1].checksum
 
 
 def test_labels_checksum_sees_nodes_and_labels_of_each_part() -> None:
@@ -43,7 +43,7 @@ def test_a_checksum_of_an_earlier_version_is_still_right() -> None:
     dense = Graph([[0, 1], [1, 0]], [[1.0], [2.0]], node_ids=["a", "b"])
     sparse = Graph(np.array([[0, 0.5], [0.25, 0]], np.float32), sp.csr_array([[1.0, 0.0], [0.0, 3.0]]))
     assert dense.checksum == DENSE
-    assert sparse.checksum == graph_checksum(sparse) == SPARSE
+    assert sparse.checksum == sparse.checksum == SPARSE
 
 
 def test_the_checksum_does_not_depend_on_memory_layout() -> None:

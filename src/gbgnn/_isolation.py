@@ -27,22 +27,10 @@ class ProcessDiedError(GBGNNError, RuntimeError):
 
 
 class Processes:
-    """Calls functions, each in a new process, from any thread; on leaving, those still at work are ended.
-
-    Parameters
-    ----------
-    threads
-        Torch's threads in each process.
-
-    Examples
-    --------
-    >>> with Processes(threads=1) as processes:
-    ...     processes.call(divmod, 7, 2)
-    (3, 1)
-    """
+    """Calls functions, each in a new process, from any thread; on leaving, those still at work are ended."""
 
     def __init__(self, threads: int) -> None:
-        self.threads = threads
+        self.threads = threads  # torch's, in each process
         self._running: set[Any] = set()
         self._lock = threading.Lock()
         self._is_open = True
@@ -88,13 +76,7 @@ class Processes:
 
 
 def n_cores() -> int:
-    """Return how many cores this process may use.
-
-    Examples
-    --------
-    >>> n_cores() >= 1
-    True
-    """
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

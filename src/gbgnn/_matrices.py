@@ -9,8 +9,18 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn._blocks import convert, count_nonfinite, is_any, row_width, split_blocks
-from gbgnn._indices import as_index, check_bounds, check_pointers, check_span, scan_entries
-from gbgnn._layouts import SparseParts, as_array, as_matrix, float_dtype, split_scipy
+from gbgnn._layouts import (
+    SparseParts,
+    as_array,
+    as_index,
+    as_matrix,
+    check_bounds,
+    check_pointers,
+    check_span,
+    float_dtype,
+    scan_entries,
+    split_scipy,
+)
 from gbgnn.errors import GraphError
 
 Features: TypeAlias = "NDArray[np.floating[Any]] | sp.csr_array"

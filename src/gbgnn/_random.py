@@ -59,7 +59,7 @@ class Seeds:
         """Seed of the learner of round ``t``; a retry is another ``attempt``."""
         return self._derive(_Stream.HEAD, t, attempt)
 
-    def tuning(self) -> int:
+    def fine_tuning(self) -> int:
         """Seed of fine-tuning."""
         return self._derive(_Stream.TUNING, 0, 0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import Any, Self
 
@@ -22,9 +23,9 @@ from gbgnn.callbacks import Callback, EarlyStopping, LogProgress, RoundReport, S
 from gbgnn.callbacks.base import (
     announce_end,
     announce_epoch,
+    announce_fine_tuned,
     announce_round,
     announce_start,
-    announce_tuned,
 )
 from gbgnn.errors import ParameterError, WeakLearnerError
 from gbgnn.finetuning import FineTuner, FineTuningReport, as_fine_tuner, fine_tune_model
@@ -36,6 +37,7 @@ from gbgnn.registry import PARAMETERS, as_part
 from gbgnn.tasks import Task
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GBGNNClassifier(ClassifierMixin, BaseEstimator):
     """A deep multi-scale graph neural network, trained by boosting.
 
@@ -145,52 +147,27 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        aggregation: Any = "adjacency",
-        learner: Any = "mlp",
-        rule: Any = "gradient",
-        task: Any = "classification",
-        propagation: Any = "augmented",
-        feature_norm: str | None = None,
-        n_rounds: int = 20,
-        learning_rate: float | None = None,
-        metric: Any = "auto",
-        select: str = "auto",
-        fine_tune: Any = None,
-        class_weight: Any = None,
-        validation_fraction: float | None = None,
-        n_iter_no_change: int | None = None,
-        keep_learners: bool = True,
-        device: Any = "auto",
-        dtype: Any = "float32",
-        callbacks: Sequence[Callback] = (),
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.aggregation = aggregation
-        self.learner = learner
-        self.rule = rule
-        self.task = task
-        self.propagation = propagation
-        self.feature_norm = feature_norm
-        self.n_rounds = n_rounds
-        self.learning_rate = learning_rate
-        self.metric = metric
-        self.select = select
-        self.fine_tune = fine_tune
-        self.class_weight = class_weight
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.keep_learners = keep_learners
-        self.device = device
-        self.dtype = dtype
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    aggregation: Any = "adjacency"
+    learner: Any = "mlp"
+    rule: Any = "gradient"
+    task: Any = "classification"
+    propagation: Any = "augmented"
+    feature_norm: str | None = None
+    n_rounds: int = 20
+    learning_rate: float | None = None
+    metric: Any = "auto"
+    select: str = "auto"
+    fine_tune: Any = None
+    class_weight: Any = None
+    validation_fraction: float | None = None
+    n_iter_no_change: int | None = None
+    keep_learners: bool = True
+    device: Any = "auto"
+    dtype: Any = "float32"
+    callbacks: Sequence[Callback] = ()
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
     @one_thread()
     def fit(
@@ -259,7 +236,7 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         if plan.tuner is not None and boosted.stop is not StopReason.PRUNED:
             on_epoch = partial(announce_epoch, callbacks)
             self.model_ = fine_tune_model(self.model_, plan.problem, plan.tuner, on_epoch)
-            announce_tuned(callbacks, FineTuningReport.from_model(self.model_))
+            announce_fine_tuned(callbacks, FineTuningReport.from_model(self.model_))
         return self
 
     def __getattr__(self, name: str) -> Any:

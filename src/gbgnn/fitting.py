@@ -35,32 +35,17 @@ from gbgnn.tasks import Task
 Labels = tuple[ArrayLike, ArrayLike]
 
 
-class InputSettings(Protocol):
-    """What an estimator says of its inputs, by the names of :class:`~gbgnn.GBGNNClassifier`."""
+class FitSettings(Protocol):
+    """The parameters of :class:`~gbgnn.GBGNNClassifier` that a fit reads."""
 
     propagation: Any
     feature_norm: str | None
     device: Any
     dtype: Any
-
-
-class ProblemSettings(InputSettings, Protocol):
-    """What an estimator says of what it is trained on."""
-
     class_weight: Any
     validation_fraction: float | None
-
-
-class RuleSettings(Protocol):
-    """What an estimator says of its boosting rule."""
-
     rule: Any
     learning_rate: float | None
-
-
-class FitSettings(ProblemSettings, RuleSettings, Protocol):
-    """All parameters of an estimator that a fit reads."""
-
     aggregation: Any
     learner: Any
     metric: Any
@@ -159,7 +144,7 @@ class FitPlan:
 
 
 def build_problem(
-    model: ProblemSettings,
+    model: FitSettings,
     task: Task,
     nodes: ArrayLike,
     y: ArrayLike,
@@ -195,14 +180,14 @@ def build_problem(
     )
 
 
-def input_recipe(model: InputSettings) -> InputRecipe:
+def input_recipe(model: FitSettings) -> InputRecipe:
     """Return how ``model`` makes P and features of a graph."""
     check_norm(model.feature_norm)
     recipe = copy.copy(as_part("propagation", model.propagation))
     return InputRecipe(recipe, model.feature_norm, as_device(model.device), as_dtype(model.dtype))
 
 
-def resolve_rule(model: RuleSettings) -> BoostingRule:
+def resolve_rule(model: FitSettings) -> BoostingRule:
     """Return the boosting rule of a model: with its learning rate, and its loss as an object."""
     rule: BoostingRule = as_part("rule", model.rule)
     if rule is model.rule:
@@ -295,7 +280,7 @@ def check_weights(
 
 
 def describe_dependencies(
-    model: InputSettings, aggregation: Aggregation, learner: Learner, rule: BoostingRule, problem: Problem
+    model: FitSettings, aggregation: Aggregation, learner: Learner, rule: BoostingRule, problem: Problem
 ) -> dict[str, str]:
     """Return what every round depends on beside the graph and the seed, as text.
 
@@ -339,12 +324,6 @@ def describe_part(part: Any) -> str:
     """Return a part's class and all its settings as text, the same after a model file was read.
 
     Arrays and matrices stand by their checksums.
-
-    Examples
-    --------
-    >>> from gbgnn import Lazy
-    >>> describe_part(Lazy(mixing=0.25))
-    'Lazy(mixing=0.25)'
     """
     if isinstance(part, GivenMatrix) and part.matrix is not None:
         part = GivenMatrix(matrix=sp.csr_array(part.matrix))  # in whatever form it came

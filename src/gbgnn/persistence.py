@@ -20,7 +20,7 @@ from gbgnn._json import as_plain
 from gbgnn._version import __version__
 from gbgnn.boosting import Ensemble, History, Round, StopReason
 from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
-from gbgnn.finetuning import as_tuner
+from gbgnn.finetuning import as_fine_tuner
 from gbgnn.fitting import input_recipe, resolve_rule
 from gbgnn.learners import SklearnLearner
 from gbgnn.losses import Loss
@@ -270,7 +270,7 @@ def _pack_params(model: FittedModel, tensors: Tensors) -> dict[str, Any]:
     params["dtype"] = str(params["dtype"]).removeprefix("torch.")
     if isinstance(params["class_weight"], dict):
         params["class_weight"] = list(params["class_weight"].items())
-    tuner = as_tuner(params["fine_tune"])
+    tuner = as_fine_tuner(params["fine_tune"])
     params["fine_tune"] = None if tuner is None else tuner.get_params()
     for family in PARAMETERS:
         if not isinstance(params[family], str):

@@ -19,7 +19,7 @@ from gbgnn.aggregation import Aggregation
 from gbgnn.boosting import Boosted, Member, RoundSelection, StopReason, boost_many
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
-from gbgnn.finetuning import as_tuner
+from gbgnn.finetuning import as_fine_tuner
 from gbgnn.fitting import Labels, build_problem, describe_part, resolve_metric, resolve_rule
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.learners.base import LABELLED
@@ -321,7 +321,7 @@ def reason_apart(models: Sequence[Any], inputs: PopulationInputs | None = None) 
 def _reasons(models: Sequence[GBGNNClassifier], inputs: PopulationInputs | None) -> Iterator[str]:
     for i, model in enumerate(models):
         for name, only in _ALONE.items():
-            got = as_tuner(model.fine_tune) if name == "fine_tune" else getattr(model, name)
+            got = as_fine_tuner(model.fine_tune) if name == "fine_tune" else getattr(model, name)
             if got != only:
                 yield f"member {i} has {name}={got!r}; train that model alone, by fit()."
         if model.callbacks:

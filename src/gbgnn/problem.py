@@ -10,7 +10,7 @@ import torch
 from gbgnn._threads import threads_for
 from gbgnn.graph import Graph
 from gbgnn.propagation import DenseRows, Operator, Propagation, Propagator, Representation, as_rows
-from gbgnn.propagation.csr import Csr
+from gbgnn.propagation.operator import Csr
 from gbgnn.tasks import Task
 
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from gbgnn._json import as_plain
 from gbgnn.errors import ParameterError, suggest
-from gbgnn.finetuning import FineTuner, as_tuner
+from gbgnn.finetuning import FineTuner, as_fine_tuner
 from gbgnn.learners import SklearnLearner
 from gbgnn.registry import PARAMETERS, as_part, part_class, part_name, part_names
 
@@ -205,7 +205,7 @@ def read_settings(model: GBGNNClassifier) -> Settings:
     """
     params = model.get_params(deep=False)
     settings: Settings = {name: _plain_setting(name, params[name]) for name in plain_names()}
-    tuner = as_tuner(params[FINE_TUNE])
+    tuner = as_fine_tuner(params[FINE_TUNE])
     settings[FINE_TUNE] = tuner is not None
     own = {} if tuner is None else tuner.get_params(deep=False)
     settings |= {f"{FINE_TUNE}__{k}": _plain_setting(k, v) for k, v in own.items()}

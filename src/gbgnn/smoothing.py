@@ -57,12 +57,6 @@ class SmoothingProfile:
         lambda_2 or less in every round; otherwise that is its pace in the long run.
     missing
         Why ``distance``, ``lambda_2`` or ``effective_rank`` is None, by name.
-
-    Examples
-    --------
-    >>> from gbgnn.testing import path4
-    >>> smoothing_profile(path4(), rounds=8)
-    SmoothingProfile(rounds=8, n_components=1, lambda_2=0.7287, distance 0.6092 to 0.0544, rank 1 to 1)
     """
 
     norm: tuple[float, ...]
@@ -126,21 +120,9 @@ class SmoothingProfile:
         return math.ceil(math.log(excess) / -math.log(ratio)) if ratio > 0 else 1
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one JSON-ready dictionary per t.
-
-        Examples
-        --------
-        >>> profile = smoothing_profile(Graph([[0, 1], [1, 0]], [[1.0], [3.0]]), rounds=1)
-        >>> [(row["t"], round(row["norm"], 4), round(row["distance"], 4)) for row in profile.rows()]
-        [(0, 3.1623, 0.4472), (1, 2.8284, 0.0)]
-        """
-        columns = {
-            "norm": self.norm,
-            "distance": self.distance,
-            "predicted": self.predicted,
-            "energy": self.energy,
-            "effective_rank": self.effective_rank,
-        }
+        """Return one JSON-ready dictionary per t."""
+        names = ("norm", "distance", "predicted", "energy", "effective_rank")
+        columns = {name: getattr(self, name) for name in names}
         return [
             {"t": t, **{name: None if column is None else column[t] for name, column in columns.items()}}
             for t in range(len(self.norm))
@@ -149,9 +131,7 @@ class SmoothingProfile:
     def facts(self) -> dict[str, Any]:
         """Return all that is not per t, JSON-ready."""
         return {
-            "n_components": self.n_components,
-            "n_isolated": self.n_isolated,
-            "top_dimension": self.top_dimension,
+            **{name: getattr(self, name) for name in ("n_components", "n_isolated", "top_dimension")},
             "top_eigenvalues": None if self.top_eigenvalues is None else list(self.top_eigenvalues),
             "lambda_2": None if self.lambda_2 is None else self.lambda_2.real,
             "lambda_2_imaginary": None if self.lambda_2 is None else self.lambda_2.imag,
@@ -248,11 +228,6 @@ def effective_rank(X: NDArray[np.floating[Any]]) -> float:
     With :math:`p_i = \sigma_i / \sum_j \sigma_j` (Roy and Vetterli 2007): k equal singular values give k, and
     small ones count little. The singular values are the roots of the eigenvalues of the smaller Gram matrix;
     those below some 1e-7 of the largest are rounding and count as zero. A zero matrix has rank 0.
-
-    Examples
-    --------
-    >>> round(effective_rank(np.eye(5, 3)), 4), round(effective_rank(np.diag([1.0, 0.1])), 4)
-    (3.0, 1.3561)
     """
     gram = X.T @ X if X.shape[0] >= X.shape[1] else X @ X.T
     squares = np.linalg.eigvalsh(gram)

@@ -155,10 +155,10 @@ def test_only_sums_of_outputs_are_covered_by_bounds() -> None:
 
 def test_steps_of_class_votes_alone_are_rescaled_before_fine_tuning() -> None:
     """Their scale has no say in predictions, and from it every loss would be zero; others' has."""
-    assert ClassVoting(3, 3).tuning_total() == pytest.approx(math.log(19) + math.log(2))
-    assert ClassVoting(3, 3).softened().tuning_total() is None  # once is enough
+    assert ClassVoting(3, 3).fine_tuning_total() == pytest.approx(math.log(19) + math.log(2))
+    assert ClassVoting(3, 3).softened().fine_tuning_total() is None  # once is enough
     others = (LabelVoting(3, 3, loss=SOFTMAX), OutputVoting(3, SOFTMAX), LogProbaVoting(3, 1e-7))
-    assert [voting.tuning_total() for voting in others] == [None] * 3
+    assert [voting.fine_tuning_total() for voting in others] == [None] * 3
 
 
 def test_step_is_zero_at_chance_and_grows_without_errors() -> None:

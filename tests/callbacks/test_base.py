@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gbgnn import Callback, FineTuner, FittedModel, StopReason
-from gbgnn.callbacks import EpochReport, RoundReport, StartReport, TuningReport
+from gbgnn.callbacks import EpochReport, FineTuningReport, RoundReport, StartReport
 from gbgnn.callbacks.base import announce_round
 
 
@@ -32,7 +32,7 @@ class Recorder(Callback):
     def on_epoch(self, report: EpochReport) -> None:
         self.events.append(("epoch", report.epoch))
 
-    def on_tuned(self, report: TuningReport) -> None:
+    def on_fine_tuned(self, report: FineTuningReport) -> None:
         self.events.append(("tuned", report.epochs))
 
 
@@ -130,7 +130,7 @@ def seen_report(toy) -> RoundReport:
 
 def test_tuning_is_told_by_training_nodes_where_none_validate() -> None:
     numbers = {"train_accuracy": 1.0, "train_loss": 0.5}
-    assert str(TuningReport(numbers, numbers, "boosted", 1)) == (
+    assert str(FineTuningReport(numbers, numbers, "boosted", 1)) == (
         "fine-tuned 1 epoch: train accuracy 1.0000 to 1.0000, train loss 0.5000 to 0.5000; "
         "the boosted model was kept"
     )
@@ -140,7 +140,7 @@ def test_tuning_is_told_by_the_metric_of_the_fit(toy) -> None:
     reports = []
 
     class Look(Callback):
-        def on_tuned(self, report: TuningReport) -> None:
+        def on_fine_tuned(self, report: FineTuningReport) -> None:
             reports.append(report)
 
     model = toy.fit(n_rounds=2, metric="neg_log_loss", fine_tune=FineTuner(epochs=2), callbacks=[Look()])

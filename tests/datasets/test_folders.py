@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gbgnn.datasets import read_folder
-from gbgnn.datasets.folders import is_table_folder
+from gbgnn.datasets.tables import is_table_folder
 from gbgnn.errors import DataError
 
 NODES = "id,label,f,split\n1,0,0.5,train\n2,1,0.7,test\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gbgnn.datasets import CATALOG, cache_folder, search_places, where
-from gbgnn.datasets.locate import FoundFiles, check_files, compute_sha256, search_place
+from gbgnn.datasets.download import FoundFiles, check_files, compute_sha256, search_place
 from gbgnn.errors import DataError, DatasetNotFoundError
 
 CORA = CATALOG["cora"]

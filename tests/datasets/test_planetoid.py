@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import os
 import pickle
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import scipy.sparse as sp
 
 from gbgnn.datasets import CATALOG, load, read_planetoid
 from gbgnn.datasets.download import FoundFiles
+from gbgnn.datasets.planetoid import planetoid_order, read_cora_raw, read_pickle
 from gbgnn.errors import DataError
 
 COUNTS = [
@@ -148,3 +150,133 @@ def test_raw_cora_is_read_by_its_own_reader(monkeypatch, tmp_path):
     with pytest.raises(TypeError):
         load("cora")
     assert seen == [tmp_path]
+
+
+pa = pytest.importorskip("pyarrow")
+from pyarrow import parquet  # noqa: E402 only where pyarrow is there
+
+# Subject number of Planetoid's class 0, 1, ..., 6 in the raw table.
+SUBJECTS = np.array([4, 2, 5, 0, 3, 6, 1])
+
+
+def _write(folder, papers, subjects, words, sources, targets):
+    nodes = {"nodeId": papers, "subject": subjects, "features": list(words)}
+    parquet.write_table(pa.table(nodes), folder / "cora_nodes.parquet.gzip")
+    ends = {"sourceNodeId": sources, "targetNodeId": targets}
+    parquet.write_table(pa.table(ends), folder / "cora_rels.parquet.gzip")
+
+
+def test_the_order_lists_every_paper_once():
+    order = planetoid_order()
+    assert len(np.unique(order)) == 2708
+
+
+def test_rows_are_put_into_planetoids_order(tmp_path):
+    order = planetoid_order()
+    papers = np.sort(order)
+    words = np.stack([papers % 2, papers % 3], axis=1)
+    _write(tmp_path, papers, np.zeros(2708, int), words, order[[0, 1, 1]], order[[1, 0, 5]])
+    graph, y, split = read_cora_raw(tmp_path)
+    assert np.array_equal(graph.features.toarray(), np.stack([order % 2, order % 3], axis=1))
+    assert set(y) == {3}
+    assert graph.adjacency[[0, 1, 5], [1, 0, 1]].tolist() == [1, 1, 1]
+    assert graph.n_edges == 2
+    assert (len(split.train), len(split.val), len(split.test)) == (140, 500, 1000)
+
+
+def test_another_set_of_papers_is_refused(tmp_path):
+    _write(tmp_path, np.arange(2), np.zeros(2, int), np.eye(2), [0], [1])
+    with pytest.raises(DataError, match="does not hold the 2,708 papers"):
+        read_cora_raw(tmp_path)
+
+
+@pytest.mark.dataset
+def test_the_raw_tables_give_the_same_data_as_the_planetoid_files(planetoid_folder, tmp_path):
+    """Write Cora the way the raw tables hold it, shuffled, and read it back."""
+    known = load("cora", data_dir=planetoid_folder, normalize_features=False)
+    order, rng = planetoid_order(), np.random.default_rng(0)
+    shuffled = rng.permutation(2708)
+    low, high = np.nonzero(np.triu(known.graph.adjacency.toarray()))
+    words = known.graph.features.toarray().astype(np.int64)[shuffled]
+    _write(tmp_path, order[shuffled], SUBJECTS[known.y[shuffled]], words, order[low], order[high])
+    graph, y, split = read_cora_raw(tmp_path)
+    assert (graph.adjacency != known.graph.adjacency).nnz == 0
+    assert (graph.features != known.graph.features).nnz == 0
+    assert np.array_equal(y, known.y)
+    for part in ("train", "val", "test"):
+        assert np.array_equal(getattr(split, part), getattr(known, part))
+
+
+class _Call:
+    """Pickles as a call of any function."""
+
+    def __init__(self, function, *arguments):
+        self.reduced = function, arguments
+
+    def __reduce__(self):
+        return self.reduced
+
+
+@pytest.fixture
+def pickled(tmp_path):
+    def _pickled(value, protocol=2):
+        path = tmp_path / "ind.toy.x"
+        path.write_bytes(value if isinstance(value, bytes) else pickle.dumps(value, protocol))
+        return path
+
+    return _pickled
+
+
+def test_arrays_matrices_and_lists_of_neighbours_are_read(pickled):
+    assert np.array_equal(read_pickle(pickled(np.eye(3), 4)), np.eye(3))
+    matrix = read_pickle(pickled(sp.csr_matrix(np.eye(3)), 4))
+    assert isinstance(matrix, sp.csr_array)
+    assert np.array_equal(matrix.toarray(), np.eye(3))
+    assert read_pickle(pickled(defaultdict(list, {0: [1]}))) == {0: [1]}
+
+
+@pytest.mark.parametrize(
+    ("call", "refused"),
+    [
+        (_Call(os.system, "touch {}"), "posix.system|nt.system"),
+        (_Call(eval, "open({!r}, 'w')"), "_*builtin.*eval"),
+        (_Call(OrderedDict), "collections.OrderedDict"),
+    ],
+)
+def test_a_hostile_pickle_is_refused_and_nothing_runs(call, refused, pickled, tmp_path):
+    mark = tmp_path / "ran"
+    function, arguments = call.reduced
+    call.reduced = function, tuple(text.format(str(mark)) for text in arguments)
+    with pytest.raises(DataError, match=rf"ind\.toy\.x asks for ({refused}).*refused"):
+        read_pickle(pickled(call))
+    assert not mark.exists()
+
+
+def test_text_encoders_are_refused_too(pickled):
+    with pytest.raises(DataError, match=r"asks for _codecs\.encode"):
+        read_pickle(pickled(b"\x80\x02c_codecs\nencode\nX\x01\x00\x00\x00aX\x06\x00\x00\x00latin1\x86R."))
+
+
+def test_a_pickle_cannot_change_a_class_it_is_given(pickled):
+    # GLOBAL csr_matrix, state (None, {"toarray": None}), BUILD: would set an attribute of the class.
+    hostile = b"\x80\x02cscipy.sparse.csr\ncsr_matrix\nN}X\x07\x00\x00\x00toarrayNs\x86b."
+    with pytest.raises(DataError, match="not a readable pickle"):
+        read_pickle(pickled(hostile))
+    assert sp.csr_matrix.toarray is not None
+
+
+@pytest.mark.parametrize("keep", [0, 1, 30, -1])
+def test_a_truncated_pickle_is_a_data_error(keep, pickled):
+    whole = pickle.dumps(np.arange(50), 4)
+    with pytest.raises(DataError, match=r"ind\.toy\.x is not a readable pickle"):
+        read_pickle(pickled(whole[:keep]))
+
+
+def test_a_matrix_with_broken_parts_is_a_data_error(pickled):
+    matrix = sp.csr_matrix(np.eye(3))
+    matrix.indices[0] = 99
+    with pytest.raises(DataError, match="broken sparse matrix"):
+        read_pickle(pickled(matrix, 4))
+    bare = b"\x80\x02cscipy.sparse.csr\ncsr_matrix\n)\x81."
+    with pytest.raises(DataError, match="broken sparse matrix: 'data'"):
+        read_pickle(pickled(bare))

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from gbgnn.errors import ParameterError
-from gbgnn.finetuning.heads import FineTunedHeads, HeadStack, check_differentiable
+from gbgnn.finetuning.network import FineTunedHeads, HeadStack, check_differentiable
 from gbgnn.learners import ConstrainedMLP, Head, Learner, WideReLU
 from gbgnn.learners.network import MLPHead
 from gbgnn.testing import learner_round

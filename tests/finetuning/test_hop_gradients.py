@@ -10,9 +10,9 @@ from gbgnn.finetuning.hop_gradients import (
     ChebyshevHops,
     FineTunedHops,
     FixedHops,
+    HopScalars,
     make_differentiable,
 )
-from gbgnn.finetuning.polynomials import HopScalars
 from gbgnn.problem import Problem
 
 HOPS = [

@@ -97,12 +97,12 @@ def test_loss_falls_and_what_is_reported_is_what_the_model_predicts(
     for name, nodes in (("train", three_classes.train), ("val", three_classes.validation)):
         value = float(loss.mean(scores[nodes.rows], nodes.targets, nodes.weights))
         assert tuned.after[f"{name}_loss"] == pytest.approx(value, rel=1e-8)
-    total = voting.tuning_total()
+    total = voting.fine_tuning_total()
     assert (total is None) == (rule is not RULES[0])
     start = ensemble if total is None else ensemble.rescaled(total)
     first = apply(start, three_classes.inputs, voting)
     rows, targets = three_classes.validation.rows, three_classes.validation.targets
-    assert tuned.before["val_loss"] == pytest.approx(loss.mean(first[rows], targets), rel=1e-9)
+    assert tuned.before["val_loss"] == pytest.approx(float(loss.mean(first[rows], targets)), rel=1e-9)
     assert tuned.before["val_accuracy"] == float((first[rows].argmax(dim=1) == targets).double().mean())
 
 
@@ -599,7 +599,7 @@ class _Witness(Callback):
         assert self.model.fine_tuning_ is None
         self.told.append(report.row)
 
-    def on_tuned(self, report: FineTuningReport) -> None:
+    def on_fine_tuned(self, report: FineTuningReport) -> None:
         assert self.model.fine_tuning_["kept"] == report.kept
         self.told.append(report)
 

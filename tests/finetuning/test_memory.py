@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gbgnn.errors import ParameterError
-from gbgnn.finetuning.memory import MemoryPlan, Needs, parse_bytes, plan_memory
+from gbgnn.finetuning.representations import MemoryPlan, Needs, parse_bytes, plan_memory
 
 NEEDS = Needs(fixed=50, column=10, n_columns=5, terms=100, work=20, copy=0, n_rows=8)
 SIZES = st.integers(1, 10**6)

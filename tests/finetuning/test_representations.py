@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from gbgnn.aggregation import IDENTITY, InputInjection, MixingHop, PolynomialHop
 from gbgnn.finetuning import representations
-from gbgnn.finetuning.memory import MemoryPlan
-from gbgnn.finetuning.representations import RowTerms, dense_columns, hop_terms, polynomial_terms
+from gbgnn.finetuning.representations import MemoryPlan, RowTerms, dense_columns, hop_terms, polynomial_terms
 from gbgnn.problem import NodeInputs, Problem
 from gbgnn.propagation import DenseRows, SparseRows, spectral_interval
 

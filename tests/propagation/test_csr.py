@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbgnn.propagation import Csr, csr
-from gbgnn.propagation.csr import as_tensor
+from gbgnn.propagation import Csr, operator
+from gbgnn.propagation.operator import as_tensor
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
@@ -56,7 +56,7 @@ def test_sums_of_many_pieces_are_those_of_one(seed: int, weighted: bool, density
     M = Csr.from_matrix(matrices(seed, weighted=weighted, shape=(40, 3), density=density))
     rows, columns = M.row_sums(), M.column_sums()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csr, "_PIECE", 5)
+        patch.setattr(operator, "_PIECE", 5)
         torch.testing.assert_close(M.row_sums(), rows, rtol=1e-14, atol=0)
         torch.testing.assert_close(M.column_sums(), columns, rtol=1e-14, atol=0)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from gbgnn.errors import ParameterError
-from gbgnn.theory import signs
+from gbgnn.theory import monte_carlo
 from gbgnn.theory.monte_carlo import (
     KINDS,
     Estimate,
@@ -102,7 +102,7 @@ def test_result_does_not_depend_on_the_size_of_a_block(p: float, monkeypatch: py
     X = np.random.default_rng(0).standard_normal((100, 5))
     whole = suprema(X, p, n_draws=150)
     for block in (2**10, 2**13 - 5, 2**17):
-        monkeypatch.setattr(signs, "_BLOCK", block)
+        monkeypatch.setattr(monte_carlo, "_BLOCK", block)
         np.testing.assert_allclose(suprema(X, p, n_draws=150), whole, rtol=1e-12)
         np.testing.assert_allclose(suprema(sp.csr_array(X), p, n_draws=150), whole, rtol=1e-12)
 

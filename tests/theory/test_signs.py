@@ -6,8 +6,8 @@ import scipy.sparse as sp
 import torch
 
 from gbgnn.errors import ParameterError
-from gbgnn.theory import signs as module
-from gbgnn.theory.signs import Signs, as_matrix
+from gbgnn.theory import monte_carlo as module
+from gbgnn.theory.monte_carlo import Signs, as_matrix
 
 
 def drawn(n_nodes: int, p: float, group: int = 0, seed: int = 0) -> np.ndarray:

@@ -48,7 +48,7 @@ class Voting(ABC):
         """Return the voting that fine-tuning follows, which a gradient passes."""
         return self
 
-    def tuning_total(self) -> float | None:
+    def fine_tuning_total(self) -> float | None:
         """Return what the steps are scaled to add up to before fine-tuning; None leaves them as they are.
 
         For votings whose predictions do not change with that scale, and whose loss would otherwise be all but
@@ -133,7 +133,7 @@ class ClassVoting(Voting):
         """Return the vote by softmax."""
         return replace(self, is_soft=True)
 
-    def tuning_total(self) -> float | None:
+    def fine_tuning_total(self) -> float | None:
         """Return SAMME's step of one learner that gets every twentieth node wrong; None once tuned."""
         return None if self.is_soft else float(samme_step(0.05, self.n_classes))
 
@@ -149,7 +149,7 @@ class LabelVoting(ClassVoting):
         assert self.loss is not None
         return self.loss.evaluate("link", scores)
 
-    def tuning_total(self) -> None:
+    def fine_tuning_total(self) -> None:
         """Leave the steps as they are: scores have their scale from the loss."""
 
 

@@ -10,7 +10,7 @@ import torch
 from gbgnn.boosting import Ensemble, History, StopReason
 from gbgnn.boosting.history import Row
 from gbgnn.boosting.selection import validation_key
-from gbgnn.finetuning.reports import EpochReport, TuningReport
+from gbgnn.finetuning.loop import EpochReport, FineTuningReport
 from gbgnn.model import FittedModel
 from gbgnn.problem import Problem
 
@@ -102,7 +102,7 @@ class Callback:
     def on_epoch(self, report: EpochReport) -> None:
         """Look at an epoch of fine-tuning that just ended; first, as epoch 0, at the boosted model."""
 
-    def on_tuned(self, report: TuningReport) -> None:
+    def on_fine_tuned(self, report: FineTuningReport) -> None:
         """Look at what fine-tuning did, once, when the estimator has the model that is kept."""
 
 
@@ -130,7 +130,7 @@ def announce_epoch(callbacks: Sequence[Callback], report: EpochReport) -> None:
         callback.on_epoch(report)
 
 
-def announce_tuned(callbacks: Sequence[Callback], report: TuningReport) -> None:
+def announce_fine_tuned(callbacks: Sequence[Callback], report: FineTuningReport) -> None:
     """Tell every callback that fine-tuning is over."""
     for callback in callbacks:
-        callback.on_tuned(report)
+        callback.on_fine_tuned(report)

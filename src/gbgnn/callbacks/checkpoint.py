@@ -11,7 +11,7 @@ from gbgnn._checks import check_integer, check_number
 from gbgnn.boosting import StopReason
 from gbgnn.callbacks.base import Callback, RoundReport, StartReport
 from gbgnn.errors import GBGNNWarning
-from gbgnn.finetuning.reports import EpochReport
+from gbgnn.finetuning.loop import EpochReport
 from gbgnn.persistence import save
 
 _SHARE = 0.02

@@ -10,7 +10,7 @@ from gbgnn._checks import check_integer
 from gbgnn.boosting import StopReason
 from gbgnn.boosting.history import Row
 from gbgnn.callbacks.base import Callback, RoundReport, StartReport
-from gbgnn.finetuning.reports import EpochReport, TuningReport
+from gbgnn.finetuning.loop import EpochReport, FineTuningReport
 
 _LOGGER = logging.getLogger("gbgnn")
 
@@ -49,7 +49,7 @@ class LogProgress(Callback):
             numbers = describe_epoch(report.row, report.metric)
             self._log(f"epoch {report.epoch}/{report.n_epochs}  {numbers}")
 
-    def on_tuned(self, report: TuningReport) -> None:
+    def on_fine_tuned(self, report: FineTuningReport) -> None:
         """Log what came of it."""
         _LOGGER.info("%s", report)
 

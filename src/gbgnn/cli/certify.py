@@ -136,7 +136,6 @@ def _bounds(
 
 
 def _graph(saved: Saved, dataset: str | None, data_dir: Path | None) -> Graph:
-    from gbgnn._checksums import graph_checksum
     from gbgnn.cli.data_source import Source, load_graph
     from gbgnn.errors import DataError
 
@@ -144,7 +143,7 @@ def _graph(saved: Saved, dataset: str | None, data_dir: Path | None) -> Graph:
         dataset=dataset, data_dir=data_dir
     )
     graph = load_graph(source)
-    if saved.graph_checksum not in (None, graph_checksum(graph)):
+    if saved.graph_checksum not in (None, graph.checksum):
         raise DataError(
             f"the graph of {source.dataset} is not the one of the fit (or changed since), so the bound would "
             "not be about this model; fit again."

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbgnn import datasets
-from gbgnn._checksums import graph_checksum, labels_checksum
 from gbgnn.cli.options import as_split, key_values
 from gbgnn.cli.screen import counted
 from gbgnn.datasets import Dataset
-from gbgnn.datasets.folders import is_plain_table_folder
+from gbgnn.datasets.tables import is_plain_table_folder
 from gbgnn.errors import DataError, ParameterError, suggest
-from gbgnn.graph import Graph
+from gbgnn.graph import Graph, labels_checksum
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class Source:
 def fingerprint(data: Dataset) -> dict[str, str]:
     """Return checksums of all that training sees: the graph, and the labels of all but the test nodes."""
     labels = labels_checksum((nodes, data.y[nodes]) for nodes in (data.train, data.val))
-    return {"graph": graph_checksum(data.graph), "labels": labels}
+    return {"graph": data.graph.checksum, "labels": labels}
 
 
 def describe(data: Dataset) -> str:
@@ -143,7 +142,7 @@ def own_node_ids(config: Mapping[str, Any], n_nodes: int, *, data_dir: Path | No
     if "data" not in config:
         return np.arange(n_nodes)
     data = Source.from_document(config["data"], "config.toml").override(data_dir=data_dir).load()
-    if graph_checksum(data.graph) != config["run"]["data"]["graph"]:
+    if data.graph.checksum != config["run"]["data"]["graph"]:
         raise DataError(
             f"the graph of {data.name} changed since the fit, so the stored predictions are not about it; "
             "predict the graph as it is now with --dataset."

@@ -42,7 +42,6 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Print accuracy, cross entropy and macro-F1 of the training, validation and test nodes."""
-    from gbgnn._checksums import graph_checksum
     from gbgnn.cli.data_source import Source
     from gbgnn.cli.saved import open_saved
     from gbgnn.cli.scoring import score_splits, show_scores
@@ -62,7 +61,7 @@ def evaluate(
     )
     data = source.load()
     model = load(saved.model_path)
-    is_own = saved.graph_checksum == graph_checksum(data.graph)
+    is_own = saved.graph_checksum == data.graph.checksum
     scores = score_splits(model, data, graph=None if is_own else data.graph)
     if as_json:
         screen.emit_json({"model": str(saved.model_path), "dataset": data.name, "splits": scores})

@@ -17,7 +17,7 @@ from typing import Any
 
 from gbgnn._json import to_json
 from gbgnn.boosting import StopReason
-from gbgnn.callbacks import Callback, Checkpoint, TuningReport
+from gbgnn.callbacks import Callback, Checkpoint, FineTuningReport
 from gbgnn.cli import screen, toml
 from gbgnn.cli.command import describe_error, exit_after
 from gbgnn.cli.data_source import Source, describe, fingerprint, list_class_names, name_class
@@ -26,7 +26,7 @@ from gbgnn.cli.scoring import Scores, score_splits, show_scores
 from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError, GBGNNError, ModelFileError, ParameterError
 from gbgnn.estimators import GBGNNClassifier
-from gbgnn.finetuning import as_tuner
+from gbgnn.finetuning import as_fine_tuner
 from gbgnn.learners import SklearnLearner
 from gbgnn.persistence import load, read_header
 from gbgnn.registry import as_part
@@ -216,15 +216,15 @@ def show(result: dict[str, Any]) -> None:
         f"{result['seconds']:.1f} s, seed {result['seed']}"
     )
     if result["fine_tuning"] is not None:
-        screen.out(str(TuningReport(**result["fine_tuning"])))
+        screen.out(str(FineTuningReport(**result["fine_tuning"])))
     for sentence in result["notes"]:
         screen.out(f"note: {sentence}")
     screen.out(f"written to {result['run']}")
 
 
-def summarize_fine_tuning(tuning: dict[str, Any], metric: str = "accuracy") -> TuningReport:
+def summarize_fine_tuning(tuning: dict[str, Any], metric: str = "accuracy") -> FineTuningReport:
     """Return a model's ``fine_tuning_`` without its epochs."""
-    return TuningReport(tuning["before"], tuning["after"], tuning["kept"], len(tuning["history"]), metric)
+    return FineTuningReport(tuning["before"], tuning["after"], tuning["kept"], len(tuning["history"]), metric)
 
 
 def _checkpoints(job: Job) -> list[Callback]:
@@ -329,7 +329,7 @@ def _keep_rounds(job: Job) -> str:
         pass
     if not run.checkpoint.exists():
         return ""
-    if as_tuner(model.fine_tune) is not None and model.stop_reason_ is not StopReason.INTERRUPTED:
+    if as_fine_tuner(model.fine_tune) is not None and model.stop_reason_ is not StopReason.INTERRUPTED:
         rounds = screen.counted(len(model.history_), "boosted round")
         where = f"in fine-tuning; begin it again from the {rounds} with"
     else:

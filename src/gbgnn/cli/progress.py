@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from gbgnn.callbacks import Callback, EpochReport, RoundReport, StartReport, TuningReport
+from gbgnn.callbacks import Callback, EpochReport, FineTuningReport, RoundReport, StartReport
 from gbgnn.callbacks.progress import describe_epoch, describe_round
 from gbgnn.cli import screen
 from gbgnn.model import FittedModel
@@ -136,6 +136,6 @@ class FitProgress(Callback):
             self._progress.begin("epoch", report.n_epochs)
         self._progress.update(report.epoch, describe_epoch(report.row, report.metric))
 
-    def on_tuned(self, report: TuningReport) -> None:
+    def on_fine_tuned(self, report: FineTuningReport) -> None:
         """Show that all epochs are there."""
         self._progress.update(report.epochs, total=report.epochs)

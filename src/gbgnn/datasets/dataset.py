@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbgnn.datasets.arrays import as_labels, is_labelled
 from gbgnn.datasets.catalog import Entry
-from gbgnn.datasets.labels import as_labels, is_labelled
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph, NodeSplit
 
@@ -94,14 +94,7 @@ class Dataset:
         return len(self.classes)
 
     def with_split(self, split: NodeSplit, split_name: str = "") -> Dataset:
-        """Return the same data with another split.
-
-        Examples
-        --------
-        >>> from gbgnn.datasets import karate
-        >>> karate().with_split(NodeSplit([0, 1, 32, 33])).train
-        array([ 0,  1, 32, 33])
-        """
+        """Return the same data with another split."""
         return replace(self, split=split, split_name=split_name)
 
     def without_test_labels(self) -> Dataset:
@@ -109,13 +102,6 @@ class Dataset:
 
         What is chosen with it cannot have been chosen by looking at the test nodes, which are in no part of
         its split.
-
-        Examples
-        --------
-        >>> graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], [[1.0], [2.0], [3.0]])
-        >>> data = Dataset("path", graph, np.array([0, 1, 1]), NodeSplit([0, 1], test=[2]))
-        >>> data.without_test_labels().y
-        array([ 0,  1, -1])
         """
         y = np.full_like(self.y, "" if self.y.dtype.kind == "U" else -1)
         seen = np.concatenate([self.train, self.val])

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbgnn.datasets.arrays import NodeIndex, as_labels, build_adjacency, is_labelled
 from gbgnn.datasets.columns import Table, read_table
 from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.edges import build_adjacency
-from gbgnn.datasets.ids import NodeIndex
-from gbgnn.datasets.labels import as_labels, is_labelled
 from gbgnn.datasets.splits import choose_split
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph, NodeSplit
@@ -60,12 +58,6 @@ def read_graphland(
         Seed of a drawn split.
     name
         Name of the data set; the folder's name when not given.
-
-    Examples
-    --------
-    >>> read_graphland("nowhere")
-    Traceback (most recent call last):
-    gbgnn.errors.DataError: nowhere lacks edgelist.csv, features.csv, targets.csv.
     """
     folder = Path(folder)
     missing = [file for file in _NEEDED if not (folder / file).is_file()]
@@ -98,17 +90,7 @@ def read_graphland(
 
 
 def read_info(path: Path) -> dict[str, Any]:
-    r"""Read the flat part of YAML that these files use: ``key: value``, and lists of plain words.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "info.yaml")
-    ...     _ = path.write_text("task: regression\nnames:\n- a\n- b\nothers: []\n")
-    ...     read_info(path)
-    {'task': 'regression', 'names': ['a', 'b'], 'others': []}
-    """
+    r"""Read the flat part of YAML that these files use: ``key: value``, and lists of plain words."""
     info: dict[str, Any] = {}
     key = None
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):

@@ -9,17 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gbgnn.datasets.built_in import csbm, digits, karate
 from gbgnn.datasets.catalog import CATALOG
 from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.embedded import digits, karate
-from gbgnn.datasets.folders import is_table_folder, read_folder
 from gbgnn.datasets.graphland import is_graphland, read_graphland
 from gbgnn.datasets.npz import read_npz
 from gbgnn.datasets.planetoid import load_planetoid
 from gbgnn.datasets.splits import SIZES, choose_split
 from gbgnn.datasets.store import is_stored, load_dataset
-from gbgnn.datasets.synthetic import csbm
-from gbgnn.datasets.tables import read_tables
+from gbgnn.datasets.tables import is_table_folder, read_folder, read_tables
 from gbgnn.errors import DataError, DatasetNotFoundError, ParameterError, suggest
 from gbgnn.graph import NodeSplit
 
@@ -65,13 +63,13 @@ def load(
     >>> load("karate", split="stratified", seed=1)
     Dataset('karate', n_nodes=34, n_edges=78, n_features=34, n_classes=2, train=20, val=8, test=6)
     """
-    sizes = _take_sizes(split, options)
+    known = SIZES.get(split, ()) if isinstance(split, str) else ()
+    sizes = {size: options.pop(size) for size in known if size in options}
     key = str(name).lower()
     if key in CATALOG and isinstance(name, str):
         dataset = _load_known(key, data_dir, seed, download, options)
-        own = (dataset.split,)
         if split is not None:
-            chosen, how = choose_split(split, dataset.y, own, key, seed=seed, **sizes)
+            chosen, how = choose_split(split, dataset.y, (dataset.split,), key, seed=seed, **sizes)
             dataset = dataset.with_split(chosen, how)
         normalize = key not in _MAKERS if normalize_features is None else normalize_features
     else:
@@ -82,18 +80,7 @@ def load(
     return dataset
 
 
-def _take_sizes(split: Any, options: dict[str, Any]) -> dict[str, Any]:
-    known = SIZES.get(split, ()) if isinstance(split, str) else ()
-    return {key: options.pop(key) for key in known if key in options}
-
-
-def _load_known(
-    key: str,
-    data_dir: str | os.PathLike[str] | None,
-    seed: int,
-    download: bool,
-    options: dict[str, Any],
-) -> Dataset:
+def _load_known(key: str, data_dir: Any, seed: int, download: bool, options: dict[str, Any]) -> Dataset:
     if key not in _MAKERS:
         _check_options(key, options, ())
         return load_planetoid(CATALOG[key], data_dir, download=download)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gbgnn.datasets.arrays import as_labels, build_adjacency
 from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.edges import build_adjacency
-from gbgnn.datasets.labels import as_labels
 from gbgnn.datasets.splits import choose_split
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph, NodeSplit
@@ -108,7 +108,8 @@ def read_npz(
     if normalize_features:
         graph = graph.with_row_normalized_features()
     codes = as_labels(labels, f"{path}: labels")
-    chosen, how = choose_split(split, codes, _splits(arrays, graph.n_nodes, path), str(path), seed=seed)
+    own = splits_of_masks(arrays.get, graph.n_nodes, str(path))
+    chosen, how = choose_split(split, codes, own, str(path), seed=seed)
     names = arrays.get("class_names")
     return Dataset(
         name or path.stem,
@@ -170,15 +171,12 @@ def _csr(arrays: Arrays, prefix: str, path: Path) -> sp.csr_array:
     return matrix
 
 
-def _splits(arrays: Arrays, n_nodes: int, path: Path) -> list[NodeSplit]:
-    masks = {part: arrays[f"{part}_mask"] for part in ("train", "val", "test") if f"{part}_mask" in arrays}
+def splits_of_masks(find: Callable[[str], NDArray[Any] | None], n_nodes: int, where: str) -> list[NodeSplit]:
+    """Return one split per column of the masks that ``find`` finds; a flat mask serves every split."""
+    found = {part: find(f"{part}_mask") for part in ("train", "val", "test")}
+    masks = {part: mask for part, mask in found.items() if mask is not None}
     if "train" not in masks:
         return []
-    return splits_of_masks(masks, n_nodes, str(path))
-
-
-def splits_of_masks(masks: Arrays, n_nodes: int, where: str) -> list[NodeSplit]:
-    """Return one split per column of the masks; a flat mask serves every split."""
     for part, mask in masks.items():
         if mask.ndim not in (1, 2) or mask.shape[0] != n_nodes:
             raise DataError(

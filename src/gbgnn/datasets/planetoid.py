@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
+import pickle
+from collections import defaultdict
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gbgnn.datasets.arrays import NodeIndex, build_adjacency
 from gbgnn.datasets.catalog import Entry
-from gbgnn.datasets.cora_raw import read_cora_raw
 from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.download import find_or_download
-from gbgnn.datasets.edges import build_adjacency
-from gbgnn.datasets.unpickle import read_pickle
-from gbgnn.errors import DataError
+from gbgnn.errors import DataError, MissingDependencyError
 from gbgnn.graph import Graph, NodeSplit
 
 N_VAL = 500
@@ -54,12 +56,6 @@ def read_planetoid(folder: str | os.PathLike[str], name: str, *, normalize_featu
         With the public split: the labelled rows of ``x`` train, the next 500 nodes validate, those in
         ``test.index`` test. Nodes of the test range that are not listed there have zero features and
         no label.
-
-    Examples
-    --------
-    >>> read_planetoid("nowhere", "cora")
-    Traceback (most recent call last):
-    gbgnn.errors.DataError: nowhere lacks ind.cora.y, ...
     """
     graph, y, split = _read(Path(folder), name)
     if normalize_features:
@@ -140,3 +136,101 @@ def _check_parts(parts: Mapping[str, Any], listed: NDArray[np.int64], folder: Pa
 
 def _classes(one_hot: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1)
+
+
+# Planetoid's class number of each subject number in the raw table.
+_CLASS_OF_SUBJECT = np.array([3, 6, 1, 4, 0, 2, 5])
+_N_TRAIN, _FIRST_TEST = 140, 1708
+
+
+def read_cora_raw(folder: Path) -> tuple[Graph, NDArray[np.int64], NodeSplit]:
+    """Return Cora's graph, labels and public split from the two raw Parquet tables."""
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingDependencyError("reading raw Cora", "pyarrow", "io") from error
+    nodes = parquet.read_table(folder / "cora_nodes.parquet.gzip")
+    citations = parquet.read_table(folder / "cora_rels.parquet.gzip")
+    papers = nodes["nodeId"].to_numpy()
+    order = planetoid_order()
+    if not np.array_equal(np.sort(papers), np.sort(order)):
+        raise DataError(f"{folder} does not hold the 2,708 papers of Cora.")
+    rows = NodeIndex(papers, str(folder)).rows(order, str(folder))
+    words = nodes["features"].combine_chunks().flatten().to_numpy().reshape(len(papers), -1)
+    y = _CLASS_OF_SUBJECT[nodes["subject"].to_numpy()[rows]]
+    index = NodeIndex(order, str(folder))
+    ends = (citations[name].to_numpy() for name in ("sourceNodeId", "targetNodeId"))
+    heads, tails = (index.rows(cited, str(folder)) for cited in ends)
+    adjacency, repairs = build_adjacency(heads, tails, len(order))
+    graph = Graph(adjacency, sp.csr_array(words[rows].astype(np.float32)), repairs=repairs)
+    split = NodeSplit(
+        np.arange(_N_TRAIN),
+        np.arange(_N_TRAIN, _N_TRAIN + N_VAL),
+        np.arange(_FIRST_TEST, len(order)),
+    )
+    return graph, y, split
+
+
+def planetoid_order() -> NDArray[np.int64]:
+    """Return the paper id of Planetoid's node 0, 1, ..., 2707."""
+    text = resources.files("gbgnn.datasets").joinpath("cora_order.txt").read_text("ascii")
+    return np.array(text.split(), dtype=np.int64)
+
+
+_RECONSTRUCT: Any = np.empty(0).__reduce__()[0]  # NumPy's array builder, wherever this NumPy keeps it
+
+# All that the files name, and nothing more. A sparse matrix is read into a SimpleNamespace, because a
+# pickle may set attributes on a Python class that it is given, but not on a built-in one.
+_ALLOWED: dict[tuple[str, str], Any] = {
+    ("__builtin__", "list"): list,
+    ("builtins", "list"): list,
+    ("collections", "defaultdict"): defaultdict,
+    ("numpy", "dtype"): np.dtype,
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
+    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
+    ("scipy.sparse.csr", "csr_matrix"): SimpleNamespace,
+    ("scipy.sparse._csr", "csr_matrix"): SimpleNamespace,
+}
+
+
+def read_pickle(path: str | os.PathLike[str]) -> Any:
+    """Return the array, SciPy CSR array or dictionary of lists in a Planetoid file.
+
+    Anything else that the file asks for is refused before it runs.
+    """
+    path = Path(path)
+    with path.open("rb") as file:
+        try:
+            value = _Restricted(file, path).load()
+        except DataError:
+            raise
+        except Exception as error:  # a damaged pickle can raise nearly anything
+            raise DataError(f"{path} is not a readable pickle: {error or 'it ends too early'}.") from error
+    return _as_csr(value, path) if isinstance(value, SimpleNamespace) else value
+
+
+class _Restricted(pickle.Unpickler):
+    def __init__(self, file: Any, path: Path) -> None:
+        super().__init__(file, encoding="latin1")
+        self._path = path
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return _ALLOWED[module, name]
+        except KeyError:
+            raise DataError(
+                f"{self._path} asks for {module}.{name}, which no Planetoid file needs; refused, "
+                "because loading it could run code. Get the file from a source you trust."
+            ) from None
+
+
+def _as_csr(parts: SimpleNamespace, path: Path) -> sp.csr_array:
+    state = vars(parts)
+    try:
+        arrays = tuple(np.asarray(state[key]) for key in ("data", "indices", "indptr"))
+        matrix = sp.csr_array(arrays, shape=tuple(state.get("_shape", state.get("shape", ()))))
+        matrix.check_format(full_check=True)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path} holds a broken sparse matrix: {error}.") from error
+    return matrix

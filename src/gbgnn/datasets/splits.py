@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gbgnn._checks import check_integer, check_number
-from gbgnn.datasets.labels import as_labels, is_labelled
+from gbgnn.datasets.arrays import as_labels, is_labelled
 from gbgnn.errors import DataError, ParameterError, suggest
 from gbgnn.graph import NodeSplit
 
@@ -204,13 +204,7 @@ def choose_split(
 
 
 def named_split(words: NDArray[Any], where: str) -> NodeSplit:
-    """Return the split that a column of words gives; empty cells are in no part.
-
-    Examples
-    --------
-    >>> named_split(np.array(["train", "val", "test", ""]), "nodes.csv")
-    NodeSplit(train=1, val=1, test=1)
-    """
+    """Return the split that a column of words gives; empty cells are in no part."""
     parts = np.array([_PART_OF_WORD.get(str(word).strip().lower(), "?") for word in words])
     unknown = np.flatnonzero(parts == "?")
     if len(unknown):

@@ -63,14 +63,7 @@ def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
 
 
 def load_dataset(folder: str | os.PathLike[str]) -> Dataset:
-    """Read a folder that :func:`save_dataset` wrote.
-
-    Examples
-    --------
-    >>> load_dataset("nowhere")
-    Traceback (most recent call last):
-    gbgnn.errors.DataError: nowhere is not a gbgnn data set: it has no meta.json.
-    """
+    """Read a folder that :func:`save_dataset` wrote."""
     path = Path(folder)
     meta = _read_meta(path)
     try:
@@ -105,9 +98,7 @@ def _arrays(dataset: Dataset) -> dict[str, NDArray[Any]]:
     ids = graph.node_ids if graph.node_ids.dtype.kind in "iuU" else graph.node_ids.astype(np.str_)
     return arrays | {
         "y": dataset.y,
-        "train": split.train,
-        "val": split.val,
-        "test": split.test,
+        **{part: getattr(split, part) for part in ("train", "val", "test")},
         "node_ids": ids,
     }
 
@@ -120,9 +111,7 @@ def _meta(dataset: Dataset, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
         "version": VERSION,
         "gbgnn": __version__,
         **{key: getattr(dataset, key) for key in _TEXTS},
-        "n_nodes": graph.n_nodes,
-        "n_edges": graph.n_edges,
-        "n_features": graph.n_features,
+        **{count: getattr(graph, count) for count in ("n_nodes", "n_edges", "n_features")},
         "n_classes": dataset.n_classes,
         "dtype": str(graph.adjacency.dtype),
         "class_names": None if names is None else list(names),

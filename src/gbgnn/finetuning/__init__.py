@@ -1,17 +1,14 @@
 """Fine-tuning: moving all parts of a boosted model together, in bounded memory."""
 
-from gbgnn.finetuning.loop import FineTuned, fine_tune, fine_tune_model
-from gbgnn.finetuning.reports import EpochReport, FineTuningReport, TuningReport
-from gbgnn.finetuning.tuner import FineTuner, as_fine_tuner, as_tuner, check_fine_tuning
+from gbgnn.finetuning.loop import EpochReport, FineTuned, FineTuningReport, fine_tune, fine_tune_model
+from gbgnn.finetuning.tuner import FineTuner, as_fine_tuner, check_fine_tuning
 
 __all__ = [
     "EpochReport",
     "FineTuned",
     "FineTuner",
     "FineTuningReport",
-    "TuningReport",
     "as_fine_tuner",
-    "as_tuner",
     "check_fine_tuning",
     "fine_tune",
     "fine_tune_model",

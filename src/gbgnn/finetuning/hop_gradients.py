@@ -4,18 +4,84 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from gbgnn.aggregation import Hop, PolynomialHop
-from gbgnn.finetuning.hop_backprop import backpropagate_hops
-from gbgnn.finetuning.polynomials import HopPolynomials, HopScalars
-from gbgnn.finetuning.representations import PRODUCT_ARRAYS, Terms, hop_terms, polynomial_terms
+from gbgnn.finetuning.representations import PRODUCT_ARRAYS, Terms, dense_columns, hop_terms, polynomial_terms
 from gbgnn.problem import NodeInputs
-from gbgnn.propagation import Representation
+from gbgnn.propagation import DenseRows, Propagator, Representation, polynomial
 from gbgnn.propagation.interval import Interval, spectral_interval
-from gbgnn.propagation.polynomial import n_needed
+from gbgnn.propagation.polynomial import n_needed, powers
+
+
+@dataclass(frozen=True, eq=False)
+class HopScalars:
+    r"""The free numbers :math:`\theta` of one hop: its coefficients and injection are affine in them."""
+
+    hop: PolynomialHop  # the hop as it was boosted
+    initial: torch.Tensor  # theta of this hop, in double precision; empty where nothing is free
+    # offset, jacobian: the coefficients, followed by the injection, are offset + jacobian @ theta.
+    offset: torch.Tensor
+    jacobian: torch.Tensor
+
+    @classmethod
+    def from_hop(cls, hop: PolynomialHop) -> HopScalars:
+        """Return what a hop says is free in it, as numbers."""
+        given = torch.tensor([*hop.coefficients, hop.injection], dtype=torch.float64)
+        n_powers, offset = len(hop.powers), given.clone()
+        if hop.free == "coefficients":
+            offset[:-1] = 0
+            return cls(hop, given[:-1], offset, torch.eye(n_powers + 1, n_powers, dtype=torch.float64))
+        if hop.free == "share":
+            # The share of the highest power; the rest goes to the lowest one or, after a single power, to the
+            # injection.
+            highest, rest = n_powers - 1, 1 if n_powers == 1 else 0
+            jacobian = given.new_zeros(n_powers + 1, 1)
+            jacobian[highest], jacobian[rest] = 1, -1
+            offset[highest], offset[rest] = 0, given[highest] + given[rest]
+            return cls(hop, given[highest : highest + 1], offset, jacobian)
+        return cls(hop, given[:0], offset, given.new_zeros(n_powers + 1, 0))
+
+    def coefficients(self, theta: torch.Tensor) -> torch.Tensor:
+        """Return the coefficients and, last, the injection."""
+        return self.offset + self.jacobian @ theta
+
+    def rebuild(self, theta: torch.Tensor) -> PolynomialHop:
+        """Return the hop with other numbers; the alignment was that of the old ones."""
+        if self.hop.free is None:
+            return self.hop
+        *coefficients, injection = self.coefficients(theta).tolist()
+        return replace(self.hop, coefficients=tuple(coefficients), injection=injection, alignment=None)
+
+
+class HopPolynomials:
+    r"""X^(t) = q_t(P) X with :math:`q_t = h_t q_{t-1} + \iota_t`, by values at the Chebyshev nodes.
+
+    They are those of ``interval``, where the eigenvalues of P are.
+    """
+
+    def __init__(self, hops: Sequence[HopScalars], interval: Interval) -> None:
+        self.hops = list(hops)
+        self.degree = sum(hop.hop.powers[-1] for hop in hops)
+        at = polynomial.nodes(self.degree, interval)
+        nothing = torch.zeros_like(at)  # the injection is no multiple of the representation
+        self._powers = {
+            powers: torch.stack([*(at**p for p in powers), nothing])
+            for powers in {h.hop.powers for h in hops}
+        }
+
+    def coefficients(self, thetas: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the Chebyshev coefficients of q_1, q_2, ..., a row each; differentiable."""
+        q = torch.ones(self.degree + 1, dtype=torch.float64)
+        values = []
+        for hop, theta in zip(self.hops, thetas, strict=True):
+            numbers = hop.coefficients(theta)
+            q = (numbers @ self._powers[hop.hop.powers]) * q + numbers[-1]
+            values.append(q)
+        return polynomial.coefficients(torch.stack(values))
 
 
 class FineTunedHops(ABC):
@@ -96,7 +162,7 @@ class FreeHops(FineTunedHops):
     def project(self) -> None:
         """Clip shares to [0, 1]."""
         for hop, theta in zip(self.scalars, self.thetas, strict=True):
-            if hop.is_share:
+            if hop.hop.free == "share":
                 theta.clamp_(0, 1)
 
 
@@ -206,19 +272,6 @@ def make_differentiable(hops: Sequence[Hop], inputs: NodeInputs) -> FineTunedHop
     """Return hops whose parameters are free, with the cheapest gradient there is for P.
 
     A hop that is no polynomial in P has no free parameter, and those beside it are fixed too.
-
-    Examples
-    --------
-    >>> import scipy.sparse as sp
-    >>> from gbgnn.aggregation import IDENTITY, Adjacency, Lazy
-    >>> from gbgnn.propagation import Propagator
-    >>> undirected, directed = ([[0.5, 0.5], [0.5, 0.5]], [[0.5, 0.5], [0.0, 1.0]])
-    >>> for P, hop in (undirected, Adjacency()), (undirected, Lazy()), (directed, Lazy()):
-    ...     inputs = NodeInputs.from_tensor(torch.eye(2), Propagator(sp.csr_array(P)))
-    ...     print(type(make_differentiable([IDENTITY, hop.hop()], inputs)).__name__)
-    FixedHops
-    ChebyshevHops
-    BackpropHops
     """
     polynomials = [hop for hop in hops if isinstance(hop, PolynomialHop)]
     if len(polynomials) < len(hops) or all(hop.free is None for hop in polynomials):
@@ -228,3 +281,44 @@ def make_differentiable(hops: Sequence[Hop], inputs: NodeInputs) -> FineTunedHop
     if interval is None:
         return BackpropHops(scalars, inputs)
     return ChebyshevHops(scalars, interval, like=inputs.features)
+
+
+def backpropagate_hops(
+    hops: Sequence[PolynomialHop],
+    inputs: NodeInputs,
+    transposed: Propagator,
+    rows: torch.Tensor,
+    gradients: torch.Tensor,
+    n_columns: int,
+) -> list[torch.Tensor]:
+    r"""Return the gradient in the coefficients and, last, the injection of every hop, in double precision.
+
+    With :math:`G_t` the gradient in :math:`X^{(t)}` of what follows at once, that of all that follows is
+    :math:`A_t = G_t + h_{t+1}(P^\top) A_{t+1}`, and :math:`\langle A_t, P^p X^{(t-1)}\rangle` is that in the
+    coefficient of the power p. Hops mix no columns, so these go one block after the other: narrow enough,
+    the representations of all rounds fit in memory.
+
+    ``transposed`` multiplies by the transpose of P. ``gradients`` holds :math:`G_t` of the nodes ``rows``,
+    shape (n_hops, n_rows, C); elsewhere it is zero.
+    """
+    found = [torch.zeros(len(hop.powers) + 1, dtype=torch.float64) for hop in hops]
+    for start in range(0, inputs.features.shape[1], n_columns):
+        columns = slice(start, start + n_columns)
+        block = NodeInputs.from_tensor(dense_columns(inputs.features, columns), inputs.P)
+        X = [block.features]
+        for hop in hops[:-1]:
+            X.append(hop(X[-1], block))
+        A = torch.zeros_like(block.features.dense())
+        for hop, gradient, total in zip(reversed(hops), gradients.flip(0), reversed(found), strict=True):
+            A[rows] += gradient[:, columns]
+            for j, Z in enumerate(powers(inputs.P, X.pop().dense(), hop.powers)):
+                total[j] += _inner(A, Z)
+            total[-1] += _inner(A, block.features.dense())
+            # A hop's transpose is the same polynomial in the transpose of P; what it injects is constant.
+            back = NodeInputs(DenseRows(A), transposed)
+            A = replace(hop, injection=0.0)(back.features, back).dense()
+    return found
+
+
+def _inner(A: torch.Tensor, Z: torch.Tensor) -> float:
+    return float((A * Z).sum(dtype=torch.float64))

@@ -15,70 +15,109 @@ from gbgnn._optimizers import Stepper
 from gbgnn._random import Seeds, generator
 from gbgnn._threads import threads_for
 from gbgnn.boosting import Ensemble, Voting, apply
+from gbgnn.boosting.history import Row
 from gbgnn.boosting.selection import validation_key
 from gbgnn.errors import GBGNNWarning, ParameterError
-from gbgnn.finetuning.memory import parse_bytes
 from gbgnn.finetuning.network import AGGREGATION, ETAS, LEARNERS, MultiScaleNetwork
-from gbgnn.finetuning.reports import EpochReport
-from gbgnn.finetuning.representations import Positions
+from gbgnn.finetuning.representations import Positions, parse_bytes
 from gbgnn.finetuning.tuner import FineTuner
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric, as_metric
 from gbgnn.model import FittedModel
 from gbgnn.problem import Problem
 
-Row = dict[str, Any]
+
+@dataclass(frozen=True, eq=False)
+class EpochReport:
+    """What is known after an epoch of fine-tuning; epoch 0 is the boosted model, before the first step.
+
+    Parameters
+    ----------
+    epoch, n_epochs
+        How many epochs are done, and the most there will be.
+    row
+        ``epoch``, ``train_loss``, ``val_loss`` and the metric, such as ``val_accuracy`` (both None without
+        validation nodes), ``seconds``.
+    metric
+        Name of the metric.
+    """
+
+    epoch: int
+    n_epochs: int
+    row: Row
+    metric: str = "accuracy"
+
+
+@dataclass(frozen=True, eq=False)
+class FineTuningReport:
+    """What came of fine-tuning; as text, a sentence.
+
+    Parameters
+    ----------
+    before, after
+        Loss and metric of the boosted and of the fine-tuned model.
+    kept
+        Which of them predicts: ``"boosted"`` or ``"tuned"``.
+    epochs
+        How many were taken.
+    metric
+        Name of the metric.
+    """
+
+    before: dict[str, float]
+    after: dict[str, float]
+    kept: str
+    epochs: int
+    metric: str = "accuracy"
+
+    @classmethod
+    def from_model(cls, model: FittedModel) -> FineTuningReport:
+        """Return the report of a fine-tuned model."""
+        done = model.fine_tuning
+        assert done is not None
+        return cls(done["before"], done["after"], done["kept"], len(done["history"]), model.metric.name)
+
+    def __str__(self) -> str:
+        part = "val" if "val_loss" in self.after else "train"
+        changes = [
+            f"{part} {what} {self.before[f'{part}_{what}']:.4f} to {self.after[f'{part}_{what}']:.4f}"
+            for what in (self.metric, "loss")
+        ]
+        noun = "epoch" if self.epochs == 1 else "epochs"
+        return f"fine-tuned {self.epochs} {noun}: {', '.join(changes)}; the {self.kept} model was kept"
+
+
 Listener = Callable[[EpochReport], None]
 
 
 @dataclass(frozen=True, eq=False)
 class FineTuned:
-    """What came of fine-tuning.
+    """What came of fine-tuning."""
 
-    Parameters
-    ----------
-    ensemble
-        The model to use: fine-tuned, or as it was boosted.
-    voting
-        How it predicts: a fine-tuned model whose learners chose one class votes by softmax.
-    before, after
-        Loss and metric of the boosted model (its steps scaled as fine-tuning begins, where the voting asks
-        for that) and of the fine-tuned one, on the labelled nodes (``train_loss``, ``train_accuracy``) and
-        on the validation nodes (``val_loss``, ``val_accuracy``) where there are any.
-    kept
-        ``"tuned"`` or ``"boosted"``.
-    history
-        A row per epoch: ``epoch``, ``train_loss`` (as seen on the way), ``val_loss`` and ``val_accuracy``
-        (after it; None without validation nodes), ``seconds``.
-    """
-
-    ensemble: Ensemble
-    voting: Voting
+    ensemble: Ensemble  # the model to use: fine-tuned, or as it was boosted
+    voting: Voting  # how it predicts: a fine-tuned model whose learners chose one class votes by softmax
+    # before, after: loss and metric of the boosted model (its steps scaled as fine-tuning begins, where the
+    # voting asks for that) and of the fine-tuned one, on the labelled nodes (train_loss, train_accuracy) and
+    # on the validation nodes (val_loss, val_accuracy) where there are any.
     before: dict[str, float]
     after: dict[str, float]
-    kept: str
+    kept: str  # "tuned" or "boosted"
+    # A row per epoch: epoch, train_loss (as seen on the way), val_loss and val_accuracy (after it; None
+    # without validation nodes), seconds.
     history: list[Row]
 
 
 def fine_tune_model(
     model: FittedModel, problem: Problem, tuner: FineTuner, on_epoch: Listener | None = None
 ) -> FittedModel:
-    """Fine-tune the rounds that predict, and return the better model (or the fine-tuned one, as asked).
-
-    Parameters
-    ----------
-    model, problem
-        A boosted model, and what it was boosted on.
-    tuner, on_epoch
-        As in :func:`fine_tune`.
-    """
+    """Fine-tune the rounds that predict, and return the better model (or the fine-tuned one, as asked)."""
     tuned = fine_tune(
         model.ensemble[: model.best_round],
         problem,
         model.voting,
         model.loss,
         tuner,
-        Seeds(model.seed).tuning(),
+        Seeds(model.seed).fine_tuning(),
         metric=model.metric,
         on_epoch=on_epoch,
     )
@@ -100,35 +139,11 @@ def fine_tune(
     metric: Metric | None = None,
     on_epoch: Listener | None = None,
 ) -> FineTuned:
-    """Lower the loss of the labelled nodes in all parameters of a model at once.
+    """Lower the loss of the labelled nodes in all parameters of a model at once; the model stays as it is.
 
-    Parameters
-    ----------
-    ensemble, problem, voting, loss
-        The model, what it was boosted on, how it predicts and by what its progress is measured. The model
-        stays as it is.
-    tuner
-        The settings.
-    seed
-        Of the order of batches.
-    metric
-        By which epochs and models are judged on the validation nodes; None is the task's default.
-    on_epoch
-        Called after every epoch, and with what the boosted model measures, as epoch 0, before the first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gbgnn import MLP, InputInjection, Samme
-    >>> from gbgnn.boosting import boost
-    >>> from gbgnn.testing import make_problem, two_blocks
-    >>> problem = make_problem(*two_blocks(40), np.arange(12), np.arange(12, 24))
-    >>> rule = Samme()
-    >>> boosted = boost(problem, InputInjection(), MLP(epochs=5), rule, n_rounds=3, seeds=Seeds(0))
-    >>> parts = boosted.ensemble, problem, rule.voting_for(problem.task), rule.loss_for(problem.task)
-    >>> tuned = fine_tune(*parts, FineTuner(epochs=20, keep="tuned"), seed=0)
-    >>> tuned.after["train_loss"] < tuned.history[0]["train_loss"]
-    True
+    Epochs and models are judged on the validation nodes by ``metric``; None is the task's default.
+    ``on_epoch`` is called after every epoch, and with what the boosted model measures, as epoch 0, before the
+    first.
     """
     tuner.check(has_validation=problem.validation is not None)
     if not len(ensemble):
@@ -136,7 +151,7 @@ def fine_tune(
     started = time.perf_counter()
     limit = parse_bytes("FineTuner", "memory_limit", tuner.memory_limit)
     is_batched = tuner.batch_size is not None and tuner.batch_size < problem.train.size
-    total = voting.tuning_total()
+    total = voting.fine_tuning_total()
     network = MultiScaleNetwork(
         ensemble if total is None else ensemble.rescaled(total),
         problem,
@@ -204,13 +219,7 @@ def descend(
 def batches(
     train: slice, batch_size: int | None, random: torch.Generator
 ) -> Iterator[tuple[Positions, float]]:
-    """Yield the positions of an epoch's batches, and the share of all labelled nodes that each is.
-
-    Examples
-    --------
-    >>> [(len(chosen), share) for chosen, share in batches(slice(0, 4), 3, generator(0))]
-    [(3, 0.75), (1, 0.25)]
-    """
+    """Yield the positions of an epoch's batches, and the share of all labelled nodes that each is."""
     n_rows = train.stop - train.start
     if batch_size is None or batch_size >= n_rows:
         yield train, 1.0
@@ -220,15 +229,7 @@ def batches(
 
 
 def choose(before: dict[str, float], after: dict[str, float], keep: str, metric: str = "accuracy") -> str:
-    """Return which model is kept.
-
-    Examples
-    --------
-    >>> low = {"train_loss": 0.1, "val_accuracy": 0.8, "val_loss": 0.4}
-    >>> high = {"train_loss": 0.1, "val_accuracy": 0.8, "val_loss": 0.5}
-    >>> choose(high, low, "best"), choose(low, high, "best"), choose(low, high, "tuned")
-    ('tuned', 'boosted', 'tuned')
-    """
+    """Return which model is kept."""
     if not math.isfinite(after["train_loss"]):
         return "boosted"
     if keep == "tuned" or "val_loss" not in after:
@@ -245,21 +246,14 @@ def _row(epoch: int, measured: dict[str, Any], started: float, network: MultiSca
 def _stepper(
     kind: str, parameters: list[torch.Tensor], tuner: FineTuner, network: MultiScaleNetwork
 ) -> Stepper:
-    return Stepper(
-        tuner.optimizer,
-        parameters,
-        tuner.learning_rate * _size(kind, network),
-        weight_decay=tuner.weight_decay if kind == LEARNERS else 0.0,
-        momentum=tuner.momentum,
-    )
-
-
-def _size(kind: str, network: MultiScaleNetwork) -> float:
-    """Return how large a step of one kind is beside one of the learners."""
+    size = 1.0  # of a step, beside one of the learners
     if kind == AGGREGATION:  # a representation is a product of as many hops
-        return 1 / len(network.ensemble)
-    # Steps of rounds are as large as the rule made them, a hundredth or twenty: move them in proportion.
-    return float(network.etas.detach().abs().mean()) if kind == ETAS else 1.0
+        size = 1 / len(network.ensemble)
+    elif kind == ETAS:  # they are as large as the rule made them, a hundredth or twenty: in proportion
+        size = float(network.etas.detach().abs().mean())
+    decay = tuner.weight_decay if kind == LEARNERS else 0.0
+    rate = tuner.learning_rate * size
+    return Stepper(tuner.optimizer, parameters, rate, weight_decay=decay, momentum=tuner.momentum)
 
 
 class _Best:

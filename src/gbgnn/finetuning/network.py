@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.func import functional_call, vmap
 
 from gbgnn.boosting import Ensemble, Round, Voting
 from gbgnn.errors import ParameterError
-from gbgnn.finetuning.heads import FineTunedHeads, check_differentiable
 from gbgnn.finetuning.hop_gradients import FixedHops, make_differentiable
-from gbgnn.finetuning.memory import Needs, plan_memory
-from gbgnn.finetuning.representations import Positions, RowTerms, Terms
+from gbgnn.finetuning.representations import Needs, Positions, RowTerms, Terms, plan_memory
+from gbgnn.learners import Head
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric, Predicted, as_metric
 from gbgnn.problem import Problem
@@ -26,36 +26,9 @@ class MultiScaleNetwork:
     r"""The scores of the labelled nodes as a function of heads, steps and the hops' numbers.
 
     Only the rows of representations that belong to labelled and validation nodes are formed, a few nodes at
-    a time; the loss is a sum over nodes, so its gradient is added up.
-
-    Parameters
-    ----------
-    ensemble, problem, voting, loss
-        The model as it was boosted, on what, how it predicts, and what is to fall.
-    metric
-        By what it is judged beside the loss; None is the task's default.
-    moves
-        What is fine-tuned: some of ``"learners"``, ``"etas"``, ``"aggregation"``.
-    memory_limit
-        Bytes that may be used beside the model, the features and P.
-    is_batched
-        Whether :meth:`accumulate` will be asked for scattered nodes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gbgnn import MLP, Lazy, SammeR
-    >>> from gbgnn._random import Seeds
-    >>> from gbgnn.boosting import boost
-    >>> from gbgnn.testing import make_problem, two_blocks
-    >>> problem = make_problem(*two_blocks(40), np.arange(12))
-    >>> rule = SammeR()
-    >>> ensemble = boost(problem, Lazy(), MLP(epochs=5), rule, n_rounds=3, seeds=Seeds(0)).ensemble
-    >>> parts = ensemble, problem, rule.voting_for(problem.task), rule.loss_for(problem.task)
-    >>> network = MultiScaleNetwork(*parts, moves=("etas", "aggregation"))
-    >>> loss = network.accumulate(network.train)
-    >>> {kind: [tuple(g.shape) for g in found] for kind, found in network.take_gradients().items()}
-    {'etas': [(3,)], 'aggregation': [(1,), (1,)]}
+    a time; the loss is a sum over nodes, so its gradient is added up. ``moves``, ``metric`` and
+    ``memory_limit`` (in bytes) are as in :class:`~gbgnn.FineTuner`; ``is_batched`` says whether
+    :meth:`accumulate` will be asked for scattered nodes.
     """
 
     def __init__(
@@ -234,7 +207,7 @@ class MultiScaleNetwork:
         sums = squares = self.etas.new_zeros(())
         for _, X in self._parts(self.train, self._coefficients()):
             sums = sums + X.sum(dim=1, dtype=torch.float64)
-            squares = squares + _norms(X)
+            squares = squares + X.square().sum(dim=2).sum(dim=1, dtype=torch.float64)  # row by row
         n_rows = self.problem.train.size
         centres = sums / n_rows
         sizes = (squares / n_rows - centres.square().sum(dim=1)).clamp_min(0).sqrt()
@@ -247,6 +220,95 @@ class MultiScaleNetwork:
         return tuned
 
 
-def _norms(X: torch.Tensor) -> torch.Tensor:
-    """Return the squared norms of matrices, summed up in double precision row by row."""
-    return X.square().sum(dim=2).sum(dim=1, dtype=torch.float64)
+Parameters = dict[str, torch.Tensor]
+
+
+class HeadStack:
+    r"""Heads of one kind and shape whose parameters can be moved, a stack for each name.
+
+    Heads are evaluated together: a round is so small that on a GPU starting its kernels would take most of
+    the time. Their :attr:`~gbgnn.learners.Head.first_layer` is moved as a function of standardised inputs,
+    :math:`(x - m) / s`, as that of an MLP was trained: deep representations differ little beside what they
+    have in common, and a step in the raw weights, which are large there, would change the common part only.
+    Heads that name no such layer are moved in their own parameters. ``centres`` and ``sizes`` are m and s of
+    every head, of the rows that it is fine-tuned on; the heads themselves stay as they are.
+    """
+
+    def __init__(self, heads: Sequence[Head], centres: torch.Tensor, sizes: torch.Tensor) -> None:
+        self.heads, self.centres, self.sizes = list(heads), centres[:, :, None], sizes[:, None, None]
+        named = [dict(head.named_parameters()) for head in heads]
+        self.parameters = {name: torch.stack([own[name].detach() for own in named]) for name in named[0]}
+        if heads[0].first_layer is not None:
+            weight, bias = (self.parameters[name] for name in heads[0].first_layer)
+            bias += (weight @ self.centres).squeeze(2)
+            weight *= self.sizes
+        for value in self.parameters.values():
+            value.requires_grad_()
+
+    def raw(self) -> Parameters:
+        """Return the parameters for raw inputs; differentiable."""
+        first_layer = self.heads[0].first_layer
+        if first_layer is None:
+            return self.parameters
+        of_weight, of_bias = first_layer
+        weight = self.parameters[of_weight] / self.sizes
+        bias = self.parameters[of_bias] - (weight @ self.centres).squeeze(2)
+        return self.parameters | {of_weight: weight, of_bias: bias}
+
+    def __call__(self, X: torch.Tensor) -> torch.Tensor:
+        """Return the outputs of every head for its own rows, shape (n_heads, n_rows, n_outputs)."""
+        output: torch.Tensor = vmap(self._evaluate)(self.raw(), X)
+        return output
+
+    def rebuild(self) -> list[Head]:
+        """Return ordinary heads with the parameters of now."""
+        with torch.no_grad():
+            raw = {name: value.detach().clone() for name, value in self.raw().items()}
+        return [
+            type(head)
+            .from_state(head.state() | {name: value[i].clone() for name, value in raw.items()})
+            .requires_grad_(False)
+            for i, head in enumerate(self.heads)
+        ]
+
+    def _evaluate(self, parameters: Parameters, X: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = functional_call(self.heads[0], parameters, (X,))
+        return output
+
+
+class FineTunedHeads:
+    """The heads of all rounds, stacked where they are alike."""
+
+    def __init__(self, heads: Sequence[Head], centres: torch.Tensor, sizes: torch.Tensor) -> None:
+        alike: dict[object, list[int]] = {}
+        for place, head in enumerate(heads):
+            kind = type(head), tuple((name, value.shape) for name, value in head.named_parameters())
+            alike.setdefault(kind, []).append(place)
+        self.places = list(alike.values())
+        self.stacks = [HeadStack([heads[i] for i in own], centres[own], sizes[own]) for own in self.places]
+        self._order = torch.tensor([i for own in self.places for i in own], device=centres.device).argsort()
+
+    def parameters(self) -> list[torch.Tensor]:
+        """Return the parameters of all heads."""
+        return [value for stack in self.stacks for value in stack.parameters.values()]
+
+    def __call__(self, X: torch.Tensor) -> torch.Tensor:
+        """Return the outputs of every round's head for its own rows, shape (T, n_rows, n_outputs)."""
+        if len(self.stacks) == 1:
+            return self.stacks[0](X)
+        parts = [stack(X[own]) for stack, own in zip(self.stacks, self.places, strict=True)]
+        return torch.cat(parts)[self._order]
+
+    def rebuild(self) -> list[Head]:
+        """Return ordinary heads with the parameters of now, round by round."""
+        rebuilt = [head for stack in self.stacks for head in stack.rebuild()]
+        return [rebuilt[i] for i in self._order.tolist()]
+
+
+def check_differentiable(head: Head, t: int) -> None:
+    """Raise unless a head has parameters to move."""
+    if not any(True for _ in head.parameters()):
+        raise ParameterError(
+            f"the learner of round {t} ({type(head).__name__}) has no parameters that a gradient could move; "
+            "fine-tuning works with networks such as MLP()."
+        )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from gbgnn.aggregation import Hop, PolynomialHop
-from gbgnn.finetuning.memory import MemoryPlan
+from gbgnn.errors import ParameterError
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import DenseRows, Representation
 from gbgnn.propagation.interval import Interval
@@ -25,27 +26,14 @@ _LEAST_BLOCK = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """A few representations of all nodes, from which those of the rounds are made.
+    """A few representations of all nodes, from which those of the rounds are made."""
 
-    Parameters
-    ----------
-    n_terms
-        How many there are.
-    stream
-        Yields the terms of all nodes, each valid until the next is asked for.
-    n_arrays
-        How many arrays of all nodes are alive while the terms pass by.
-    is_divisible
-        Whether columns may be treated one after the other.
-    is_fixed
-        Whether the terms stay the same, so that they may be held.
-    """
-
-    n_terms: int
+    n_terms: int  # how many there are
+    # Yields the terms of all nodes, each valid until the next is asked for.
     stream: Callable[[NodeInputs], Iterator[torch.Tensor]]
-    n_arrays: int
-    is_divisible: bool = True
-    is_fixed: bool = True
+    n_arrays: int  # how many arrays of all nodes are alive while the terms pass by
+    is_divisible: bool = True  # whether columns may be treated one after the other
+    is_fixed: bool = True  # whether the terms stay the same, so that they may be held
 
 
 def hop_terms(
@@ -76,31 +64,7 @@ def polynomial_terms(n_terms: int, interval: Interval) -> Terms:
 
 
 class RowTerms:
-    """The terms of some nodes: held, or computed again for every few nodes, as the plan says.
-
-    Parameters
-    ----------
-    terms
-        Which terms.
-    inputs
-        Features of all nodes, and P.
-    rows
-        The nodes.
-    plan
-        How many columns and nodes to treat at once.
-
-    Examples
-    --------
-    >>> import scipy.sparse as sp
-    >>> from gbgnn.propagation import Propagator
-    >>> P = Propagator(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> inputs = NodeInputs.from_tensor(torch.tensor([[1.0], [2.0]]), P)
-    >>> swap = PolynomialHop((1,), (1.0,))
-    >>> plan = MemoryPlan(is_held=True, n_columns=1, n_rows=1)
-    >>> rows = RowTerms(hop_terms(lambda: [swap, swap]), inputs, torch.tensor([1]), plan)
-    >>> [terms.tolist() for _, terms in rows.parts(slice(0, 1))]
-    [[[[1.0]], [[2.0]]]]
-    """
+    """The terms of the nodes ``rows``: held, or computed again for every few nodes, as the plan says."""
 
     def __init__(self, terms: Terms, inputs: NodeInputs, rows: torch.Tensor, plan: MemoryPlan) -> None:
         self.terms, self.inputs, self.rows, self.plan = terms, inputs, rows, plan
@@ -125,14 +89,7 @@ class RowTerms:
 
 
 def dense_columns(features: Representation, columns: slice) -> torch.Tensor:
-    """Return some columns of all nodes as a dense tensor; sparse features are made so a few nodes at a time.
-
-    Examples
-    --------
-    >>> dense_columns(DenseRows(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), slice(1, 2))
-    tensor([[2.],
-            [4.]])
-    """
+    """Return some columns of all nodes as a dense tensor; sparse features are made so a few nodes at once."""
     if isinstance(features, DenseRows):
         return features.tensor[:, columns].contiguous()
     n_nodes, n_columns = features.shape
@@ -150,3 +107,68 @@ def _split(positions: Positions, size: int) -> Iterator[Positions]:
         return
     for start in range(positions.start, positions.stop, size):
         yield slice(start, min(start + size, positions.stop))
+
+
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def parse_bytes(owner: str, name: str, value: int | str) -> int:
+    """Return a number of bytes given as an integer, or as text such as ``"500MB"`` or ``"2 GiB"``."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", value, re.IGNORECASE)
+        if match and match[2].upper() in _UNITS:
+            value = int(float(match[1]) * _UNITS[match[2].upper()])
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ParameterError(
+            f'{owner}.{name} must be a number of bytes, or text such as "500MB" or "2GiB"; got {value!r}.'
+        )
+    return value
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the computation takes, in bytes."""
+
+    fixed: int  # parameters, their gradients and what the optimiser remembers
+    column: int  # to multiply one column of all nodes by P
+    n_columns: int  # columns there are
+    terms: int  # the terms of one node
+    work: int  # all else that is computed of one node before the next gradient
+    copy: int  # to pick one node's terms out of those of all; 0 where nodes come in order
+    n_rows: int  # nodes whose terms are wanted
+    is_divisible: bool = True  # whether columns may be treated one after the other
+    can_hold: bool = True  # whether terms may be held: they stay the same
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Whether the terms of all nodes are held, and how many columns and nodes are treated at once."""
+
+    is_held: bool
+    n_columns: int
+    n_rows: int
+
+
+def plan_memory(limit: int, needs: Needs) -> MemoryPlan:
+    """Share ``limit`` bytes out.
+
+    Terms that fit are computed once and held. Otherwise those of as many nodes as possible are computed,
+    used and forgotten, time and again; the products with P then get a quarter of the room, because narrow
+    blocks of columns take hardly longer than wide ones.
+    """
+    least_columns = 1 if needs.is_divisible else needs.n_columns
+    room = limit - needs.fixed
+    beside = room - needs.n_rows * needs.terms
+    if needs.can_hold and beside >= max(least_columns * needs.column, needs.work + needs.copy):
+        n_columns = min(needs.n_columns, max(least_columns, beside // needs.column))
+        return MemoryPlan(True, n_columns, min(needs.n_rows, beside // (needs.work + needs.copy)))
+    share = min(room // 4, room - needs.terms - needs.work)
+    n_columns = min(needs.n_columns, max(least_columns, share // needs.column))
+    n_rows = (room - n_columns * needs.column) // (needs.terms + needs.work)
+    if n_rows < 1:
+        least = needs.fixed + least_columns * needs.column + needs.terms + needs.work
+        raise ParameterError(
+            f"FineTuner.memory_limit must be at least {least:,} bytes for this graph and model; "
+            f"got {limit:,}."
+        )
+    return MemoryPlan(False, n_columns, min(needs.n_rows, n_rows))

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS
 from gbgnn.errors import ParameterError, suggest
-from gbgnn.finetuning.memory import parse_bytes
 from gbgnn.finetuning.network import MOVES
+from gbgnn.finetuning.representations import parse_bytes
 from gbgnn.learners import Learner
 
 
@@ -99,13 +99,7 @@ class FineTuner(BaseEstimator):
 
 
 def as_fine_tuner(value: Any) -> FineTuner | None:
-    """Return the fine-tuner that ``fine_tune`` stands for: None and False are none, True is the default one.
-
-    Examples
-    --------
-    >>> as_fine_tuner(True), as_fine_tuner(None)
-    (FineTuner(), None)
-    """
+    """Return the fine-tuner that ``fine_tune`` stands for: None and False are none, True the default one."""
     if value is None or value is False:
         return None
     if value is True:
@@ -127,6 +121,3 @@ def check_fine_tuning(
         )
     if not keep_learners:
         raise ParameterError("fine_tune needs the fitted learners; set keep_learners=True.")
-
-
-as_tuner = as_fine_tuner

@@ -1,8 +1,7 @@
 """P: how it is described from a graph, and how representations are multiplied by it and its polynomials."""
 
-from gbgnn.propagation.csr import Csr
 from gbgnn.propagation.interval import Interval, spectral_interval
-from gbgnn.propagation.operator import Operator
+from gbgnn.propagation.operator import Csr, Operator
 from gbgnn.propagation.polynomial import chebyshev_terms, powers
 from gbgnn.propagation.polynomial_rows import PolynomialRows, join_members
 from gbgnn.propagation.propagator import Propagator
@@ -15,7 +14,6 @@ from gbgnn.propagation.recipes import (
     RandomWalk,
 )
 from gbgnn.propagation.rows import (
-    BLOCK_BYTES,
     NORMS,
     DenseRows,
     MemberRows,
@@ -23,10 +21,8 @@ from gbgnn.propagation.rows import (
     SparseRows,
     as_rows,
 )
-from gbgnn.propagation.spectrum import TopEigenspace, operator_norm, second_eigenvalue, top_eigenspace
 
 __all__ = [
-    "BLOCK_BYTES",
     "NORMS",
     "AugmentedAdjacency",
     "Csr",
@@ -43,13 +39,9 @@ __all__ = [
     "RandomWalk",
     "Representation",
     "SparseRows",
-    "TopEigenspace",
     "as_rows",
     "chebyshev_terms",
     "join_members",
-    "operator_norm",
     "powers",
-    "second_eigenvalue",
     "spectral_interval",
-    "top_eigenspace",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,174 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
+from gbgnn._threads import map_threads
 from gbgnn.errors import GraphError
-from gbgnn.propagation.csr import Csr
+
+# Sums over more entries than this are shared out among threads. The pieces do not depend on the number of
+# threads, so neither do the results.
+_PIECE = 1 << 24
+_FLOATS = {np.dtype(np.float32), np.dtype(np.float64)}
+
+
+@dataclass(frozen=True, eq=False)
+class Csr:
+    """A sparse matrix by rows, on one device."""
+
+    row_starts: torch.Tensor  # where each row starts among the entries, int64, one more than there are rows
+    # The column of each entry; int32 where the number of columns fits, else int64. They need not be sorted.
+    columns: torch.Tensor
+    values: torch.Tensor | None  # the value of each entry, float32 or float64. None: every entry is one
+    n_columns: int  # number of columns
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, device: torch.device | str = "cpu") -> Csr:
+        """Return a SciPy matrix on ``device``; on the CPU the memory is shared where the types allow it."""
+        A = sp.csr_array(matrix)
+        index = _column_type(A.shape[1])
+        data = A.data if A.data.dtype in _FLOATS else A.data.astype(np.float64)
+        values = as_tensor(data)
+        row_starts, columns = as_tensor(A.indptr), as_tensor(A.indices)
+        return cls(
+            row_starts.to(device, torch.int64),
+            columns.to(index).to(device),  # narrowed first: half as much to copy
+            None if bool((values == 1).all()) else values.to(device),
+            int(A.shape[1]),
+        )
+
+    @classmethod
+    def from_matrix(cls, matrix: Any) -> Csr:
+        """Return a Csr as it is, and anything that SciPy can read on the CPU."""
+        return matrix if isinstance(matrix, cls) else cls.from_scipy(matrix)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return len(self.row_starts) - 1, self.n_columns
+
+    @property
+    def n_entries(self) -> int:
+        """Number of stored entries."""
+        return len(self.columns)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.columns.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the matrix occupies."""
+        parts = (self.row_starts, self.columns, self.values)
+        return sum(part.nbytes for part in parts if part is not None)
+
+    def to(self, device: torch.device | str) -> Csr:
+        """Return the matrix on ``device``; itself if it is there."""
+        return Csr(
+            self.row_starts.to(device),
+            self.columns.to(device),
+            None if self.values is None else self.values.to(device),
+            self.n_columns,
+        )
+
+    def to_scipy(self, dtype: Any = np.float64) -> sp.csr_array:
+        """Return a copy for SciPy, its values as ``dtype``."""
+        if self.values is None:
+            data = np.ones(self.n_entries, dtype)
+        else:
+            data = self.values.cpu().numpy().astype(dtype)
+        parts = (data, self.columns.cpu().numpy().copy(), self.row_starts.cpu().numpy().copy())
+        return sp.csr_array(parts, shape=self.shape)
+
+    def row_sums(self) -> torch.Tensor:
+        """Return the sum of each row, in double precision."""
+        if self.values is None:
+            return self.row_starts.diff().double()
+        if self.device.type != "cpu":
+            return _segment_sums(self.values, self.row_starts)
+        values, row_starts = self.values, self.row_starts
+
+        def sum_rows(span: tuple[int, int]) -> torch.Tensor:
+            starts = row_starts[span[0] : span[1] + 1]
+            return _segment_sums(values[int(starts[0]) : int(starts[-1])], starts - starts[0])
+
+        return torch.cat(map_threads(sum_rows, self._row_pieces(), self.n_entries))
+
+    def column_sums(self) -> torch.Tensor:
+        """Return the sum of each column, in double precision."""
+        columns, values, n_columns = self.columns, self.values, self.n_columns
+        if self.device.type != "cpu":
+            if values is None:
+                return torch.bincount(columns, minlength=n_columns).double()
+            # Not by bincount: on a GPU it would add the weights up in another order each time.
+            return self.transpose().row_sums()
+
+        def sum_entries(entries: slice) -> torch.Tensor:
+            weights = None if values is None else values[entries].double()
+            return torch.bincount(columns[entries], weights, minlength=n_columns)
+
+        # A piece has sums of its own for all columns: few pieces where there are few entries per column.
+        piece = max(_PIECE, 4 * n_columns)
+        pieces = [slice(first, first + piece) for first in range(0, max(self.n_entries, 1), piece)]
+        total, *others = map_threads(sum_entries, pieces, self.n_entries)
+        for more in others:
+            total += more
+        return total.double()
+
+    def transpose(self) -> Csr:
+        """Return the transpose, its columns sorted."""
+        n_rows = self.shape[0]
+        if self.device.type == "cpu":
+            ones = np.ones(self.n_entries, np.int8)
+            data = ones if self.values is None else self.values.numpy()
+            parts = (data, self.columns.numpy(), self.row_starts.numpy())
+            turned = sp.csr_array(parts, shape=self.shape).T.tocsr()
+            row_starts, columns = as_tensor(turned.indptr).long(), as_tensor(turned.indices)
+            values = None if self.values is None else as_tensor(turned.data)
+        else:
+            order = torch.sort(self.columns, stable=True).indices
+            columns = self.rows_of_entries()[order]
+            counts = torch.bincount(self.columns, minlength=self.n_columns)
+            row_starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+            values = None if self.values is None else self.values[order]
+        return Csr(row_starts, columns.to(_column_type(n_rows)), values, n_rows)
+
+    def rows_of_entries(self) -> torch.Tensor:
+        """Return the row of each entry."""
+        n_rows = self.shape[0]
+        rows = torch.arange(n_rows, dtype=_column_type(n_rows), device=self.device)
+        return rows.repeat_interleave(self.row_starts.diff(), output_size=self.n_entries)
+
+    def _row_pieces(self) -> list[tuple[int, int]]:
+        """Return spans of rows of about as many entries each."""
+        n_pieces = max(1, self.n_entries // _PIECE)
+        wanted = torch.arange(1, n_pieces) * _PIECE
+        ends = torch.searchsorted(self.row_starts, wanted).tolist()
+        return list(pairwise([0, *ends, self.shape[0]]))
+
+
+def as_tensor(array: NDArray[Any]) -> torch.Tensor:
+    """Return a tensor that shares the memory of ``array``, without torch's warning if that is read only.
+
+    Nothing may write to it then.
+    """
+    return torch.from_numpy(array if array.flags.writeable else np.asarray(_Writeable(array)))
+
+
+class _Writeable:
+    """The memory of an array, as NumPy's array interface hands it on, said to be writeable."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array  # keeps the memory
+        address, _ = array.__array_interface__["data"]
+        self.__array_interface__ = array.__array_interface__ | {"data": (address, False)}
+
+
+def _column_type(n_columns: int) -> torch.dtype:
+    return torch.int32 if n_columns <= torch.iinfo(torch.int32).max else torch.int64
+
+
+def _segment_sums(values: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+    return torch.segment_reduce(values.double(), "sum", offsets=starts, axis=0, unsafe=True, initial=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,31 +187,15 @@ class Operator:
 
     Nothing of the size of the edges is formed beside A itself, which has no values where every edge weighs
     one.
-
-    Parameters
-    ----------
-    edges
-        A, square.
-    left, right
-        The diagonals of L and R, one float64 number per node, on the device of A; None stands for ones.
-    self_loop
-        :math:`\sigma`, the weight of the self loop that each node is given.
-    identity
-        :math:`\iota`, the share of the identity.
-
-    Examples
-    --------
-    >>> A = Csr.from_matrix(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> Operator(A, left=torch.tensor([0.5, 0.25], dtype=torch.float64), self_loop=1.0).toarray()
-    array([[0.5 , 0.5 ],
-           [0.25, 0.25]])
     """
 
-    edges: Csr
+    edges: Csr  # A, square
+    # left, right: the diagonals of L and R, one float64 number per node, on the device of A; None stands for
+    # ones.
     left: torch.Tensor | None = None
     right: torch.Tensor | None = None
-    self_loop: float = 0.0
-    identity: float = 0.0
+    self_loop: float = 0.0  # sigma, the weight of the self loop that each node is given
+    identity: float = 0.0  # iota, the share of the identity
 
     def __post_init__(self) -> None:
         """Raise unless A is square."""
@@ -56,8 +207,6 @@ class Operator:
     def from_matrix(cls, matrix: Any) -> Operator:
         """Return an Operator as it is, and a SciPy matrix or a Csr as one."""
         return matrix if isinstance(matrix, cls) else cls(Csr.from_matrix(matrix))
-
-    of = from_matrix
 
     @property
     def n_nodes(self) -> int:
@@ -85,24 +234,11 @@ class Operator:
         )
 
     def transpose(self) -> Operator:
-        """Return the description of the transpose of P.
-
-        Examples
-        --------
-        >>> Operator.from_matrix(sp.csr_array([[0.0, 2.0], [0.0, 1.0]])).transpose().toarray()
-        array([[0., 0.],
-               [2., 1.]])
-        """
+        """Return the description of the transpose of P."""
         return replace(self, edges=self.edges.transpose(), left=self.right, right=self.left)
 
     def diagonal_terms(self) -> torch.Tensor | None:
-        r"""Return what P has on its diagonal beside L A R, :math:`\iota + \sigma L R`; None if nothing.
-
-        Examples
-        --------
-        >>> Operator(Csr.from_matrix(sp.csr_array((2, 2))), self_loop=2.0, identity=1.0).diagonal_terms()
-        tensor([3., 3.], dtype=torch.float64)
-        """
+        r"""Return what P has on its diagonal beside L A R, :math:`\iota + \sigma L R`; None if nothing."""
         if not self.self_loop and not self.identity:
             return None
         loops = torch.full((self.n_nodes,), self.self_loop, dtype=torch.float64, device=self.device)

@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
+import warnings
+from abc import ABC, abstractmethod
+from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar, final
 
 import scipy.sparse as sp
 import torch
+from torch.nn.functional import embedding_bag
 
 from gbgnn._checks import check_choice
+from gbgnn._threads import map_threads, one_thread
 from gbgnn.errors import ParameterError
-from gbgnn.propagation.backends import Backend, Bag, TorchCsr
-from gbgnn.propagation.operator import Operator
+from gbgnn.propagation.operator import Csr, Operator
 
 
 class Propagator:
     """Multiplies node representations by P on one device, never forming an N x N array.
 
-    Parameters
-    ----------
-    matrix
-        P, as a recipe of :mod:`gbgnn.propagation.recipes` describes it; a SciPy matrix also works.
-    device, dtype
-        Where the products are computed, and in which precision.
-    backend
-        Which kernel computes them. ``"auto"`` takes the first of these that can:
+    P is what a recipe of :mod:`gbgnn.propagation.recipes` returns, or a SciPy matrix. Of the kernels,
+    ``backend="auto"`` takes the first of these that can:
 
-        - ``"triton"``: on a GPU where Triton is installed. It reads the bare pattern.
-        - ``"bag"``: on the CPU, except in double precision, where torch has no fast kernel for it. It reads
-          the bare pattern too: as fast as torch's CSR product or nearly so (benchmarks/results/kernels.md),
-          without 4 bytes for every entry, and without threads that wait for each other.
-        - ``"torch"``: everywhere else, torch's CSR product over values formed for every edge.
-
-    Examples
-    --------
-    >>> P = Propagator(sp.csr_array([[0.5, 0.5], [0.5, 0.5]]))
-    >>> P(torch.tensor([[2.0], [4.0]]))
-    tensor([[3.],
-            [3.]])
-    >>> P.backend
-    'bag'
+    - ``"triton"``: on a GPU where Triton is installed. It reads the bare pattern.
+    - ``"bag"``: on the CPU, except in double precision, where torch has no fast kernel for it. It reads
+      the bare pattern too: as fast as torch's CSR product or nearly so (benchmarks/results/kernels.md),
+      without 4 bytes for every entry, and without threads that wait for each other.
+    - ``"torch"``: everywhere else, torch's CSR product over values formed for every edge.
     """
 
     def __init__(
@@ -111,10 +100,219 @@ def _choose(name: str, device: torch.device, dtype: torch.dtype) -> type[Backend
     candidates: list[type[Backend]] = [Bag, TorchCsr]
     # Importing Triton takes time, so only where it can be used.
     if device.type == "cuda" and find_spec("triton") is not None:
-        from gbgnn.propagation.backends.triton_pattern import TritonPattern
+        from gbgnn.propagation.triton_pattern import TritonPattern
 
         candidates.insert(0, TritonPattern)
     for candidate in candidates:
         if name in ("auto", candidate.name) and candidate.takes(device, dtype):
             return candidate
     raise ParameterError(f"No backend of P computes products in {dtype} on {device} (backend={name!r}).")
+
+
+class Backend(ABC):
+    """Multiplies dense matrices by the P that an :class:`~gbgnn.propagation.Operator` describes.
+
+    It is built once, by a :class:`~gbgnn.propagation.Propagator`, from a description that is on its device;
+    products may then run in several threads at the same time, so they change nothing of it.
+    """
+
+    name: ClassVar[str]
+
+    @staticmethod
+    @abstractmethod
+    def takes(device: torch.device, dtype: torch.dtype) -> bool:
+        """Return whether products on this device and in this precision can be computed here."""
+
+    @abstractmethod
+    def __init__(self, operator: Operator, dtype: torch.dtype) -> None: ...
+
+    @abstractmethod
+    def multiply(self, X: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+        """Return P @ X, in ``out`` where given; X is (N, C), of the precision of the products, and stays."""
+
+    @abstractmethod
+    def tensors(self) -> list[torch.Tensor]:
+        """Return what is held beside the description."""
+
+
+def cast(scaling: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+    """Return the diagonal of a scaling in the precision of the products, as a column."""
+    return None if scaling is None else scaling.to(dtype)[:, None]
+
+
+@final
+class TorchCsr(Backend):
+    """Forms the values of L A R once, and adds what P has on its diagonal beside them."""
+
+    name = "torch"
+
+    @staticmethod
+    def takes(device: torch.device, dtype: torch.dtype) -> bool:
+        """Return whether torch's product exists: on the CPU not in half precision."""
+        return dtype in (torch.float32, torch.float64) or device.type == "cuda"
+
+    def __init__(self, operator: Operator, dtype: torch.dtype) -> None:
+        A = operator.edges
+        self._matrix = sparse_csr(A.row_starts, A.columns, _scaled_values(operator).to(dtype), A.shape)
+        self._diagonal = cast(operator.diagonal_terms(), dtype)
+
+    def multiply(self, X: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+        """Return P @ X."""
+        result = torch.mm(self._matrix, X, out=out)
+        return result if self._diagonal is None else result.addcmul_(X, self._diagonal)
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Return the starts of rows, the values of the edges, and the diagonal."""
+        parts = [self._matrix.crow_indices(), self._matrix.values()]
+        return parts if self._diagonal is None else [*parts, self._diagonal]
+
+
+def sparse_csr(
+    row_starts: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, shape: tuple[int, int]
+) -> torch.Tensor:
+    """Return torch's own sparse CSR tensor, whose products torch.mm and torch.addmm compute."""
+    _announce_csr()
+    # Both of one type, the narrower where it suffices: as fast (benchmarks/results/kernels.md).
+    fits = max(len(columns), *shape) <= torch.iinfo(torch.int32).max
+    index = torch.int32 if fits else torch.int64
+    return torch.sparse_csr_tensor(
+        row_starts.to(index),
+        columns.to(index),
+        values,
+        size=shape,
+        device=values.device,
+        check_invariants=False,  # the caller keeps them
+    )
+
+
+@cache
+def _announce_csr() -> None:
+    """Let torch give, with warnings switched off, the warnings that it gives once per process.
+
+    They say that its CSR layout is a beta and, in some versions, that its checks are optional.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse", UserWarning)
+        none = torch.empty(0, dtype=torch.int64)
+        torch.sparse_csr_tensor(none.new_zeros(2), none, none, (1, 1), check_invariants=False)
+
+
+def _scaled_values(operator: Operator) -> torch.Tensor:
+    """Return the values of L A R in double precision, as rounding them early could cost a digit."""
+    A: Csr = operator.edges
+    if A.values is None:
+        values = torch.ones(A.n_entries, dtype=torch.float64, device=A.device)
+    else:
+        values = A.values.double()
+    if operator.left is not None:
+        values = values * operator.left[A.rows_of_entries()]
+    if operator.right is not None:
+        values = values * operator.right[A.columns]
+    return values
+
+
+# Sums of so many rows by so many columns are computed at a time: they are scaled while still in the cache,
+# and what is gathered from is small, too. Of 64 to 512 columns the best or close to it on the shapes of Cora,
+# CiteSeer and PubMed on two idle cores; on 170,000 nodes blocks of rows save a quarter.
+_COLUMNS, _ROWS = 128, 16_384
+_INT32 = torch.iinfo(torch.int32).max
+
+Piece = tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor | None]
+"""Rows, and their starts, columns and weights."""
+
+
+@final
+class Bag(Backend):
+    """Sums the rows of R X over the neighbours of a node, and scales them by L; weights where there are some.
+
+    In half precision sums are kept in float32, but what is scaled is rounded before and after.
+    """
+
+    name = "bag"
+
+    @staticmethod
+    def takes(device: torch.device, dtype: torch.dtype) -> bool:
+        """Return whether torch has a fast kernel: on the CPU, and not in double precision."""
+        return device.type == "cpu" and dtype in (torch.float32, torch.bfloat16, torch.float16)
+
+    def __init__(self, operator: Operator, dtype: torch.dtype) -> None:
+        self._left, self._right = cast(operator.left, dtype), cast(operator.right, dtype)
+        self._self_loop, self._identity = operator.self_loop, operator.identity
+        self._pieces, self._n_entries = _pieces(operator.edges, dtype), operator.edges.n_entries
+
+    def multiply(self, X: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+        """Return P @ X, block by block; blocks of columns or, of many rows, of rows go to several threads."""
+        n_nodes, n_columns = X.shape
+        result = torch.empty((n_nodes, n_columns), dtype=X.dtype) if out is None else out
+        if result.shape != X.shape:
+            result.resize_(X.shape)
+        width = max(1, -(-n_columns // max(1, -(-n_columns // _COLUMNS))))
+        spans = [slice(first, first + width) for first in range(0, n_columns, width)]
+        n_read = (self._n_entries + 2 * n_nodes) * n_columns
+        by_rows = len(self._pieces) > len(spans)  # then one scaled block of columns is held at a time
+
+        def multiply_span(span: slice) -> None:
+            block = X[:, span]
+            scaled = self._scaled(block)
+            work = n_read / len(spans) if by_rows else 0
+            map_threads(lambda piece: self._sum(piece, block, scaled, result[:, span]), self._pieces, work)
+
+        with one_thread():
+            map_threads(multiply_span, spans, 0 if by_rows else n_read)
+        return result
+
+    def _scaled(self, block: torch.Tensor) -> torch.Tensor:
+        """Return R X of a block of columns."""
+        if self._right is None:
+            return block.contiguous()
+        return torch.mul(block, self._right, out=torch.empty(block.shape, dtype=block.dtype))
+
+    def _sum(self, piece: Piece, block: torch.Tensor, scaled: torch.Tensor, result: torch.Tensor) -> None:
+        """Write the product of a block of rows of P with a block of columns of X."""
+        rows, row_starts, columns, weights = piece
+        sums = embedding_bag(
+            columns,
+            scaled,
+            row_starts,
+            mode="sum",
+            include_last_offset=True,
+            per_sample_weights=weights,
+        )
+        if self._self_loop:
+            sums.add_(scaled[rows], alpha=self._self_loop)
+        target = result[rows]
+        if self._left is None:
+            target.copy_(sums)
+        else:
+            torch.mul(sums, self._left[rows], out=target)
+        if self._identity:
+            target.add_(block[rows], alpha=self._identity)
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Return the scalings, the starts of the rows counted per block, and weights that had to be cast."""
+        scalings = [part for part in (self._left, self._right) if part is not None]
+        parts = [(row_starts, weights) for _, row_starts, _, weights in self._pieces]
+        return scalings + [part for pair in parts for part in pair if part is not None]
+
+
+def _pieces(edges: Csr, dtype: torch.dtype) -> list[Piece]:
+    """Return blocks of rows, each with its starts, columns and weights.
+
+    Starts count from the first of the block, so that they have the columns' type, which the kernel demands,
+    in a matrix of any number of entries.
+    """
+    values = None if edges.values is None else edges.values.to(dtype)
+    pieces = []
+    for first in range(0, edges.shape[0], _ROWS):
+        starts = edges.row_starts[first : first + _ROWS + 1]
+        entries = slice(int(starts[0]), int(starts[-1]))
+        index = edges.columns.dtype if entries.stop - entries.start <= _INT32 else torch.int64
+        pieces.append(
+            (
+                slice(first, first + len(starts) - 1),
+                (starts - starts[0]).to(index),
+                edges.columns[entries].to(index),
+                None if values is None else values[entries],
+            )
+        )
+    return pieces

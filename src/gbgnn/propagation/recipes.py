@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator
 
 from gbgnn._matrices import as_adjacency
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.propagation.csr import Csr
-from gbgnn.propagation.operator import Operator
+from gbgnn.propagation.operator import Csr, Operator
 
 
 class Propagation(BaseEstimator, ABC):

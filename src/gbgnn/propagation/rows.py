@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gbgnn.propagation.backends.torch_csr import sparse_csr
-from gbgnn.propagation.csr import Csr, as_tensor
+from gbgnn.propagation.operator import Csr, as_tensor
+from gbgnn.propagation.propagator import sparse_csr
 
 BLOCK_BYTES = 64 * 2**20
 """About how large a block of rows is where the caller does not say."""

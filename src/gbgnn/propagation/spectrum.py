@@ -101,21 +101,24 @@ def top_eigenspace(P: sp.csr_array, guesses: Sequence[NDArray[np.float64]] = ())
     symmetric = is_symmetric(P)
     perron = _have_perron_vector(P, labels, n_components, symmetric)
     known, vector = _closed_form(P, labels, perron, guesses)
-    columns = _Columns()
-    floor = _ROUNDING * _size(P)
+    n_nodes, floor = P.shape[0], _ROUNDING * _size(P)
+    found: list[NDArray[Any]] = [np.empty(0, np.complex128)]
+    columns = [sp.coo_array((n_nodes, 0))]
     some = np.flatnonzero(known > floor)
     if len(some):
         place = np.full(n_components, -1)
         place[some] = np.arange(len(some))
         nodes = np.flatnonzero(place[labels] >= 0)
-        columns.add(nodes, place[labels[nodes]], vector[nodes], known[some])
+        entries = vector[nodes], (nodes, place[labels[nodes]])
+        found.append(known[some])
+        columns.append(sp.coo_array(entries, shape=(n_nodes, len(some))))
     for component, nodes, block in _blocks(P, labels, np.flatnonzero(np.isnan(known))):
         values, vectors = _dominant(block, symmetric, perron[component], floor)
-        n_found = len(values)
-        columns.add(
-            np.repeat(nodes, n_found), np.tile(np.arange(n_found), len(nodes)), vectors.ravel(), values
-        )
-    return TopEigenspace(columns.matrix(P.shape[0]), columns.values(), n_components, symmetric)
+        rows, numbers = np.repeat(nodes, len(values)), np.tile(np.arange(len(values)), len(nodes))
+        found.append(values)
+        columns.append(sp.coo_array((vectors.ravel(), (rows, numbers)), shape=(n_nodes, len(values))))
+    basis = sp.hstack(columns, format="csr")
+    return TopEigenspace(basis, np.concatenate(found), n_components, symmetric)
 
 
 def second_eigenvalue(P: sp.csr_array, space: TopEigenspace) -> float | complex | None:
@@ -172,38 +175,8 @@ def operator_norm(P: sp.csr_array) -> float:
 
 
 def is_symmetric(P: sp.csr_array, tolerance: float = 1e-12) -> bool:
-    """Return whether P equals its transpose, up to ``tolerance`` times its largest entry.
-
-    Examples
-    --------
-    >>> is_symmetric(sp.csr_array([[1.0, 0.5], [0.5, 0.0]])), is_symmetric(sp.csr_array([[0.0, 1.0], [0, 0]]))
-    (True, False)
-    """
+    """Return whether P equals its transpose, up to ``tolerance`` times its largest entry."""
     return bool(abs(P - P.T.tocsr()).max() <= tolerance * abs(P).max()) if P.nnz else True
-
-
-class _Columns:
-    """The basis as it is found, a few columns at a time."""
-
-    def __init__(self) -> None:
-        self._entries: list[tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]] = []
-        self._values: list[NDArray[Any]] = []
-        self._n = 0
-
-    def add(
-        self, nodes: NDArray[Any], column: NDArray[Any], entries: NDArray[np.float64], values: NDArray[Any]
-    ) -> None:
-        self._entries.append((nodes, column + self._n, entries))
-        self._values.append(values)
-        self._n += len(values)
-
-    def values(self) -> NDArray[np.complex128]:
-        return np.concatenate([np.empty(0, np.complex128), *self._values])
-
-    def matrix(self, n_nodes: int) -> sp.csr_array:
-        empty = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
-        rows, columns, entries = map(np.concatenate, zip(empty, *self._entries, strict=True))
-        return sp.csr_array((entries, (rows, columns)), shape=(n_nodes, self._n))
 
 
 def _have_perron_vector(

@@ -13,13 +13,12 @@ import optuna
 from numpy.typing import ArrayLike
 from optuna.trial import FrozenTrial, TrialState
 
-from gbgnn._checksums import graph_checksum, labels_checksum
 from gbgnn.boosting import StopReason
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.errors import GBGNNWarning, WeakLearnerError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.fitting import Labels
-from gbgnn.graph import Graph
+from gbgnn.graph import Graph, labels_checksum
 from gbgnn.search.pruning import MedianStopping, medians
 from gbgnn.search.sampler import DRAW, Batch, Distributions, ask
 from gbgnn.search.spaces import SearchSpace
@@ -72,7 +71,7 @@ class TrainingData:
     def checksums(self) -> dict[str, str]:
         """Return checksums of the graph and of the labels."""
         labels = labels_checksum([(self.nodes, self.y), self.validation])
-        return {"graph": graph_checksum(self.graph), "labels": labels}
+        return {"graph": self.graph.checksum, "labels": labels}
 
 
 @dataclass(eq=False)

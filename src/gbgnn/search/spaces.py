@@ -14,7 +14,7 @@ from gbgnn._checks import check_integer
 from gbgnn._json import as_plain
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
-from gbgnn.finetuning import as_tuner
+from gbgnn.finetuning import as_fine_tuner
 from gbgnn.fitting import check_norm, resolve_metric, resolve_rule
 from gbgnn.registry import as_part
 from gbgnn.search.ranges import Range, as_range, describe_range, extreme_values, range_document
@@ -126,7 +126,7 @@ class SearchSpace:
                 as_part(family, getattr(model, family)).check()
             resolve_rule(model).check(task)
             resolve_metric(model.metric, task)
-            tuner = as_tuner(model.fine_tune)
+            tuner = as_fine_tuner(model.fine_tune)
             if tuner is not None:
                 tuner.check(has_validation=True)
 

@@ -84,11 +84,11 @@ def check_rule(rule: BoostingRule, task: Task | None = None) -> None:
     rule.check(problem.task)
     loss, voting = rule.loss_for(problem.task), rule.voting_for(problem.task)
     random = torch.Generator().manual_seed(0)
-    alone, together = (_vote_thrice(rule, problem, n_members) for n_members in (1, 3))
+    (alone, n_learned), (together, _) = (_vote_thrice(rule, problem, n_members) for n_members in (1, 3))
     for scores in together:
         assert torch.allclose(scores, alone[0]), "a member's votes depend on how many members there are"
     scores = alone[0]
-    output = torch.randn(len(scores), _n_learned(rule, problem), generator=random, dtype=scores.dtype)
+    output = torch.randn(len(scores), n_learned, generator=random, dtype=scores.dtype)
     output.requires_grad_()
     soft = voting.softened().direction(output)
     assert soft.shape == scores.shape, "a soft direction must have the shape of the scores"
@@ -103,8 +103,8 @@ def check_rule(rule: BoostingRule, task: Task | None = None) -> None:
     assert linked.shape == scores.shape, "link must keep the shape of the scores"
 
 
-def _vote_thrice(rule: BoostingRule, problem: Problem, n_members: int) -> torch.Tensor:
-    """Return the scores of members after three rounds of the same random learners."""
+def _vote_thrice(rule: BoostingRule, problem: Problem, n_members: int) -> tuple[torch.Tensor, int]:
+    """Return members' scores after three rounds of the same random learners, and columns asked of these."""
     loss, voting = rule.loss_for(problem.task), rule.voting_for(problem.task)
     state = rule.start(problem, n_members)
     scores = problem.inputs.zero_scores(voting.n_outputs, n_members)
@@ -124,16 +124,7 @@ def _vote_thrice(rule: BoostingRule, problem: Problem, n_members: int) -> torch.
         vote = rule.vote(direction, quality, context, state).broadcast()
         state = rule.update(state, vote, context)
         scores = scores + for_rows(vote.eta, scores) * vote.direction
-    return scores
-
-
-def _n_learned(rule: BoostingRule, problem: Problem) -> int:
-    """Return how many columns learners are asked for."""
-    loss, voting = rule.loss_for(problem.task), rule.voting_for(problem.task)
-    scores = problem.inputs.zero_scores(voting.n_outputs, 1)
-    training = TrainingLoss.at(scores, problem.train, loss)
-    context = replace(make_context(problem), scores=scores, training=training, ids=[0])
-    return rule.ask(context, rule.start(problem, 1)).n_outputs
+    return scores, asked.n_outputs
 
 
 def check_loss(loss: Loss, scores: torch.Tensor, targets: torch.Tensor) -> None:

@@ -26,14 +26,7 @@ def path4() -> Graph:
 def two_blocks(
     n_nodes: int = 40, n_classes: int = 2, seed: int = 0, n_features: int = 5
 ) -> tuple[Graph, NDArray[np.int64]]:
-    """Return a noisy block graph with class-dependent features, and the classes.
-
-    Examples
-    --------
-    >>> graph, y = two_blocks(12, n_classes=3)
-    >>> graph.n_nodes, y.tolist()[:4]
-    (12, [0, 1, 2, 0])
-    """
+    """Return a noisy block graph with class-dependent features, and the classes."""
     random = np.random.default_rng(seed)
     # Drawn first, so that graphs of several sizes share their class centres.
     centres = random.normal(size=(n_classes, n_features))
@@ -92,27 +85,9 @@ def learner_round(
 ) -> RoundContext:
     """Return a round that asks a learner to fit some rows of a representation, in a graph without edges.
 
-    Parameters
-    ----------
-    X
-        The representation of all nodes.
-    targets
-        Class indices, to be fitted by cross entropy, or numbers, by squared error.
-    seed
-        The round's.
-    weights
-        Sample weights; None is uniform.
-    rows
-        Which nodes have the targets; None is all of them.
-    val
-        Ids and targets of validation nodes.
-    n_outputs
-        Columns of the output; None counts the classes, or the columns of numbers.
-
-    Examples
-    --------
-    >>> learner_round(torch.zeros(3, 2), torch.tensor([0, 1, 0])).weak_task.n_outputs
-    2
+    Targets are class indices, to be fitted by cross entropy, or numbers, by squared error. They are those of
+    the nodes ``rows``; None is all. Weights are uniform unless given, ``val`` holds ids and targets of
+    validation nodes, and ``n_outputs=None`` counts the classes, or the columns of numbers.
     """
     is_numeric = targets.is_floating_point()
     rows = torch.arange(len(X)) if rows is None else rows

@@ -1,9 +1,8 @@
 """The paper's theory as functions."""
 
 from gbgnn.propagation.spectrum import TopEigenspace, operator_norm, second_eigenvalue, top_eigenspace
-from gbgnn.theory.certificate import Certificate, CertifiedRound
-from gbgnn.theory.depth import DepthBound
-from gbgnn.theory.generalisation import GeneralisationBound
+from gbgnn.theory.certificate import Certificate, CertifiedRound, margin_constant, training_bound
+from gbgnn.theory.generalisation import DepthBound, GeneralisationBound
 from gbgnn.theory.monte_carlo import Estimate, inductive_rademacher, rademacher_complexity
 from gbgnn.theory.rademacher import (
     confidence_term,
@@ -17,7 +16,6 @@ from gbgnn.theory.rademacher import (
     sign_probability,
     trade_off,
 )
-from gbgnn.theory.training_bound import margin_constant, training_bound
 from gbgnn.theory.weak_learning import Condition, WeakLearning, WeakLearnings, weak_learning
 
 __all__ = [

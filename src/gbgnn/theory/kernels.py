@@ -24,16 +24,6 @@ def relu_kernel(X: torch.Tensor) -> torch.Tensor:
     gradient descent on the first layer of a wide ReLU network: the component of the error along an
     eigenvector falls at a rate of its eigenvalue. The smallest one is positive if and only if no row is zero
     and no two point the same way (Du et al., 2019, who rule out opposite rows too).
-
-    Parameters
-    ----------
-    X
-        One row per node, shape (n, C). The result is (n, n), in double precision.
-
-    Examples
-    --------
-    >>> relu_kernel(torch.tensor([[2.0, 0.0], [0.0, 1.0]])).tolist()
-    [[2.0, 0.0], [0.0, 0.5]]
     """
     lengths, units = _lengths_and_units(X)
     return _kernel(lengths, _cosines(units))
@@ -41,31 +31,16 @@ def relu_kernel(X: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class RowSeparation:
-    """Whether a wide ReLU network can tell rows apart: what the guarantee of its training rests on.
+    """Whether a wide ReLU network can tell rows apart: what the guarantee of its training rests on."""
 
-    Parameters
-    ----------
-    smallest_eigenvalue
-        Of the kernel of the rows; None where they were too many.
-    zero_rows
-        Rows that are zero, where such a network is zero too; the first 20.
-    n_zero_rows
-        How many there are.
-    parallel_rows
-        Pairs of rows that point the same way, on which the network's outputs are proportional, or
-        opposite ways; the first 20, or None where the rows were too many to be compared.
-    n_parallel_pairs
-        How many there are.
-    note
-        Why something was not looked for, or None.
-    """
-
-    smallest_eigenvalue: float | None
-    zero_rows: list[int]
-    n_zero_rows: int
+    smallest_eigenvalue: float | None  # of the kernel of the rows; None where they were too many
+    zero_rows: list[int]  # rows that are zero, where such a network is zero too; the first 20
+    n_zero_rows: int  # how many there are
+    # Pairs of rows that point the same way, on which the network's outputs are proportional, or opposite
+    # ways; the first 20, or None where the rows were too many to be compared.
     parallel_rows: list[list[int]] | None
-    n_parallel_pairs: int | None
-    note: str | None = None
+    n_parallel_pairs: int | None  # how many there are
+    note: str | None = None  # why something was not looked for, or None
 
     @property
     def is_separated(self) -> bool:
@@ -76,21 +51,7 @@ class RowSeparation:
 def separate_rows(X: torch.Tensor, ids: torch.Tensor, most_rows: int = MOST_ROWS) -> RowSeparation:
     """Look for rows of ``X`` that are zero or parallel, and find the kernel's smallest eigenvalue.
 
-    Parameters
-    ----------
-    X
-        One row per node.
-    ids
-        What the rows are called in the answer.
-    most_rows
-        Of more rows, only those that are zero are looked for.
-
-    Examples
-    --------
-    >>> X = torch.tensor([[1.0, 2.0], [0.0, 0.0], [3.0, 0.0], [2.0, 4.0]])
-    >>> found = separate_rows(X, torch.tensor([10, 11, 12, 13]))
-    >>> found.zero_rows, found.parallel_rows, found.smallest_eigenvalue
-    ([11], [[10, 13]], 0.0)
+    ``ids`` are what the rows are called in the answer. Of more than ``most_rows``, only zeros are looked for.
     """
     lengths, units = _lengths_and_units(X)
     zeros = ids[lengths == 0]

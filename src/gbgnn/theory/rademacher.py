@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn.errors import ParameterError
-from gbgnn.theory.training_bound import FORMS
+from gbgnn.theory.certificate import FORMS
 
 C0 = math.sqrt(32 * (1 + math.log(4)) / 3)
 """The constant of :func:`partition_term`, about 5.05 (El-Yaniv and Pechyony, 2009)."""

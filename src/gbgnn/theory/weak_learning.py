@@ -98,13 +98,6 @@ class WeakLearning:
             the sine the root is of a negative number.
         smaller
             Take the smaller alpha, the minus sign. The two are the same at the sine.
-
-        Examples
-        --------
-        >>> quality = weak_learning(torch.tensor([3.0, 4.0]), torch.tensor([1.0, 0.0]))
-        >>> pair = quality.member(0.9)
-        >>> abs((3 - pair.alpha) ** 2 + 4**2 - pair.beta**2) < 1e-12
-        True
         """
         if not self.is_met:
             raise ParameterError(
@@ -126,12 +119,6 @@ class WeakLearning:
         the right step of another pair, and whatever is proved of right steps holds for it. With :math:`\nu =
         \eta A \alpha_{tightest}` its gamma is :math:`\nu (2 - \nu) \cos^2`; from twice the tightest step on
         there is no pair left.
-
-        Examples
-        --------
-        >>> quality = weak_learning(torch.tensor([3.0, 4.0]), torch.tensor([1.0, 0.0]))
-        >>> round(quality.at_step(eta=0.5 * 4 / quality.alpha, smoothness=0.25).gamma / quality.gamma, 6)
-        0.75
         """
         if not self.is_met or not eta > 0:
             return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gbgnn.reports.canvas import INK, QUIET, blank, choose_scale, style
+from gbgnn.reports import INK, QUIET, blank, choose_scale, style
 from gbgnn_lab.experiments.paper import DATASETS, title_dataset
 from gbgnn_lab.experiments.records import Record
 from gbgnn_lab.experiments.summaries import group_records, sort_names, summarize

@@ -17,10 +17,10 @@ import torch
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from gbgnn._checksums import graph_checksum, labels_checksum
 from gbgnn._devices import as_device
 from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError, GBGNNWarning
+from gbgnn.graph import labels_checksum
 from gbgnn.runs import describe_versions
 
 Fields = dict[str, Any]
@@ -194,7 +194,7 @@ def identify_data(data: Dataset) -> Fields:
         "dataset": data.name,
         "split": data.split_name,
         "data": {
-            "graph": graph_checksum(data.graph)[:DIGITS],
+            "graph": data.graph.checksum[:DIGITS],
             "labels": labels_checksum(seen)[:DIGITS],
             "test": labels_checksum(test)[:DIGITS],
         },

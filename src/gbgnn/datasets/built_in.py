@@ -1,19 +1,84 @@
-"""The contextual stochastic block model: random graphs of any size and homophily."""
+"""Data sets that need no file: digits, the karate club, and a random graph of any size."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn._checks import check_integer, check_number
+from gbgnn.datasets.arrays import build_adjacency
 from gbgnn.datasets.catalog import CATALOG
 from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.edges import build_adjacency
 from gbgnn.datasets.splits import random_split
 from gbgnn.errors import ParameterError
-from gbgnn.graph import Graph
+from gbgnn.graph import Graph, NodeSplit
+
+_KARATE_FRIENDS = """
+    0-1 0-2 0-3 0-4 0-5 0-6 0-7 0-8 0-10 0-11 0-12 0-13 0-17 0-19 0-21 0-31 1-2 1-3 1-7 1-13 1-17 1-19
+    1-21 1-30 2-3 2-7 2-8 2-9 2-13 2-27 2-28 2-32 3-7 3-12 3-13 4-6 4-10 5-6 5-10 5-16 6-16 8-30 8-32
+    8-33 9-33 13-33 14-32 14-33 15-32 15-33 18-32 18-33 19-33 20-32 20-33 22-32 22-33 23-25 23-27 23-29
+    23-32 23-33 24-25 24-27 24-31 25-31 26-29 26-33 27-33 28-31 28-33 29-32 29-33 30-32 30-33 31-32
+    31-33 32-33
+"""
+_KARATE_OFFICERS = (9, 14, 15, 18, 20, *range(22, 34))
+
+
+def digits(labels_per_class: int = 5, n_neighbors: int = 8, n_val: int = 500, *, seed: int = 0) -> Dataset:
+    """Return scikit-learn's 1,797 images of digits as a graph with few labels.
+
+    Two images are joined when either is among the nearest neighbours of the other. Features are the
+    64 pixels, scaled to [0, 1].
+
+    Parameters
+    ----------
+    labels_per_class
+        Training nodes of each digit.
+    n_neighbors
+        How many nearest images each image names.
+    n_val
+        Validation nodes; the rest test.
+    seed
+        Seed of the split; the graph is always the same.
+
+    Examples
+    --------
+    >>> digits()
+    Dataset('digits', n_nodes=1797, n_edges=..., n_features=64, n_classes=10, train=50, val=500,
+    test=1247)
+    """
+    from sklearn.datasets import load_digits
+    from sklearn.neighbors import kneighbors_graph
+
+    check_integer("digits", "n_neighbors", n_neighbors, 1, 1796)
+    bunch = load_digits()
+    features = (bunch.data / 16).astype(np.float32)
+    named = kneighbors_graph(bunch.data, n_neighbors, mode="connectivity")
+    split = random_split(bunch.target, labels_per_class, n_val, None, seed=seed)
+    graph = Graph(sp.csr_array(named.maximum(named.T)), features)
+    return Dataset.from_entry(CATALOG["digits"], graph, bunch.target, split, f"random, seed {seed}")
+
+
+def karate() -> Dataset:
+    """Return Zachary's karate club: 34 members, 78 friendships, and the club each chose.
+
+    Each node's only feature is its own number, one-hot. The two rivals (nodes 0 and 33) train, all
+    others test.
+
+    Examples
+    --------
+    >>> karate()
+    Dataset('karate', n_nodes=34, n_edges=78, n_features=34, n_classes=2, train=2, val=0, test=32)
+    """
+    pairs = np.array([pair.split("-") for pair in _KARATE_FRIENDS.split()], dtype=np.int64)
+    adjacency, _ = build_adjacency(pairs[:, 0], pairs[:, 1], 34)
+    y = np.zeros(34, np.int64)
+    y[list(_KARATE_OFFICERS)] = 1
+    graph = Graph(adjacency, np.eye(34, dtype=np.float32))
+    split = NodeSplit(np.array([0, 33]), test=np.arange(1, 33))
+    return Dataset.from_entry(CATALOG["karate"], graph, y, split)
 
 
 def csbm(

@@ -12,8 +12,8 @@ from typing import Any, final
 
 import torch
 
-from gbgnn.propagation.backends.base import Backend
 from gbgnn.propagation.operator import Operator
+from gbgnn.propagation.propagator import Backend
 
 # A step reads so many numbers: eight entries of 64 columns, four of 128. Of the tiles tried on an H200, 10
 # million nodes and 200 million entries, the fastest or within a few percent of it at every width.

@@ -8,8 +8,7 @@ import scipy.sparse as sp
 import torch
 
 from gbgnn.propagation import AugmentedAdjacency, Csr, Operator, Propagator
-from gbgnn.propagation.backends import TorchCsr
-from gbgnn.propagation.backends.torch_csr import sparse_csr
+from gbgnn.propagation.propagator import TorchCsr, sparse_csr
 
 
 def test_values_are_rounded_once() -> None:

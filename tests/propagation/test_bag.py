@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gbgnn.propagation import AugmentedAdjacency, Propagator
-from gbgnn.propagation.backends import Bag, bag
+from gbgnn.propagation import AugmentedAdjacency, Propagator, propagator
+from gbgnn.propagation.propagator import Bag
 
 
 def adjacency(n_nodes: int, n_entries: int, seed: int = 0) -> sp.csr_array:
@@ -36,8 +36,8 @@ def test_blocks_of_rows_and_columns_change_nothing(monkeypatch: pytest.MonkeyPat
     X = torch.randn(100, 37, generator=torch.Generator().manual_seed(0))
     expected = Propagator(operator)(X)
     for rows, columns in ((7, 128), (16_384, 5), (33, 36), (1, 1)):
-        monkeypatch.setattr(bag, "_ROWS", rows)
-        monkeypatch.setattr(bag, "_COLUMNS", columns)
+        monkeypatch.setattr(propagator, "_ROWS", rows)
+        monkeypatch.setattr(propagator, "_COLUMNS", columns)
         torch.testing.assert_close(Propagator(operator)(X), expected)
 
 
@@ -47,7 +47,7 @@ def test_starts_are_widened_with_the_columns_of_a_block_of_very_many_entries(
     operator = AugmentedAdjacency().build(adjacency(20, 60))
     X = torch.randn(20, 3)
     expected = Propagator(operator)(X)
-    monkeypatch.setattr(bag, "_INT32", 10)
+    monkeypatch.setattr(propagator, "_INT32", 10)
     assert torch.equal(Propagator(operator)(X), expected)
 
 

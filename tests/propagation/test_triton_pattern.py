@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from gbgnn.propagation import AugmentedAdjacency, Propagator
-from gbgnn.propagation.backends.triton_pattern import TritonPattern
+from gbgnn.propagation.triton_pattern import TritonPattern
 
 
 def test_a_gpu_and_triton_are_needed() -> None:

@@ -22,7 +22,7 @@ from gbgnn.propagation import (
     Propagator,
     RandomWalk,
 )
-from gbgnn.propagation.backends.base import cast
+from gbgnn.propagation.propagator import cast
 
 RECIPES = [
     AugmentedAdjacency(),

@@ -1,0 +1,222 @@
+"""Results as figures: of a certificate with its bounds, and of over-smoothing.
+
+matplotlib is imported when a figure is made, and only its objects are used: there is no current figure, no
+window and no global setting.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import textwrap
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gbgnn._files import atomic_path
+from gbgnn.errors import MissingDependencyError, ParameterError
+from gbgnn.smoothing import SmoothingProfile
+from gbgnn.theory import Certificate, DepthBound
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+FORMATS = (".png", ".svg", ".pdf")
+
+INK, QUIET, LINES = "#1f2937", "#6b7280", "#e5e7eb"
+MEASURED, PREDICTED = "#2563eb", "#d97706"
+# Without dates and versions the same result gives the same file.
+_METADATA = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+
+
+def write_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure; the ending of ``path`` says how: ``.png``, ``.svg`` or ``.pdf``.
+
+    A reader never sees half of the file, and the same figure gives the same bytes.
+    """
+    import matplotlib
+
+    check_figure_path(path)
+    suffix = Path(path).suffix.lower()
+    with matplotlib.rc_context({"svg.hashsalt": "gbgnn"}), atomic_path(path) as part:
+        figure.savefig(part, format=suffix[1:], dpi=160, metadata=_METADATA[suffix])
+
+
+def check_figure_path(path: str | os.PathLike[str]) -> None:
+    """Raise unless :func:`write_figure` can write to ``path``; worth a call before a long computation."""
+    if Path(path).suffix.lower() not in FORMATS:
+        raise ParameterError(f"a figure's file must end in .png, .svg or .pdf; got {os.fspath(path)}.")
+    blank("", width=1, height=1)
+
+
+def blank(title: str, width: float, height: float) -> Figure:
+    """Return an empty figure with a heading, sizes in inches."""
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError as error:
+        raise MissingDependencyError("drawing figures", "matplotlib", "plot") from error
+    padding = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
+    figure = Figure(figsize=(width, height), layout=padding, facecolor="white")
+    figure.suptitle(title, x=0.014, ha="left", color=INK, fontsize=13, fontweight="bold")
+    return figure
+
+
+def style(axes: Axes, heading: str) -> None:
+    """Give axes a heading and the look they all have."""
+    axes.set_title(heading, loc="left", color=INK, fontsize=10.5)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(LINES)
+    axes.tick_params(which="both", colors=QUIET, labelsize=9, length=0)
+    axes.grid(color=LINES, lw=0.8)
+    axes.set_axisbelow(True)
+
+
+def write_reason(axes: Axes, reason: str) -> None:
+    """Write on the axes why there is no curve."""
+    words = textwrap.fill(f"none: {reason}", 40)
+    axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=QUIET, fontsize=9)
+    axes.set_yticks([])
+    axes.grid(visible=False)
+
+
+def choose_scale(axes: Axes, values: Sequence[float]) -> None:
+    """Take a logarithmic axis for what changes by a factor of ten or more, else one that starts at zero."""
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+    high = max(values)
+    positive = [v for v in values if v > 0]
+    if min(values) < -1e-12 * high or not positive:  # below zero by more than rounding, or zero throughout
+        return
+    ratio = high / min(positive)
+    if ratio < 10:
+        axes.set_ylim(0, 1.06 * high)
+        return
+    axes.set_yscale("log")
+    if ratio < 1000:  # powers of ten alone would be two labels or fewer
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.yaxis.set_minor_locator(LogLocator(subs=()))
+
+
+_TERMS = {
+    "training": "#d97706",
+    "complexity": "#059669",
+    "partition": "#7c3aed",
+    "deviation": "#9ca3af",
+    "total": INK,
+}
+
+
+def certificate_figure(
+    certificate: Certificate, depth: DepthBound | None = None, title: str = "Certificate"
+) -> Figure:
+    """Draw promise and outcome, angle, gradient, and the bound against the rounds.
+
+    It is the bound of the test error by ``depth`` where given, else that of the training error.
+    """
+    figure = blank(title, width=9, height=6)
+    (progress, angle), (gradient, bound) = figure.subplots(2, 2, sharex=True)
+    rounds = certificate.rounds
+    style(progress, "Fall of the training loss, all rounds so far")
+    _plot(progress, list(accumulate(r.actual for r in rounds)), "actual", MEASURED)
+    _plot(progress, list(accumulate(max(0.0, r.guaranteed) for r in rounds)), "guaranteed", PREDICTED)
+    style(angle, "Weak learning condition")
+    _plot(angle, [r.cosine for r in rounds], "cosine", MEASURED)
+    _plot(
+        angle, [math.nan if r.gamma is None else r.gamma for r in rounds], r"$\gamma$ of the step", PREDICTED
+    )
+    angle.axhline(0, color=QUIET, lw=0.8)
+    style(gradient, "Norm of the gradient")
+    norms = [r.gradient_norm for r in rounds]
+    _plot(gradient, norms, "after the round", MEASURED)
+    best = certificate.best_round
+    gradient.plot([best], [norms[best - 1]], "o", color=PREDICTED, label=f"smallest: $t^*$ = {best}")
+    choose_scale(gradient, norms)
+    if depth is None:
+        _draw_training_bounds(bound, certificate)
+    else:
+        _draw_test_bound(bound, depth)
+    for axes in figure.axes:
+        n_curves = len(axes.get_legend_handles_labels()[0])
+        if n_curves:
+            axes.legend(frameon=False, labelcolor=INK, fontsize=8.5, ncols=1 + n_curves // 5)
+    for axes in (gradient, bound):
+        axes.set_xlabel("round", color=QUIET)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    return figure
+
+
+def _draw_training_bounds(axes: Axes, certificate: Certificate) -> None:
+    style(axes, "Bound of the training error")
+    corrected, printed = (_finite(certificate.training_bounds(form=f)) for f in ("corrected", "paper"))
+    if all(map(math.isnan, corrected)):
+        write_reason(axes, "a round took a step that the condition does not allow")
+        return
+    _plot(axes, corrected, "corrected", MEASURED)
+    _plot(axes, printed, "as printed, does not hold", QUIET, dashed=True)
+    axes.axhline(1, color=PREDICTED, lw=0.8, label="vacuous from here up")
+    choose_scale(axes, [v for v in (*corrected, *printed) if not math.isnan(v)])
+
+
+def _draw_test_bound(axes: Axes, depth: DepthBound) -> None:
+    style(axes, f"Bound of the test error, margin {depth.delta:g}")
+    n_rounds = len(depth.totals)
+    terms = {
+        "training": depth.training,
+        "complexity": depth.complexity,
+        "partition": (depth.partition,) * n_rounds,
+        "deviation": (depth.deviation,) * n_rounds,
+        "total": depth.totals,
+    }
+    for name, values in terms.items():
+        _plot(axes, _finite(values), name, _TERMS[name])
+    axes.axhline(1, color=PREDICTED, lw=0.8, ls=":", label="vacuous from here up")
+    choose_scale(axes, [v for values in terms.values() for v in _finite(values) if not math.isnan(v)])
+
+
+def _plot(axes: Axes, values: Sequence[float], label: str, color: str, *, dashed: bool = False) -> None:
+    marker = "o" if len(values) <= 40 else ""
+    line = (0, (5, 3)) if dashed else "-"
+    axes.plot(
+        range(1, len(values) + 1), values, color=color, lw=1.6, marker=marker, ms=3, ls=line, label=label
+    )
+
+
+def _finite(values: Sequence[float]) -> list[float]:
+    return [value if math.isfinite(value) else math.nan for value in values]
+
+
+def smoothing_figure(profile: SmoothingProfile, title: str = "Over-smoothing") -> Figure:
+    """Draw distance and its predicted decay, effective rank, energy and norm against the number of hops."""
+    figure = blank(title, width=9, height=6)
+    panels = figure.subplots(2, 2, sharex=True)
+    columns = {
+        "distance": "Distance to the top eigenspace, in norms of X",
+        "effective_rank": "Effective rank",
+        "energy": "Dirichlet energy",
+        "norm": "Frobenius norm of X",
+    }
+    for axes, (name, heading) in zip(panels.flat, columns.items(), strict=True):
+        style(axes, heading)
+        values = getattr(profile, name)
+        if values is None:
+            write_reason(axes, profile.missing[name])
+        else:
+            marker = "o" if len(values) <= 40 else ""
+            axes.plot(values, color=MEASURED, lw=1.8, marker=marker, ms=3.5, label="measured")
+            choose_scale(axes, values)
+    if profile.predicted is not None:
+        axes = panels[0, 0]
+        size = rf"$|\lambda_2|$ = {abs(profile.lambda_2 or 0):.4g}"
+        kind = "bound" if profile.is_symmetric else "long-run pace"
+        axes.plot(profile.predicted, color=PREDICTED, lw=1.4, ls=(0, (5, 3)), label=f"{kind}, {size}")
+        axes.legend(frameon=False, labelcolor=INK, fontsize=9)
+        choose_scale(axes, [*(profile.distance or ()), *profile.predicted])
+    for axes in panels[1]:
+        axes.set_xlabel("hops t", color=QUIET)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    return figure
