@@ -55,13 +55,7 @@ def save(model: FittedModel, path: str | os.PathLike[str], *, learners: bool = T
         "loss": _pack_part("loss", model.loss, tensors),
         "voting": {"name": part_name("voting", model.voting), "record": model.voting.record()},
         "metric": model.metric.name,
-        "inputs": {
-            "propagation": _pack_part("propagation", model.inputs.propagation, tensors),
-            "feature_norm": model.inputs.feature_norm,
-            "dtype": str(model.inputs.dtype).removeprefix("torch."),
-            "device": str(model.inputs.device),
-            "n_features": model.n_features_in,
-        },
+        "inputs": _pack_inputs(model.inputs, model.n_features_in, tensors),
         "depends_on": dict(model.depends_on),
         "graph": model.graph_checksum,
         "seed": model.seed,
@@ -192,7 +186,7 @@ def _as_version_3(header: dict[str, Any], tensors: Tensors, estimator: GBGNNClas
     """Return the header of a file of format 2 as one of format 3, which names what predicts."""
     classes, nodes = header["classes"], tensors["train.nodes"]
     task = Classification(classes=np.array(classes["values"], dtype=classes["dtype"]))
-    rule, recipe = resolve_rule(estimator), input_recipe(estimator)
+    rule = resolve_rule(estimator)
     voting = rule.voting_for(task)
     voting = voting.softened() if header["is_soft"] else voting
     tensors["train.weights"] = torch.full((len(nodes),), 1 / len(nodes), dtype=torch.float64)
@@ -201,13 +195,7 @@ def _as_version_3(header: dict[str, Any], tensors: Tensors, estimator: GBGNNClas
         "loss": _pack_part("loss", rule.loss_for(task), tensors),
         "voting": {"name": part_name("voting", voting), "record": voting.record()},
         "metric": "accuracy",
-        "inputs": {
-            "propagation": _pack_part("propagation", recipe.propagation, tensors),
-            "feature_norm": recipe.feature_norm,
-            "dtype": str(recipe.dtype).removeprefix("torch."),
-            "device": str(recipe.device),
-            "n_features": header["n_features"],
-        },
+        "inputs": _pack_inputs(input_recipe(estimator), header["n_features"], tensors),
         "depends_on": {},
         "graph": None,
     }
@@ -277,6 +265,16 @@ def _pack_params(model: FittedModel, tensors: Tensors) -> dict[str, Any]:
             params[family] = _pack_part(family, as_part(family, params[family]), tensors)
     plain: dict[str, Any] = as_plain(params, unknown=_refuse)
     return plain
+
+
+def _pack_inputs(recipe: InputRecipe, n_features: int, tensors: Tensors) -> dict[str, Any]:
+    return {
+        "propagation": _pack_part("propagation", recipe.propagation, tensors),
+        "feature_norm": recipe.feature_norm,
+        "dtype": str(recipe.dtype).removeprefix("torch."),
+        "device": str(recipe.device),
+        "n_features": n_features,
+    }
 
 
 def _pack_part(family: str, part: Any, tensors: Tensors) -> dict[str, Any]:

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from gbgnn import Callback, FineTuner, FittedModel, StopReason
-from gbgnn.callbacks import EpochReport, RoundReport, StartReport, TuningReport
-from gbgnn.callbacks.base import announce_round
+from gbgnn.callbacks import EpochReport, RoundReport, StartReport, TuningReport, announce_round
 
 
 class Recorder(Callback):

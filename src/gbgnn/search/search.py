@@ -19,11 +19,9 @@ from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.model import check_graph
 from gbgnn.registry import as_part
 from gbgnn.search.batched_trials import BatchedTrials
-from gbgnn.search.loop import Runner, TrialReport, run_studies
+from gbgnn.search.loop import Runner, TrialReport, run_studies, start_proposing
 from gbgnn.search.objective import FitObjective, TrainingData, run_one_by_one
-from gbgnn.search.reevaluate import reevaluate
-from gbgnn.search.results import SearchResult, fit_winner
-from gbgnn.search.sampler import start_proposing
+from gbgnn.search.results import SearchResult, fit_winner, reevaluate
 from gbgnn.search.spaces import SearchSpace
 from gbgnn.search.study import finished_trials, open_study
 

@@ -7,8 +7,7 @@ from typing import Any
 from gbgnn._checks import check_choice, check_integer
 from gbgnn._optimizers import OPTIMIZERS
 from gbgnn.learners.mlp import FEW
-from gbgnn.search.ranges import Choice, Integer, Range, Real
-from gbgnn.search.spaces import SearchSpace
+from gbgnn.search.spaces import Choice, Integer, Range, Real, SearchSpace
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "adj": {"aggregation": "adjacency", "rule": "samme"},
@@ -53,7 +52,8 @@ def paper_space(
     ranges: dict[str, Range] = {
         "n_rounds": Integer(1, 40 if variant == "kta" and fine_tune else 100),
         "learner__batch_size": Integer(1, n_train),
-        _floor(variant): Real(1e-10, 1e-5, log=True),
+        # The paper's clipping value.
+        "rule__proba_floor" if variant == "samme_r" else "rule__error_floor": Real(1e-10, 1e-5, log=True),
         "learner__epochs": Integer(10, 100, step=10),
         "learner__optimizer": _OPTIMIZERS,
         "learner__learning_rate": _RATE,
@@ -137,8 +137,3 @@ def _base(owner: str, variant: str, hidden_layers: int, fine_tune: bool) -> dict
     check_integer(owner, "hidden_layers", hidden_layers, 0, 4)
     parts = {**VARIANTS[variant], "learner": "mlp", "learner__hidden_layers": hidden_layers}
     return parts | {"fine_tune": True} if fine_tune else parts
-
-
-def _floor(variant: str) -> str:
-    """Return where the paper's clipping value goes."""
-    return "rule__proba_floor" if variant == "samme_r" else "rule__error_floor"
