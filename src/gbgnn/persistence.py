@@ -72,7 +72,10 @@ def save(model: FittedModel, path: str | os.PathLike[str], *, learners: bool = T
         try:
             st.torch.save_file(tensors, part, metadata=metadata)
         except st.SafetensorError as error:  # how it tells of a full disk, among others
-            raise _as_os_error(error, path) from error
+            found = re.search(r"os error (\d+)", str(error))
+            if found is None:
+                raise ModelFileError(f"{path} cannot be written: {error}.") from error
+            raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from error
 
 
 def load(path: str | os.PathLike[str]) -> GBGNNClassifier:
@@ -101,14 +104,6 @@ def load(path: str | os.PathLike[str]) -> GBGNNClassifier:
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the JSON header of a model file, checked like :func:`load` does."""
     return _read(Path(path))[0]
-
-
-def _as_os_error(error: Exception, path: str | os.PathLike[str]) -> Exception:
-    """Return what the system said, where it did, with the name of the file."""
-    found = re.search(r"os error (\d+)", str(error))
-    if found is None:
-        return ModelFileError(f"{path} cannot be written: {error}.")
-    return OSError(int(found[1]), os.strerror(int(found[1])), str(path))
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Tensors]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gbgnn.graph import Graph
     from gbgnn.theory import Certificate, DepthBound, GeneralisationBound
 
+_FACTS = ("holds", "met", "gamma_total", "best_round", "smoothness", "n_labelled")
 _KINDS = {
     "corrected": {"form": "corrected", "steps": "fixed"},
     "any steps": {"form": "corrected", "steps": "any"},
@@ -71,12 +72,7 @@ def certify(
             {
                 "model": str(saved.model_path),
                 "certificate": {
-                    "holds": certificate.holds,
-                    "met": certificate.met,
-                    "gamma_total": certificate.gamma_total,
-                    "best_round": certificate.best_round,
-                    "smoothness": certificate.smoothness,
-                    "n_labelled": certificate.n_labelled,
+                    **{name: getattr(certificate, name) for name in _FACTS},
                     "rounds": certificate.rows(),
                 },
                 "bounds": {kind: bound.to_dict() for kind, bound in bounds.items()},

@@ -86,11 +86,7 @@ def fit(
 
 def _check_only_resume(context: typer.Context, flags: dict[str, str]) -> None:
     """Raise when something of the run is given that the run already has."""
-
-    def is_extra(name: str) -> bool:
-        source = context.get_parameter_source(name)
-        return source is not None and source.name == "COMMANDLINE" and name not in _WITH_RESUME
-
-    extra = [flag for name, flag in flags.items() if is_extra(name)]
+    sources = {name: context.get_parameter_source(name) for name in flags if name not in _WITH_RESUME}
+    extra = [flags[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"]
     if extra:
         raise UsageError(f"--resume takes all settings from the run; leave out {', '.join(extra)}.")

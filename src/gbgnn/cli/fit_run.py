@@ -15,18 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from gbgnn import callbacks
 from gbgnn._json import to_json
 from gbgnn.boosting import StopReason
-from gbgnn.callbacks import (
-    Callback,
-    Checkpoint,
-    EpochReport,
-    RoundReport,
-    StartReport,
-    TuningReport,
-    describe_epoch,
-    describe_round,
-)
 from gbgnn.cli import screen
 from gbgnn.cli.command import describe_error, exit_after
 from gbgnn.cli.data_source import Source, describe, fingerprint, list_class_names, name_class, to_toml
@@ -185,33 +176,33 @@ def train(job: Job, *, quiet: bool) -> dict[str, Any]:
     return metrics | {"run": str(job.run.path)}
 
 
-class FitProgress(Callback):
+class FitProgress(callbacks.Callback):
     """Shows how the rounds of a fit go, and then the epochs of fine-tuning."""
 
     def __init__(self, progress: screen.Progress) -> None:
         self._progress = progress
 
-    def on_start(self, start: StartReport) -> None:
+    def on_start(self, start: callbacks.StartReport) -> None:
         """Count the rounds; those that are only replayed are no news."""
         self._n_known = start.n_known
         self._progress.begin("round", start.n_rounds, start.n_known)
 
-    def on_round(self, report: RoundReport) -> None:
+    def on_round(self, report: callbacks.RoundReport) -> None:
         """Show the numbers of a new round."""
         if report.t > self._n_known:
-            self._progress.update(report.t, describe_round(report.row, report.history.metric))
+            self._progress.update(report.t, callbacks.describe_round(report.row, report.history.metric))
 
     def on_end(self, model: FittedModel) -> None:
         """Show that all rounds are there: boosting may have stopped early, or had no new one."""
         self._progress.update(len(model.ensemble), total=len(model.ensemble))
 
-    def on_epoch(self, report: EpochReport) -> None:
+    def on_epoch(self, report: callbacks.EpochReport) -> None:
         """Show the numbers of an epoch."""
         if report.epoch == 0:
             self._progress.begin("epoch", report.n_epochs)
-        self._progress.update(report.epoch, describe_epoch(report.row, report.metric))
+        self._progress.update(report.epoch, callbacks.describe_epoch(report.row, report.metric))
 
-    def on_tuned(self, report: TuningReport) -> None:
+    def on_tuned(self, report: callbacks.TuningReport) -> None:
         """Show that all epochs are there."""
         self._progress.update(report.epochs, total=report.epochs)
 
@@ -261,23 +252,25 @@ def show(result: dict[str, Any]) -> None:
         f"{result['seconds']:.1f} s, seed {result['seed']}"
     )
     if result["fine_tuning"] is not None:
-        screen.out(str(TuningReport(**result["fine_tuning"])))
+        screen.out(str(callbacks.TuningReport(**result["fine_tuning"])))
     for sentence in result["notes"]:
         screen.out(f"note: {sentence}")
     screen.out(f"written to {result['run']}")
 
 
-def summarize_fine_tuning(tuning: dict[str, Any], metric: str = "accuracy") -> TuningReport:
+def summarize_fine_tuning(tuning: dict[str, Any], metric: str = "accuracy") -> callbacks.TuningReport:
     """Return a model's ``fine_tuning_`` without its epochs."""
-    return TuningReport(tuning["before"], tuning["after"], tuning["kept"], len(tuning["history"]), metric)
+    return callbacks.TuningReport(
+        tuning["before"], tuning["after"], tuning["kept"], len(tuning["history"]), metric
+    )
 
 
-def _checkpoints(job: Job) -> list[Callback]:
+def _checkpoints(job: Job) -> list[callbacks.Callback]:
     if job.checkpoint_every is not None:
-        return [Checkpoint(job.run.checkpoint, every=job.checkpoint_every)]
+        return [callbacks.Checkpoint(job.run.checkpoint, every=job.checkpoint_every)]
     if _why_not_resumable(job.model) is not None:
         return []
-    return [Checkpoint(job.run.checkpoint, every=None, seconds=SECONDS)]
+    return [callbacks.Checkpoint(job.run.checkpoint, every=None, seconds=SECONDS)]
 
 
 def _check_resumable(model: GBGNNClassifier, every: int) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 from gbgnn._files import atomic_path
 from gbgnn.cli import screen
@@ -72,60 +71,46 @@ def predict(
         ids = graph.node_ids
     rows = _choose(ids, nodes)
     found = model.model_.predict_all(rows, graph=graph)
-    table = Predictions(
-        nodes=ids[rows],
-        labels=[name_class(label, saved.class_names) for label in found["predict"]],
-        proba=found["predict_proba"],
-        classes=[name_class(label, saved.class_names) for label in model.classes_],
-    )
+    classes = [name_class(label, saved.class_names) for label in model.classes_]
+    columns = ["node", "label", *(f"proba_{name}" for name in classes)]
+    labels = [name_class(label, saved.class_names) for label in found["predict"]]
     if out is None:
-        table.write_csv(sys.stdout)
+        write_csv(sys.stdout, columns, ids[rows], labels, found["predict_proba"])
     else:
-        table.write(out)
+        write_table(out, columns, ids[rows], labels, found["predict_proba"])
         screen.note(f"{screen.counted(len(rows), 'node')} written to {out}")
 
 
-class Predictions(NamedTuple):
-    """One row per node: the user's id, the label, and a probability for each class."""
-
-    nodes: NDArray[Any]
-    labels: Sequence[str]
-    proba: NDArray[Any]
-    classes: Sequence[str]
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of all columns."""
-        return ["node", "label", *(f"proba_{name}" for name in self.classes)]
-
-    def write(self, path: Path) -> None:
-        """Write a file whose ending says its form; a reader never sees half of it."""
-        _check_ending(path)
-        with atomic_path(path) as part:
-            if path.suffix == ".parquet":
-                self._write_parquet(part)
-            else:
-                with part.open("w", newline="", encoding="utf-8") as file:
-                    self.write_csv(file)
-
-    def write_csv(self, file: TextIO) -> None:
-        """Write CSV, each probability with as many digits as tell it from its neighbours."""
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(self.columns)
-        for start in range(0, len(self.nodes), _CHUNK):
-            rows = slice(start, start + _CHUNK)
-            numbers = self.proba[rows].astype(str).tolist()
-            head = zip(self.nodes[rows].tolist(), self.labels[rows], strict=True)
-            writer.writerows([node, label, *row] for (node, label), row in zip(head, numbers, strict=True))
-
-    def _write_parquet(self, path: Path) -> None:
+def write_table(
+    path: Path, columns: list[str], nodes: NDArray[Any], labels: list[str], proba: NDArray[Any]
+) -> None:
+    """Write a file whose ending says its form; a reader never sees half of it."""
+    _check_ending(path)
+    with atomic_path(path) as part:
+        if path.suffix == ".csv":
+            with part.open("w", newline="", encoding="utf-8") as file:
+                write_csv(file, columns, nodes, labels, proba)
+            return
         try:
             import pyarrow as pa
             import pyarrow.parquet as pq
         except ImportError as error:
             raise MissingDependencyError("writing Parquet", "pyarrow", "io") from error
-        arrays = [pa.array(self.nodes), pa.array(self.labels), *map(pa.array, self.proba.T.copy())]
-        pq.write_table(pa.table(dict(zip(self.columns, arrays, strict=True))), path)
+        arrays = [pa.array(nodes), pa.array(labels), *map(pa.array, proba.T.copy())]
+        pq.write_table(pa.table(dict(zip(columns, arrays, strict=True))), part)
+
+
+def write_csv(
+    file: TextIO, columns: list[str], nodes: NDArray[Any], labels: list[str], proba: NDArray[Any]
+) -> None:
+    """Write CSV, each probability with as many digits as tell it from its neighbours."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+    for start in range(0, len(nodes), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        numbers = proba[rows].astype(str).tolist()
+        head = zip(nodes[rows].tolist(), labels[rows], strict=True)
+        writer.writerows([node, label, *row] for (node, label), row in zip(head, numbers, strict=True))
 
 
 def _check_ending(path: Path) -> None:

@@ -19,14 +19,7 @@ from optuna.samplers import TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from gbgnn._isolation import Processes
-from gbgnn.search.study import (
-    PROCESS,
-    finished_trials,
-    in_memory_study,
-    register_worker,
-    state_name,
-    worker_name,
-)
+from gbgnn.search.study import finished_trials, in_memory_study, register_worker, sign_trial, state_name
 from gbgnn.settings import Settings
 
 N_RANDOM_TRIALS = 10
@@ -145,7 +138,7 @@ def ask(study: optuna.Study, distributions: Distributions, draw: Draw) -> optuna
     study.sampler = JointTPE(distributions, int(seed))
     trial = study.ask(distributions)
     trial.set_user_attr(DRAW, list(draw))
-    trial.set_user_attr(PROCESS, worker_name())
+    sign_trial(trial)
     return trial
 
 

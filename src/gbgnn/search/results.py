@@ -107,7 +107,16 @@ def fit_winner(
     seconds: float,
 ) -> SearchResult:
     """Fit the winner of a search that is over, with settings of its own, and return what was found."""
-    best = find_best(study)
+    done = finished_trials(study)
+    found = best_trials(done, 1)
+    if not found:
+        reasons = [trial.user_attrs[ERROR] for trial in done if ERROR in trial.user_attrs]
+        why = f" The last one: {reasons[-1]}" if reasons else ""
+        raise ParameterError(
+            f"none of {len(done)} trials was completed, so there is no best one; search longer, or "
+            f"elsewhere.{why}"
+        )
+    best = found[0]
     chosen, value = best.params, best.values[0]
     if confirmed:
         chosen, value = confirmed[0].settings, confirmed[0].value
@@ -118,20 +127,6 @@ def fit_winner(
     model = build_model(settings)
     data.fit(model)
     return SearchResult(chosen, value, model, settings, study, seconds, confirmed)
-
-
-def find_best(study: optuna.Study) -> FrozenTrial:
-    """Return the first of the best trials of a study, or say why there is none."""
-    done = finished_trials(study)
-    best = best_trials(done, 1)
-    if not best:
-        reasons = [trial.user_attrs[ERROR] for trial in done if ERROR in trial.user_attrs]
-        why = f" The last one: {reasons[-1]}" if reasons else ""
-        raise ParameterError(
-            f"none of {len(done)} trials was completed, so there is no best one; search longer, or "
-            f"elsewhere.{why}"
-        )
-    return best[0]
 
 
 def reevaluate(

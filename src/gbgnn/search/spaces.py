@@ -88,22 +88,15 @@ class SearchSpace:
     def changed(self, changes: Mapping[str, Any]) -> SearchSpace:
         """Return the space with some settings searched elsewhere, or fixed.
 
-        Parameters
-        ----------
-        changes
-            By name: a range, a table with ``low`` and ``high``, a list of options, or a value, which fixes. A
-            part that is replaced by another takes its settings with it.
+        Changes are, by name, a range, a table with ``low`` and ``high``, a list of options, or a value, which
+        fixes. A part that is replaced by another takes its settings with it.
 
         Examples
         --------
-        >>> from gbgnn.search import Real
-        >>> space = SearchSpace({"rule": "samme"}, {"rule__error_floor": Real(1e-9, 1e-5, log=True)})
-        >>> print(space.changed({"rule__error_floor": {"low": 1e-7, "high": 1e-6}}))
-        rule = samme
-        rule__error_floor: 1e-07 to 1e-06, log scale
-        >>> print(space.changed({"rule": "samme_r", "n_rounds": 5}))
+        >>> space = SearchSpace({"rule": "samme", "rule__error_floor": 1e-7})
+        >>> print(space.changed({"rule": "samme_r", "n_rounds": {"low": 1, "high": 5}}))
         rule = samme_r
-        n_rounds = 5
+        n_rounds: 1 to 5
         """
         known = self.kept(changes)
         return self.replaced(

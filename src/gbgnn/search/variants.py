@@ -41,11 +41,6 @@ def paper_space(
         The paper's L, 0 to 4.
     fine_tune
         Whether the model is fine-tuned.
-
-    Examples
-    --------
-    >>> paper_space("ii", n_train=140).ranges["aggregation__mixing"]
-    FloatDistribution(high=1.0, log=False, low=0.0, step=None)
     """
     check_integer("paper_space", "n_train", n_train, 1)
     base = _base("paper_space", variant, hidden_layers, fine_tune) | {"learner__standardize": False}
@@ -99,11 +94,6 @@ def default_space(
         Number of training nodes; up to 200 are few.
     fine_tune
         Whether the model is fine-tuned; the better of the boosted and the fine-tuned model is taken.
-
-    Examples
-    --------
-    >>> default_space("adj").ranges["learner__units"]
-    IntDistribution(high=128, log=True, low=32, step=1)
     """
     check_integer("default_space", "n_train", n_train, 1)
     base = _base("default_space", variant, hidden_layers, fine_tune)
