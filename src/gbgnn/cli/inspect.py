@@ -93,8 +93,9 @@ def _show_curves(history: list[Row], metric: str) -> None:
     if len(history) > 1:
         columns = ("train_loss", "val_loss", f"train_{metric}", f"val_{metric}")
         curves = {column: [row.get(column) for row in history] for column in columns}
-        screen.out()
-        screen.show_curves(curves, ".4f", indent=20)
+        drawn = screen.draw_curves(curves, ".4f", indent=20)
+        if drawn:
+            screen.out(f"\n{drawn}")
 
 
 def _show_rounds(history: list[Row], header: dict[str, Any], n_shown: int) -> None:

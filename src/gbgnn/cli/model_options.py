@@ -287,14 +287,14 @@ def _registered(family: str) -> dict[str, str]:
 
 def _find_class(module: str, name: str) -> tuple[str, ast.ClassDef] | None:
     """Return where a class of ours is defined, following imports; None for a class of another package."""
-    package, _, inner = name.rpartition(".")
-    if package:  # a name of a module that was imported from ours, as all are in the registry
-        return _find_class(f"gbgnn.{package}", inner)
+    first, _, inner = name.partition(".")
     for node in _read_tree(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             return module, node
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gbgnn."):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "gbgnn":
             for alias in node.names:
+                if (alias.asname or alias.name) == first and inner:  # of a module, as in the registry
+                    return _find_class(f"{node.module}.{alias.name}", inner)
                 if (alias.asname or alias.name) == name:
                     return _find_class(str(node.module), alias.name)
     return None

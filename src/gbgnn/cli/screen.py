@@ -116,15 +116,14 @@ def show_records(
     return shown
 
 
-def show_curves(curves: Mapping[str, Sequence[float | None] | None], form: str, indent: int) -> None:
-    """Draw curves with their first and last values, where the terminal has the signs for it."""
-    to = console()
-    if to.options.ascii_only:
-        return
+def draw_curves(curves: Mapping[str, Sequence[float | None] | None], form: str, indent: int) -> str:
+    """Return curves with their first and last values, empty where the terminal lacks the signs for it."""
+    to, lines = console(), []
     for name, values in curves.items():
-        if values and values[0] is not None:
+        if values and values[0] is not None and not to.options.ascii_only:
             line = sparkline(values, width=max(10, min(60, to.width - 45)))
-            out(f"  {name:<{indent}} {line} {number(values[0], form)} to {number(values[-1], form)}")
+            lines.append(f"  {name:<{indent}} {line} {number(values[0], form)} to {number(values[-1], form)}")
+    return "\n".join(lines)
 
 
 def spread(n: int, n_shown: int, always: int) -> list[int]:

@@ -69,8 +69,9 @@ def smoothing(
     screen.show_records(profile.rows(), forms, heads=heads, n_shown=N_SHOWN, drop=("predicted", "norm"))
     if profile.rounds:
         curves = {"distance": profile.distance, "effective_rank": profile.effective_rank}
-        screen.show_curves(curves, ".4g", indent=16)
-        screen.out()
+        drawn = screen.draw_curves(curves, ".4g", indent=16)
+        if drawn:
+            screen.out(f"{drawn}\n")
     _show_spectrum(profile)
     screen.out()
     screen.out(explain(profile))
