@@ -34,12 +34,10 @@ def fit(
     out: options.Out = None,
     force: options.Force = False,
     checkpoint_every: Annotated[
-        int | None,
-        option("Save every so many rounds, for --resume. Default: every few seconds.", panel=RUN),
+        int | None, option("Save every so many rounds, for --resume. Default: every few seconds.", panel=RUN)
     ] = None,
     resume: Annotated[
-        Path | None,
-        option("Go on with a run that was killed, to the same result.", panel=RUN, metavar="RUN"),
+        Path | None, option("Go on with a run that was killed, to the same result.", panel=RUN, metavar="RUN")
     ] = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,

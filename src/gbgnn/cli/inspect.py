@@ -12,11 +12,7 @@ _LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "tr
 Row = dict[str, Any]
 
 
-def inspect(
-    saved_path: SavedPath,
-    rounds: Rounds = 20,
-    as_json: AsJson = False,
-) -> None:
+def inspect(saved_path: SavedPath, rounds: Rounds = 20, as_json: AsJson = False) -> None:
     """Show the settings of a model, its rounds, its best round and why training stopped."""
     from gbgnn.boosting import StopReason
     from gbgnn.cli.data_source import open_saved

@@ -13,8 +13,6 @@ from gbgnn.cli.options import AsJson, DataDir, DataOption, Normalize, Plot, opti
 if TYPE_CHECKING:
     from gbgnn.smoothing import SmoothingProfile
 
-N_SHOWN = 17
-
 
 def smoothing(
     dataset: Annotated[
@@ -25,8 +23,7 @@ def smoothing(
     ] = "digits",
     rounds: Annotated[int, option("How many hops to follow.", "--rounds", "-T", min=0)] = 32,
     propagation: Annotated[
-        str,
-        option("The matrix P: augmented, normalized, random_walk, laplacian or given.", metavar="NAME"),
+        str, option("The matrix P: augmented, normalized, random_walk, laplacian or given.", metavar="NAME")
     ] = "augmented",
     rank_limit: Annotated[
         int, option("Leave out the effective rank where nodes and features are both more.", min=0)
@@ -66,7 +63,7 @@ def smoothing(
     numbers = dict.fromkeys(("norm", "distance", "predicted", "energy"), ".4g")
     forms = {"t": "d", **numbers, "effective_rank": ".1f"}
     heads = {"t": "hop", "effective_rank": "rank"}
-    screen.show_records(profile.rows(), forms, heads=heads, n_shown=N_SHOWN, drop=("predicted", "norm"))
+    screen.show_records(profile.rows(), forms, heads=heads, n_shown=17, drop=("predicted", "norm"))
     if profile.rounds:
         curves = {"distance": profile.distance, "effective_rank": profile.effective_rank}
         drawn = screen.draw_curves(curves, ".4g", indent=16)

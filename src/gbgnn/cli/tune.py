@@ -26,19 +26,16 @@ def tune(
         bool, option("Fine-tune every model, and search how.", "--fine-tune", panel=_SPACE)
     ] = False,
     space: Annotated[
-        Path | None,
-        option("TOML file whose table space narrows or widens it.", panel=_SPACE, metavar="FILE"),
+        Path | None, option("TOML file whose table space narrows or widens it.", panel=_SPACE, metavar="FILE")
     ] = None,
     paper_space: Annotated[
         bool, option("Start from the paper's wide ranges.", "--paper-space", panel=_SPACE)
     ] = False,
     trials: Annotated[
-        int,
-        option("Finished trials that the study is to have, earlier ones included.", panel=_SEARCH),
+        int, option("Finished trials that the study is to have, earlier ones included.", panel=_SEARCH)
     ] = 100,
     timeout: Annotated[
-        float | None,
-        option("Begin no trial after so many seconds.", panel=_SEARCH, metavar="SECONDS"),
+        float | None, option("Begin no trial after so many seconds.", panel=_SEARCH, metavar="SECONDS")
     ] = None,
     population: Annotated[
         int | None, option("Train so many trials at once.", panel=_SEARCH, metavar="N")

@@ -17,15 +17,7 @@ from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError, GBGNNError, ParameterError, suggest
 from gbgnn.registry import PARAMETERS
 from gbgnn.runs import SPACE, TRIALS
-from gbgnn.search import (
-    VARIANTS,
-    SearchResult,
-    SearchSpace,
-    TrialReport,
-    default_space,
-    paper_space,
-    tune,
-)
+from gbgnn.search import VARIANTS, SearchResult, SearchSpace, TrialReport, default_space, paper_space, tune
 from gbgnn.search.spaces import as_range, describe_range, range_document
 from gbgnn.search.study import ERROR, finished_trials, state_name
 from gbgnn.settings import FINE_TUNE, flatten_document, nest_settings

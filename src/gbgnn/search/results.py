@@ -23,7 +23,6 @@ from gbgnn.search.spaces import SearchSpace
 from gbgnn.search.study import BEST_ROUND, ENDS, ERROR, best_trials, finished_trials, state_name
 from gbgnn.settings import Settings, build_model
 
-_LEAST_COMPLETE = 10
 N_SEEDS = 5
 """A trial that is confirmed is trained with so many seeds beside those that it had."""
 
@@ -93,7 +92,7 @@ class SearchResult:
 
         Empty while fewer than ten trials are complete: what they say is noise.
         """
-        if self.counts["complete"] < _LEAST_COMPLETE:
+        if self.counts["complete"] < 10:
             return {}
         return optuna.importance.get_param_importances(self.study)
 
