@@ -17,7 +17,6 @@ from gbgnn.settings import (
     build_model,
     describe_estimator,
     flatten_document,
-    is_setting,
     nest_settings,
     override_settings,
     read_settings,
@@ -140,13 +139,6 @@ def test_a_setting_of_another_part_is_refused_in_the_callers_words() -> None:
         override_settings(
             {}, {"aggregation": "kta", "aggregation__mixing": 0.1}, {"aggregation__mixing": "--mixing"}.get
         )
-
-
-def test_what_is_a_setting() -> None:
-    assert is_setting("n_rounds")
-    assert is_setting("learner__units")
-    assert not is_setting("data_dir")
-    assert not is_setting("callbacks")
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,7 @@ from pathlib import Path
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside ``path``; put it in place on success, remove it on failure.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with atomic_path(Path(folder, "note.txt")) as part:
-    ...         _ = part.write_text("whole")
-    ...     Path(folder, "note.txt").read_text()
-    'whole'
-    """
+    """Give a temporary path beside ``path``; put it in place on success, remove it on failure."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
@@ -29,8 +20,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     part = Path(name)
     try:
         yield part
-        mode = 0o666 & ~_umask()
-        part.chmod(mode)
+        umask = os.umask(0)
+        os.umask(umask)
+        part.chmod(0o666 & ~umask)
         _sync(part)
         part.replace(target)
         _sync(target.parent)
@@ -57,9 +49,3 @@ def _sync(path: Path) -> None:
             raise
     finally:
         os.close(handle)
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

@@ -11,18 +11,8 @@ from typing import Any
 def as_plain(value: Any, *, unknown: Callable[[Any], Any] = str) -> Any:
     """Return a value of dictionaries with text keys, lists, numbers, text, booleans and None.
 
-    Parameters
-    ----------
-    value
-        NumPy's arrays and scalars become lists and numbers, tuples become lists.
-    unknown
-        What to make of any other object; its text by default.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> as_plain({"units": np.int64(8), "moves": ("etas",)})
-    {'units': 8, 'moves': ['etas']}
+    NumPy's arrays and scalars become lists and numbers, tuples become lists, and any other object what
+    ``unknown`` makes of it: its text by default.
     """
     if isinstance(value, Mapping):
         return {str(name): as_plain(each, unknown=unknown) for name, each in value.items()}
@@ -34,13 +24,7 @@ def as_plain(value: Any, *, unknown: Callable[[Any], Any] = str) -> Any:
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """Return standard JSON text; what is not finite is null, which standard JSON has no numbers for.
-
-    Examples
-    --------
-    >>> to_json({"loss": float("nan"), "rounds": (1, 2)})
-    '{"loss": null, "rounds": [1, 2]}'
-    """
+    """Return standard JSON text; what is not finite is null, which standard JSON has no numbers for."""
     return json.dumps(_finite(as_plain(value)), indent=indent, ensure_ascii=False, allow_nan=False)
 
 

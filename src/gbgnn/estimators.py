@@ -19,8 +19,12 @@ from gbgnn._checks import check_integer
 from gbgnn._random import Seeds, root_seed
 from gbgnn._threads import one_thread
 from gbgnn.boosting import Boosted, Ensemble, StopReason, boost
-from gbgnn.callbacks import Callback, EarlyStopping, LogProgress, RoundReport, StartReport
-from gbgnn.callbacks.base import (
+from gbgnn.callbacks import (
+    Callback,
+    EarlyStopping,
+    LogProgress,
+    RoundReport,
+    StartReport,
     announce_end,
     announce_epoch,
     announce_fine_tuned,

@@ -55,13 +55,7 @@ def save(model: FittedModel, path: str | os.PathLike[str], *, learners: bool = T
         "loss": _pack_part("loss", model.loss, tensors),
         "voting": {"name": part_name("voting", model.voting), "record": model.voting.record()},
         "metric": model.metric.name,
-        "inputs": {
-            "propagation": _pack_part("propagation", model.inputs.propagation, tensors),
-            "feature_norm": model.inputs.feature_norm,
-            "dtype": str(model.inputs.dtype).removeprefix("torch."),
-            "device": str(model.inputs.device),
-            "n_features": model.n_features_in,
-        },
+        "inputs": _pack_inputs(model.inputs, model.n_features_in, tensors),
         "depends_on": dict(model.depends_on),
         "graph": model.graph_checksum,
         "seed": model.seed,
@@ -78,7 +72,10 @@ def save(model: FittedModel, path: str | os.PathLike[str], *, learners: bool = T
         try:
             st.torch.save_file(tensors, part, metadata=metadata)
         except st.SafetensorError as error:  # how it tells of a full disk, among others
-            raise _as_os_error(error, path) from error
+            found = re.search(r"os error (\d+)", str(error))
+            if found is None:
+                raise ModelFileError(f"{path} cannot be written: {error}.") from error
+            raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from error
 
 
 def load(path: str | os.PathLike[str]) -> GBGNNClassifier:
@@ -107,14 +104,6 @@ def load(path: str | os.PathLike[str]) -> GBGNNClassifier:
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the JSON header of a model file, checked like :func:`load` does."""
     return _read(Path(path))[0]
-
-
-def _as_os_error(error: Exception, path: str | os.PathLike[str]) -> Exception:
-    """Return what the system said, where it did, with the name of the file."""
-    found = re.search(r"os error (\d+)", str(error))
-    if found is None:
-        return ModelFileError(f"{path} cannot be written: {error}.")
-    return OSError(int(found[1]), os.strerror(int(found[1])), str(path))
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
@@ -192,7 +181,7 @@ def _as_version_3(header: dict[str, Any], tensors: Tensors, estimator: GBGNNClas
     """Return the header of a file of format 2 as one of format 3, which names what predicts."""
     classes, nodes = header["classes"], tensors["train.nodes"]
     task = Classification(classes=np.array(classes["values"], dtype=classes["dtype"]))
-    rule, recipe = resolve_rule(estimator), input_recipe(estimator)
+    rule = resolve_rule(estimator)
     voting = rule.voting_for(task)
     voting = voting.softened() if header["is_soft"] else voting
     tensors["train.weights"] = torch.full((len(nodes),), 1 / len(nodes), dtype=torch.float64)
@@ -201,13 +190,7 @@ def _as_version_3(header: dict[str, Any], tensors: Tensors, estimator: GBGNNClas
         "loss": _pack_part("loss", rule.loss_for(task), tensors),
         "voting": {"name": part_name("voting", voting), "record": voting.record()},
         "metric": "accuracy",
-        "inputs": {
-            "propagation": _pack_part("propagation", recipe.propagation, tensors),
-            "feature_norm": recipe.feature_norm,
-            "dtype": str(recipe.dtype).removeprefix("torch."),
-            "device": str(recipe.device),
-            "n_features": header["n_features"],
-        },
+        "inputs": _pack_inputs(input_recipe(estimator), header["n_features"], tensors),
         "depends_on": {},
         "graph": None,
     }
@@ -277,6 +260,16 @@ def _pack_params(model: FittedModel, tensors: Tensors) -> dict[str, Any]:
             params[family] = _pack_part(family, as_part(family, params[family]), tensors)
     plain: dict[str, Any] = as_plain(params, unknown=_refuse)
     return plain
+
+
+def _pack_inputs(recipe: InputRecipe, n_features: int, tensors: Tensors) -> dict[str, Any]:
+    return {
+        "propagation": _pack_part("propagation", recipe.propagation, tensors),
+        "feature_norm": recipe.feature_norm,
+        "dtype": str(recipe.dtype).removeprefix("torch."),
+        "device": str(recipe.device),
+        "n_features": n_features,
+    }
 
 
 def _pack_part(family: str, part: Any, tensors: Tensors) -> dict[str, Any]:

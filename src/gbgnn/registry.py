@@ -5,64 +5,41 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from gbgnn.aggregation import (
-    Adjacency,
-    Aggregation,
-    Identity,
-    InputInjection,
-    KernelTargetAlignment,
-    Lazy,
-    Linear,
-    MixingHop,
-    NonLinear,
-    PolynomialHop,
-)
-from gbgnn.boosting import BoostingRule, FunctionalGradient, Samme, SammeR
-from gbgnn.boosting.voting import ClassVoting, LabelVoting, LogProbaVoting, OutputVoting
+from gbgnn import aggregation, boosting, learners, losses, metrics, propagation, tasks
+from gbgnn.boosting import voting
 from gbgnn.errors import ParameterError, suggest
-from gbgnn.learners import (
-    MLP,
-    ConstrainedMLP,
-    Learner,
-    MLPHead,
-    SklearnHead,
-    SklearnLearner,
-    WideReLU,
-)
-from gbgnn.losses import LOSSES, Loss
-from gbgnn.metrics import METRICS, as_metric
-from gbgnn.propagation import (
-    AugmentedAdjacency,
-    GivenMatrix,
-    NormalizedAdjacency,
-    NormalizedLaplacian,
-    Propagation,
-    RandomWalk,
-)
-from gbgnn.tasks import Classification, MultiLabel, Regression, Task
 
 FAMILIES: dict[str, dict[str, type[Any]]] = {
     "aggregation": {
-        "adjacency": Adjacency,
-        "injection": InputInjection,
-        "lazy": Lazy,
-        "kta": KernelTargetAlignment,
-        "linear": Linear,
-        "nonlinear": NonLinear,
-        "identity": Identity,
+        "adjacency": aggregation.Adjacency,
+        "injection": aggregation.InputInjection,
+        "lazy": aggregation.Lazy,
+        "kta": aggregation.KernelTargetAlignment,
+        "linear": aggregation.Linear,
+        "nonlinear": aggregation.NonLinear,
+        "identity": aggregation.Identity,
     },
-    "learner": {"mlp": MLP, "constrained": ConstrainedMLP, "wide": WideReLU, "sklearn": SklearnLearner},
-    "rule": {"gradient": FunctionalGradient, "samme": Samme, "samme_r": SammeR},
+    "learner": {
+        "mlp": learners.MLP,
+        "constrained": learners.ConstrainedMLP,
+        "wide": learners.WideReLU,
+        "sklearn": learners.SklearnLearner,
+    },
+    "rule": {"gradient": boosting.FunctionalGradient, "samme": boosting.Samme, "samme_r": boosting.SammeR},
     "propagation": {
-        "augmented": AugmentedAdjacency,
-        "normalized": NormalizedAdjacency,
-        "random_walk": RandomWalk,
-        "laplacian": NormalizedLaplacian,
-        "given": GivenMatrix,
+        "augmented": propagation.AugmentedAdjacency,
+        "normalized": propagation.NormalizedAdjacency,
+        "random_walk": propagation.RandomWalk,
+        "laplacian": propagation.NormalizedLaplacian,
+        "given": propagation.GivenMatrix,
     },
-    "task": {"classification": Classification, "regression": Regression, "multilabel": MultiLabel},
-    "loss": LOSSES,
-    "metric": METRICS,
+    "task": {
+        "classification": tasks.Classification,
+        "regression": tasks.Regression,
+        "multilabel": tasks.MultiLabel,
+    },
+    "loss": losses.LOSSES,
+    "metric": metrics.METRICS,
 }
 """Family, then name, then class. Other packages add theirs as entry points ``gbgnn.<family>``. The names of
 scikit-learn's scorers are metrics too."""
@@ -71,35 +48,29 @@ PARAMETERS = ("aggregation", "learner", "rule", "propagation")
 """The families whose parts are parameters of an estimator."""
 
 FITTED: dict[str, dict[str, type[Any]]] = {
-    "hop": {"polynomial": PolynomialHop, "mixing": MixingHop},
-    "head": {"mlp": MLPHead, "sklearn": SklearnHead},
+    "hop": {"polynomial": aggregation.PolynomialHop, "mixing": aggregation.MixingHop},
+    "head": {"mlp": learners.MLPHead, "sklearn": learners.SklearnHead},
     "voting": {
-        "outputs": OutputVoting,
-        "classes": ClassVoting,
-        "labels": LabelVoting,
-        "log_proba": LogProbaVoting,
+        "outputs": voting.OutputVoting,
+        "classes": voting.ClassVoting,
+        "labels": voting.LabelVoting,
+        "log_proba": voting.LogProbaVoting,
     },
 }
 """What fitting makes of them, by the names that model files use."""
 
 _BASES: dict[str, type[Any]] = {
-    "aggregation": Aggregation,
-    "learner": Learner,
-    "rule": BoostingRule,
-    "propagation": Propagation,
-    "task": Task,
-    "loss": Loss,
+    "aggregation": aggregation.Aggregation,
+    "learner": learners.Learner,
+    "rule": boosting.BoostingRule,
+    "propagation": propagation.Propagation,
+    "task": tasks.Task,
+    "loss": losses.Loss,
 }
 
 
 def part_class(family: str, name: str) -> type[Any]:
-    """Return the class that ``name`` stands for.
-
-    Examples
-    --------
-    >>> part_class("aggregation", "kta").__name__
-    'KernelTargetAlignment'
-    """
+    """Return the class that ``name`` stands for."""
     known = (FAMILIES | FITTED)[family]
     if name in known:
         return known[name]
@@ -130,25 +101,19 @@ def part_name(family: str, part: Any) -> str:
 
 
 def as_part(family: str, value: Any) -> Any:
-    """Turn a name or an object into a part; a scikit-learn estimator is a learner, a matrix a propagation.
-
-    Examples
-    --------
-    >>> as_part("rule", "samme")
-    Samme()
-    """
+    """Turn a name or an object into a part; a scikit-learn estimator is a learner, a matrix a propagation."""
     if family == "metric":
         # Looking for plug-ins reads a file of every installed package.
-        is_plugin = isinstance(value, str) and value not in METRICS and value in _plugins(family)
-        return part_class(family, value)() if is_plugin else as_metric(value)
+        is_plugin = isinstance(value, str) and value not in metrics.METRICS and value in _plugins(family)
+        return part_class(family, value)() if is_plugin else metrics.as_metric(value)
     if isinstance(value, str):
         return part_class(family, value)()
     if isinstance(value, _BASES[family]):
         return value
     if family == "learner" and hasattr(value, "fit") and not isinstance(value, type):
-        return SklearnLearner(estimator=value)
+        return learners.SklearnLearner(estimator=value)
     if family == "propagation" and getattr(value, "ndim", 0) == 2:
-        return GivenMatrix(matrix=value)
+        return propagation.GivenMatrix(matrix=value)
     names = ", ".join(FAMILIES[family])
     got = f"the class {value.__name__}" if isinstance(value, type) else repr(value)
     hint = f" Write {value.__name__}()." if isinstance(value, type) else ""

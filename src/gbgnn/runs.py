@@ -179,17 +179,7 @@ class RunFolder:
 
 
 def lock_folder(folder: Path) -> BaseFileLock:
-    """Return a lock on a folder, held until it is released or the process ends; raise when another has it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     lock = lock_folder(Path(name))
-    ...     sorted(os.listdir(name))
-    ...     lock.release()
-    ['holder', 'lock']
-    """
+    """Return a lock on a folder, held until it is released or the process ends; raise when another has it."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(folder / LOCK, timeout=0)
@@ -217,13 +207,7 @@ def remove_run(folder: Path) -> None:
 def describe_versions(
     packages: Iterable[str] = ("torch", "numpy", "scipy", "scikit-learn"),
 ) -> dict[str, str]:
-    """Return the versions of gbgnn, of Python, and of those packages that are installed.
-
-    Examples
-    --------
-    >>> list(describe_versions(["numpy", "no-such-package"]))
-    ['gbgnn', 'python', 'numpy']
-    """
+    """Return the versions of gbgnn, of Python, and of those packages that are installed."""
     found = {"gbgnn": __version__, "python": platform.python_version()}
     for package in packages:
         with suppress(PackageNotFoundError):
@@ -232,13 +216,7 @@ def describe_versions(
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end by a signal other than Ctrl-C's.
-
-    Parameters
-    ----------
-    signum
-        Which.
-    """
+    """The process was asked to end by a signal other than Ctrl-C's."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signal.Signals(signum).name)
@@ -285,11 +263,11 @@ def _own_files(folder: Path) -> list[Path]:
     """Return the files of a folder that a run writes, those included that a killed one had half written."""
     if not folder.is_dir():
         return []
-    return [path for path in folder.iterdir() if path.name in FILES or _is_half_written(path.name)]
 
+    def is_half_written(name: str) -> bool:
+        return name.endswith(".part") and name[1:].rsplit(".", 2)[0] in FILES
 
-def _is_half_written(name: str) -> bool:
-    return name.endswith(".part") and name[1:].rsplit(".", 2)[0] in FILES
+    return [path for path in folder.iterdir() if path.name in FILES or is_half_written(path.name)]
 
 
 def _check_is_run(folder: Path, *, is_whole: bool = True) -> None:

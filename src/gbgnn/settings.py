@@ -68,11 +68,6 @@ def plain_names() -> tuple[str, ...]:
     return tuple(name for name in default_params() if name not in (*_NOT_SETTINGS, *WITH_TABLES))
 
 
-def is_setting(name: str) -> bool:
-    """Return whether a flat name is that of a setting, or begins with the table that it would be in."""
-    return name in plain_names() or name.partition("__")[0] in WITH_TABLES
-
-
 def flatten_document(document: Mapping[str, Any], where: str = "settings") -> Settings:
     """Return the flat settings of a document, or raise :class:`ParameterError` for what no model has.
 
@@ -100,7 +95,7 @@ def flatten_document(document: Mapping[str, Any], where: str = "settings") -> Se
             raise ParameterError(
                 f"{where}: unknown key {key!r}.{suggest(key, known)} Known: {', '.join(known)}."
             )
-    check_names(settings, settings, lambda name: f"{where}: {name.replace('__', '.')}")
+    _check_names(settings, settings, lambda name: f"{where}: {name.replace('__', '.')}")
     return settings
 
 
@@ -137,22 +132,12 @@ def override_settings(
     ]
     kept = {k: v for k, v in settings.items() if "__" not in k or k.partition("__")[0] not in replaced}
     merged = {**kept, **changes}
-    check_names(changes, merged, spell)
+    _check_names(changes, merged, spell)
     return merged
 
 
-def check_names(names: Iterable[str], settings: Mapping[str, Any], spell: Spell = str) -> None:
-    """Raise :class:`SettingError` for a name that the chosen part does not have, and say which part does.
-
-    Parameters
-    ----------
-    names
-        The flat names to check.
-    settings
-        Flat settings that choose the parts; a part that is not among them is the default one.
-    spell
-        What messages call a name.
-    """
+def _check_names(names: Iterable[str], settings: Mapping[str, Any], spell: Spell = str) -> None:
+    """Raise :class:`SettingError` for a name that the part chosen by ``settings``, or by default, has not."""
     for path in names:
         family, _, name = path.partition("__")
         if not name:
@@ -180,7 +165,7 @@ def build_model(settings: Mapping[str, Any]) -> GBGNNClassifier:
     """Return the estimator that flat settings describe; parts may be names or objects."""
     from gbgnn.estimators import GBGNNClassifier
 
-    check_names(settings, settings)
+    _check_names(settings, settings)
     params = dict(settings)
     for family in PARAMETERS:
         if isinstance(_chosen(family, params), str):
@@ -220,13 +205,7 @@ def read_settings(model: GBGNNClassifier) -> Settings:
 
 
 def build_estimator(name: Any, params: Mapping[str, Any]) -> Any:
-    """Return the estimator of scikit-learn's kind that a full name stands for.
-
-    Examples
-    --------
-    >>> build_estimator("sklearn.tree.DecisionTreeClassifier", {"max_depth": 2})
-    DecisionTreeClassifier(max_depth=2)
-    """
+    """Return the estimator of scikit-learn's kind that a full name stands for."""
     module, _, class_name = str(name).rpartition(".")
     if module.partition(".")[0] not in ESTIMATOR_PACKAGES:
         raise ParameterError(
@@ -246,14 +225,7 @@ def build_estimator(name: Any, params: Mapping[str, Any]) -> Any:
 
 
 def describe_estimator(estimator: Any) -> Settings:
-    """Return the full name and the parameters, where they are not the defaults, of an estimator.
-
-    Examples
-    --------
-    >>> from sklearn.tree import DecisionTreeClassifier
-    >>> describe_estimator(DecisionTreeClassifier(max_depth=2))
-    {'estimator': 'sklearn.tree.DecisionTreeClassifier', 'estimator_params': {'max_depth': 2}}
-    """
+    """Return the full name and the parameters, where they are not the defaults, of an estimator."""
     if estimator is None:
         return {"estimator": None}
     kind = type(estimator)

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from gbgnn import Callback, FineTuner, FittedModel, StopReason
-from gbgnn.callbacks import EpochReport, FineTuningReport, RoundReport, StartReport
-from gbgnn.callbacks.base import announce_round
+from gbgnn.callbacks import EpochReport, FineTuningReport, RoundReport, StartReport, announce_round
 
 
 class Recorder(Callback):

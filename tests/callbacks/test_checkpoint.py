@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import gbgnn
-from gbgnn import Callback, Checkpoint, FineTuner, StopReason
-from gbgnn.callbacks import EpochReport, RoundReport, checkpoint
+from gbgnn import Callback, Checkpoint, FineTuner, StopReason, callbacks
+from gbgnn.callbacks import EpochReport, RoundReport
 from gbgnn.errors import GBGNNWarning, ParameterError
 
 
@@ -113,8 +113,8 @@ class _Clock(Callback):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
         self.now, self.cost, self.saved = 0.0, cost, []
-        monkeypatch.setattr(checkpoint.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(checkpoint, "save", self.save)
+        monkeypatch.setattr(callbacks.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(callbacks, "save", self.save)
 
     def on_round(self, report: RoundReport) -> None:
         self.now += 0.5

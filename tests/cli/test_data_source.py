@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import math
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gbgnn import datasets
 from gbgnn.cli.data_source import (
@@ -12,10 +16,12 @@ from gbgnn.cli.data_source import (
     describe,
     fingerprint,
     list_class_names,
-    load_graph,
-    own_node_ids,
+    open_saved,
+    read_toml,
+    to_toml,
 )
-from gbgnn.errors import DataError, ParameterError
+from gbgnn.errors import DataError, ModelFileError, ParameterError
+from gbgnn.runs import RunFolder
 
 
 def test_what_is_not_given_is_the_librarys_choice() -> None:
@@ -66,18 +72,59 @@ def test_fingerprint_sees_sparse_features() -> None:
     assert fingerprint(mixed) != fingerprint(data)
 
 
-def test_node_ids_of_a_run_are_refused_when_the_graph_changed() -> None:
-    config = {"data": {"dataset": "karate"}, "run": {"data": fingerprint(datasets.load("karate"))}}
-    assert len(own_node_ids(config, 34, data_dir=None)) == 34
-    config["run"]["data"]["graph"] = "0"
-    with pytest.raises(DataError, match="graph of karate changed since the fit"):
-        own_node_ids(config, 34, data_dir=None)
-    assert own_node_ids({}, 3, data_dir=None).tolist() == [0, 1, 2]
-
-
 def test_words() -> None:
     data = datasets.load("karate")
     assert describe(data) == "karate: 34 nodes, 78 edges, 34 features, 2 classes (Mr. Hi, Officer)"
     assert list_class_names(data) == {"0": "Mr. Hi", "1": "Officer"}
     assert list_class_names(datasets.csbm(n_nodes=60, per_class=6)) == {}
-    assert load_graph(Source("karate")).n_nodes == 34
+    assert Source("karate").load_graph().n_nodes == 34
+
+
+def test_what_is_no_model(tmp_path: Path) -> None:
+    place = RunFolder(tmp_path / "run")
+    with pytest.raises(ModelFileError, match="there is no run or model .*run.$"):
+        open_saved(place.path)
+    place.start({"config.toml": ""})
+    with pytest.raises(ModelFileError, match=r"There is an unfinished .*run.partial"):
+        open_saved(place.path)
+    with pytest.raises(ModelFileError, match=r"holds neither model.gbgnn nor checkpoint.gbgnn"):
+        open_saved(place.partial)
+
+
+def test_a_run_is_its_model_with_its_record_and_a_file_is_bare(fitted: Path) -> None:
+    saved = open_saved(fitted)
+    assert saved.model_path == fitted / "model.gbgnn"
+    assert saved.class_names == {"0": "Mr. Hi", "1": "Officer"}
+    assert saved.metrics["dataset"] == "karate"
+    bare = open_saved(fitted / "model.gbgnn")
+    assert (bare.config, bare.metrics, bare.class_names, bare.graph_checksum) == ({}, {}, {}, None)
+
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+SCALARS = st.one_of(
+    st.booleans(), st.integers(-(2**60), 2**60), st.floats(allow_nan=False), TEXT, st.lists(st.integers(0, 9))
+)
+TABLES = st.recursive(
+    st.dictionaries(TEXT, SCALARS, min_size=1, max_size=3),
+    lambda inner: st.dictionaries(TEXT, st.one_of(SCALARS, inner), min_size=1, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(TABLES)
+def test_what_is_written_is_read_back(document: dict) -> None:
+    assert tomllib.loads(to_toml(document)) == document
+
+
+def test_none_and_empty_tables_are_left_out_and_keys_become_text() -> None:
+    assert to_toml({"a": None, "b": {}, "c": {0: math.inf}}) == "[c]\n0 = inf\n"
+
+
+def test_a_file_that_is_not_toml_is_a_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text("a = = 1")
+    with pytest.raises(DataError, match=r"x.toml is not a TOML file"):
+        read_toml(path)
+    path.write_bytes(b"a = '\xff'")
+    with pytest.raises(DataError, match="not a TOML file"):
+        read_toml(path)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gbgnn import MLP, FunctionalGradient, GBGNNClassifier
-from gbgnn.cli.inspect import spread
+from gbgnn.cli.screen import spread
 from gbgnn.losses import SoftmaxCrossEntropy
 from gbgnn.testing import two_blocks
 

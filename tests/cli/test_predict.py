@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import gbgnn
 from gbgnn import datasets
+from gbgnn.cli.data_source import Saved, fingerprint
+from gbgnn.cli.predict import _own_ids, write_csv, write_table
+from gbgnn.errors import DataError, ParameterError
 from gbgnn.learners import MLPHead
 from gbgnn.propagation import Propagator
 
@@ -130,3 +134,39 @@ def test_no_such_run(run) -> None:
     assert "there is no run or model nowhere." in run("predict", "nowhere", code=1).stderr
     Path("x.gbgnn").write_text("not a model")
     assert "x.gbgnn is damaged, truncated or no model file" in run("predict", "x.gbgnn", code=1).stderr
+
+
+COLUMNS = ["node", "label", "proba_blue", "proba_red"]
+PROBA = np.array([[0.1, 0.9], [0.75, 0.25]], dtype=np.float32)
+TABLE = (COLUMNS, np.array(["ann", "bob, jr"]), ["red", "blue"], PROBA)
+
+
+def test_csv_has_the_digits_that_matter() -> None:
+    file = io.StringIO()
+    write_csv(file, *TABLE)
+    assert file.getvalue() == 'node,label,proba_blue,proba_red\nann,red,0.1,0.9\n"bob, jr",blue,0.75,0.25\n'
+
+
+def test_both_files_hold_the_same(tmp_path: Path) -> None:
+    write_table(tmp_path / "x.parquet", *TABLE)
+    table = pq.read_table(tmp_path / "x.parquet").to_pydict()
+    assert list(table) == COLUMNS
+    assert table["node"] == ["ann", "bob, jr"]
+    assert table["proba_red"] == PROBA[:, 1].tolist()
+    write_table(tmp_path / "x.csv", *TABLE)
+    assert (tmp_path / "x.csv").read_text().splitlines()[1] == "ann,red,0.1,0.9"
+    assert {p.name for p in tmp_path.iterdir()} == {"x.csv", "x.parquet"}
+
+
+def test_other_endings_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"--out must end in .csv or .parquet; got .*x.xlsx"):
+        write_table(tmp_path / "x.xlsx", *TABLE)
+
+
+def test_node_ids_of_a_run_are_refused_when_the_graph_changed() -> None:
+    config = {"data": {"dataset": "karate"}, "run": {"data": fingerprint(datasets.load("karate"))}}
+    assert len(_own_ids(Saved(Path("club"), config, {}), 34, None)) == 34
+    config["run"]["data"]["graph"] = "0"
+    with pytest.raises(DataError, match="graph of karate changed since the fit"):
+        _own_ids(Saved(Path("club"), config, {}), 34, None)
+    assert _own_ids(Saved(Path("bare.gbgnn"), {}, {}), 3, None).tolist() == [0, 1, 2]

@@ -149,7 +149,7 @@ def _fill_disk(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         usual(model, path, **options)
 
-    for module in ("gbgnn.estimators", "gbgnn.callbacks.checkpoint"):
+    for module in ("gbgnn.estimators", "gbgnn.callbacks"):
         monkeypatch.setattr(f"{module}.save", save)
 
 

@@ -65,5 +65,5 @@ def told():
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prune from the second complete trial and the first round on."""
-    monkeypatch.setattr("gbgnn.search.pruning.N_STARTUP_TRIALS", 2)
-    monkeypatch.setattr("gbgnn.search.pruning.N_WARMUP_ROUNDS", 1)
+    monkeypatch.setattr("gbgnn.search.objective.N_STARTUP_TRIALS", 2)
+    monkeypatch.setattr("gbgnn.search.objective.N_WARMUP_ROUNDS", 1)

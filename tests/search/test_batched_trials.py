@@ -8,11 +8,10 @@ import pytest
 
 from gbgnn import Graph
 from gbgnn.errors import ParameterError
-from gbgnn.search import Choice, TrialReport, batched_trials, pruning
+from gbgnn.search import Choice, TrialReport, batched_trials, objective
 from gbgnn.search.batched_trials import BatchedTrials
-from gbgnn.search.objective import FitObjective, TrainingData, run_one_by_one
-from gbgnn.search.pruning import medians
-from gbgnn.search.sampler import Batch, propose, start_proposing
+from gbgnn.search.loop import Batch, propose, start_proposing
+from gbgnn.search.objective import FitObjective, TrainingData, medians, run_one_by_one
 from gbgnn.search.study import finished_trials, open_study, state_name
 
 DOUBLE = {"dtype": "float64"}  # in which rounding turns no prediction
@@ -113,7 +112,7 @@ def test_a_population_is_drawn_at_once_and_trained_to_the_end(toy, told, tmp_pat
 def test_an_interrupted_batch_leaves_nothing_and_is_drawn_again(
     toy, told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual, stopped = pruning.MedianStopping.__call__, []
+    usual, stopped = objective.MedianStopping.__call__, []
 
     def interrupt(self, t, accuracies):
         stopped.append(t)
@@ -122,7 +121,7 @@ def test_an_interrupted_batch_leaves_nothing_and_is_drawn_again(
         return usual(self, t, accuracies)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pruning.MedianStopping, "__call__", interrupt)
+        patch.setattr(objective.MedianStopping, "__call__", interrupt)
         with pytest.raises(KeyboardInterrupt):
             toy.tune(16, population=4, storage=tmp_path / "s.log")
     result = toy.tune(16, population=4, storage=tmp_path / "s.log")
@@ -162,7 +161,7 @@ def test_inputs_are_built_once_for_all_batches(toy, study: optuna.Study, monkeyp
 
 def _with_past(space, accuracy: float) -> optuna.Study:
     """Return a study whose complete trials had the same accuracy after every round."""
-    study, n_trials = open_study(None, f"past {accuracy}", {}), pruning.N_STARTUP_TRIALS
+    study, n_trials = open_study(None, f"past {accuracy}", {}), objective.N_STARTUP_TRIALS
     for settings in propose([], space.distributions(), [(9, 0, i) for i in range(n_trials)]):
         trial = optuna.trial.create_trial(
             value=accuracy,
@@ -215,7 +214,7 @@ def test_a_study_prunes_by_its_own_past(toy, alone: bool) -> None:
     )
     assert {state_name(trial) for trial in given_up} == {"pruned"}
     assert {state_name(trial) for trial in kept} == {"complete"}
-    n_rounds = pruning.N_WARMUP_ROUNDS
+    n_rounds = objective.N_WARMUP_ROUNDS
     for short, long in zip(given_up, kept, strict=True):
         first = {t: value for t, value in long.intermediate_values.items() if t <= n_rounds}
         assert short.intermediate_values == first

@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score, get_scorer, make_scorer
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.model import FittedModel
 from gbgnn.search import SearchSpace, TrialReport, tune
-from gbgnn.search.sampler import N_RANDOM_TRIALS
+from gbgnn.search.loop import N_RANDOM_TRIALS
 from gbgnn.search.study import state_name
 
 N_TRIALS = N_RANDOM_TRIALS + 4  # so that TPE has its say

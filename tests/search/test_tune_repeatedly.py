@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gbgnn import Graph
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.search import Choice, SearchResult, SearchSpace, TrialReport, batched_trials, tune, tune_repeatedly
-from gbgnn.search.sampler import N_RANDOM_TRIALS
+from gbgnn.search.loop import N_RANDOM_TRIALS
 from gbgnn.search.study import state_name
 
 DOUBLE = {"dtype": "float64"}  # in which rounding turns no prediction
@@ -179,7 +179,7 @@ def test_an_interrupt_while_another_process_draws_ends_the_search(toy, monkeypat
     def interrupted(self, function, *args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gbgnn.search.sampler.Processes.call", interrupted)
+    monkeypatch.setattr("gbgnn.search.loop.Processes.call", interrupted)
     monkeypatch.setattr(batched_trials, "train_population", None)
     with pytest.raises(KeyboardInterrupt):
         _repeat(toy, jobs=2)
@@ -220,7 +220,7 @@ def test_no_search_takes_a_label_but_those_of_train_and_validation(toy) -> None:
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_is_drawn(toy, options, message, monkeypatch) -> None:
-    monkeypatch.setattr("gbgnn.search.sampler.propose", None)
+    monkeypatch.setattr("gbgnn.search.loop.propose", None)
     with pytest.raises(ParameterError, match=message):
         _repeat(toy, **options)
 

@@ -8,26 +8,9 @@ from typing import Annotated
 import typer
 
 from gbgnn._version import __version__
-from gbgnn.cli import (
-    certify,
-    convert,
-    datasets,
-    evaluate,
-    fit,
-    inspect,
-    predict,
-    smoothing,
-    tune,
-)
-from gbgnn.cli.command import epilog, guarded, read_help, register
+from gbgnn.cli import certify, convert, datasets, evaluate, fit, inspect, predict, smoothing, tune
+from gbgnn.cli.command import HELP, epilog, guarded, read_help, register
 from gbgnn.cli.model_options import ModelCommand
-
-EXAMPLES = (
-    ("gbgnn fit", "train on the embedded digits"),
-    ("gbgnn fit cora --aggregation kta --rounds 40 --out runs/cora", "choose data and parts"),
-    ("gbgnn predict runs/cora --out labels.csv", "write a label for every node"),
-    ("gbgnn inspect runs/cora", "look at every round"),
-)
 
 app = typer.Typer(
     name="gbgnn",
@@ -57,23 +40,23 @@ def root(
     """
 
 
-app.callback(help=read_help(root), epilog=epilog(EXAMPLES))(root)
-register(app, fit.fit, examples=fit.EXAMPLES, cls=ModelCommand)
-register(app, tune.tune, examples=tune.EXAMPLES)
-register(app, predict.predict, examples=predict.EXAMPLES)
-register(app, evaluate.evaluate, examples=evaluate.EXAMPLES)
-register(app, inspect.inspect, examples=inspect.EXAMPLES)
-register(app, certify.certify, examples=certify.EXAMPLES)
-register(app, smoothing.smoothing, examples=smoothing.EXAMPLES)
-register(app, convert.convert, examples=convert.EXAMPLES)
+app.callback(help=read_help(root), epilog=epilog(HELP["examples"]["gbgnn"].items()))(root)
+register(app, fit.fit, cls=ModelCommand)
+register(app, tune.tune)
+register(app, predict.predict)
+register(app, evaluate.evaluate)
+register(app, inspect.inspect)
+register(app, certify.certify)
+register(app, smoothing.smoothing)
+register(app, convert.convert)
 
 datasets_app = typer.Typer(rich_markup_mode="rich")
 datasets_app.callback(
     invoke_without_command=True,
     help=read_help(datasets.list_datasets),
-    epilog=epilog(datasets.EXAMPLES),
+    epilog=epilog(HELP["examples"]["datasets"].items()),
 )(guarded(datasets.list_datasets))
-register(datasets_app, datasets.info, examples=datasets.INFO_EXAMPLES)
+register(datasets_app, datasets.info)
 app.add_typer(datasets_app, name="datasets")
 
 for plugin in sorted(entry_points(group="gbgnn.commands"), key=lambda point: point.name):

@@ -6,28 +6,17 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from gbgnn.cli import screen
-from gbgnn.cli.inspect import spread
-from gbgnn.cli.options import AsJson, DataDir, SavedPath
+from gbgnn.cli.options import AsJson, DataDir, Plot, Rounds, SavedPath, option
+from gbgnn.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from gbgnn.cli.saved import Saved
+    from gbgnn.cli.data_source import Saved
     from gbgnn.estimators import GBGNNClassifier
     from gbgnn.graph import Graph
     from gbgnn.theory import Certificate, DepthBound, GeneralisationBound
 
-EXAMPLES = (
-    ("gbgnn certify runs/cora", "the certificate of every round"),
-    ("gbgnn fit csbm --learner constrained --out runs/bounded", "a model with hard norms ..."),
-    (
-        "gbgnn certify runs/bounded --complexity monte_carlo --plot bound.png",
-        "... has a bound for other nodes",
-    ),
-    ("gbgnn certify model.gbgnn --dataset cora --json", "a bare model file, for a program to read"),
-)
-N_SHOWN = 20
+_FACTS = ("holds", "met", "gamma_total", "best_round", "smoothness", "n_labelled")
 _KINDS = {
     "corrected": {"form": "corrected", "steps": "fixed"},
     "any steps": {"form": "corrected", "steps": "any"},
@@ -40,27 +29,20 @@ Bounds = dict[str, "GeneralisationBound"]
 def certify(
     saved_path: SavedPath,
     delta: Annotated[
-        float, typer.Option(help="Margin of the bound, between 0 and 1: a share of training nodes is within.")
+        float, option("Margin of the bound, between 0 and 1: a share of training nodes is within.")
     ] = 0.5,
-    confidence: Annotated[float, typer.Option(help="Probability with which the bound holds.")] = 0.95,
+    confidence: Annotated[float, option("Probability with which the bound holds.")] = 0.95,
     complexity: Annotated[
         str,
-        typer.Option(
+        option(
+            "closed, or monte_carlo: exact for learners without hidden layers, far smaller, slower.",
             metavar="NAME",
-            help="closed, or monte_carlo: exact for learners without hidden layers, far smaller, slower.",
         ),
     ] = "closed",
-    rounds: Annotated[int, typer.Option(min=0, help="Show at most so many rounds, evenly spread.")] = N_SHOWN,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it to FILE.png, FILE.svg or FILE.pdf.")
-    ] = None,
+    rounds: Rounds = 20,
+    plot: Plot = None,
     dataset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATASET_OR_FOLDER",
-            help="The data of the fit, for a bare model file.",
-            show_default=False,
-        ),
+        str | None, option("The data of the fit, for a bare model file.", metavar="DATASET_OR_FOLDER")
     ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
@@ -71,7 +53,7 @@ def certify(
     --learner constrained) and rule gradient; without them there is a certificate only. A bound of 1 or more
     is vacuous.
     """
-    from gbgnn.cli.saved import open_saved
+    from gbgnn.cli.data_source import open_saved
     from gbgnn.persistence import load
     from gbgnn.reports import certificate_figure, check_figure_path, write_figure
 
@@ -90,12 +72,7 @@ def certify(
             {
                 "model": str(saved.model_path),
                 "certificate": {
-                    "holds": certificate.holds,
-                    "met": certificate.met,
-                    "gamma_total": certificate.gamma_total,
-                    "best_round": certificate.best_round,
-                    "smoothness": certificate.smoothness,
-                    "n_labelled": certificate.n_labelled,
+                    **{name: getattr(certificate, name) for name in _FACTS},
                     "rounds": certificate.rows(),
                 },
                 "bounds": {kind: bound.to_dict() for kind, bound in bounds.items()},
@@ -120,7 +97,6 @@ def _bounds(
     model: GBGNNClassifier, saved: Saved, dataset: str | None, data_dir: Path | None, **wanted: Any
 ) -> tuple[Bounds, DepthBound | None, str | None]:
     """Return the bounds, by depth too where there is one score, or the reason why there are none."""
-    from gbgnn.errors import ParameterError
     from gbgnn.guarantees import covered_spaces, depth_bound, generalisation_bound
 
     try:
@@ -136,13 +112,9 @@ def _bounds(
 
 
 def _graph(saved: Saved, dataset: str | None, data_dir: Path | None) -> Graph:
-    from gbgnn.cli.data_source import Source, load_graph
-    from gbgnn.errors import DataError
 
-    source = Source.from_document(saved.config.get("data", {}), str(saved.model_path)).override(
-        dataset=dataset, data_dir=data_dir
-    )
-    graph = load_graph(source)
+    source = saved.source(dataset=dataset, data_dir=data_dir)
+    graph = source.load_graph()
     if saved.graph_checksum not in (None, graph.checksum):
         raise DataError(
             f"the graph of {source.dataset} is not the one of the fit (or changed since), so the bound would "
@@ -158,7 +130,6 @@ def _show_certificate(certificate: Certificate, model: GBGNNClassifier, n_shown:
     for note in certificate.notes:
         screen.out(f"  {note}")
     if n_shown:
-        shown = spread(n_rounds, n_shown, certificate.best_round - 1)
         forms = {
             "round": "d",
             "eta": ".4g",
@@ -172,13 +143,9 @@ def _show_certificate(certificate: Certificate, model: GBGNNClassifier, n_shown:
             "loss": ".4f",
             "gradient_norm": ".3g",
         }
-        rows = [
-            [screen.number(getattr(certificate.rounds[i], k), form) for k, form in forms.items()]
-            for i in shown
-        ]
-        for row, i in zip(rows, shown, strict=True):
-            row[0] = f"*{row[0]}" if i == certificate.best_round - 1 else row[0]
-        screen.show_table(list(forms), rows, drop=("alpha", "beta", "gradient_norm", "eta", "loss"))
+        drop = ("alpha", "beta", "gradient_norm", "eta", "loss")
+        best = certificate.best_round - 1
+        screen.show_records(certificate.rows(), forms, n_shown=n_shown, best=best, drop=drop)
     is_counted = model.metric_.name == "accuracy"  # else no round's training error was kept
     error = f"{1 - model.history_['train_accuracy'][certificate.best_round - 1]:.4f} " if is_counted else ""
     corrected, printed = (certificate.training_bounds(form=form)[-1] for form in ("corrected", "paper"))

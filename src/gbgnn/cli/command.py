@@ -6,10 +6,12 @@ import functools
 import inspect
 import os
 import sys
+import tomllib
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import ParamSpec
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, ParamSpec
 
 import typer
 from typer.core import TyperCommand
@@ -19,7 +21,8 @@ from gbgnn.errors import GBGNNError, GBGNNWarning
 from gbgnn.runs import Terminated, catch_termination
 
 P = ParamSpec("P")
-Examples = tuple[tuple[str, str], ...]
+HELP: dict[str, Any] = tomllib.loads(Path(__file__).with_name("help.toml").read_text(encoding="utf-8"))
+"""Examples of every command, and the options of a model that no part describes."""
 
 ERROR, USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 
@@ -32,12 +35,12 @@ def register(
     app: typer.Typer,
     function: Callable[..., None],
     *,
-    examples: Examples,
-    name: str | None = None,
+    examples: Iterable[tuple[str, str]] | None = None,
     cls: type[TyperCommand] | None = None,
 ) -> None:
-    """Add a command, its docstring as help and its examples below."""
-    app.command(name=name, cls=cls, help=read_help(function), epilog=epilog(examples))(guarded(function))
+    """Add a command, its docstring as help and its examples below, those of :data:`HELP` by default."""
+    given = HELP["examples"][function.__name__].items() if examples is None else examples
+    app.command(cls=cls, help=read_help(function), epilog=epilog(given))(guarded(function))
 
 
 def read_help(function: Callable[..., None]) -> str:
@@ -46,7 +49,7 @@ def read_help(function: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-def epilog(examples: Examples) -> str:
+def epilog(examples: Iterable[tuple[str, str]]) -> str:
     """Return the foot of a help page from pairs of a command line and what it does."""
     blocks = [f"[bold]$ {line}[/bold]\n    [dim]{meaning}[/dim]" for line, meaning in examples]
     return "\n\n".join(["Examples", *blocks])
@@ -67,12 +70,9 @@ def guarded(function: Callable[P, None]) -> Callable[P, None]:
         except KeyboardInterrupt as error:
             screen.note("interrupted.")
             raise exit_after(error) from None
-        except GBGNNError as error:
+        except (GBGNNError, OSError) as error:
             screen.error(describe_error(error))
             raise typer.Exit(USAGE if isinstance(error, UsageError) else ERROR) from None
-        except OSError as error:
-            screen.error(describe_error(error))
-            raise typer.Exit(ERROR) from None
 
     return run
 
@@ -107,8 +107,5 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 def _forget_stdout() -> None:
     """Point stdout at nothing, so that the flush at exit has nowhere to fail."""
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-    except (OSError, ValueError):  # a stdout that is no file, as in tests
-        pass
+    with suppress(OSError, ValueError):  # a stdout that is no file, as in tests
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,40 +1,31 @@
-"""Where a run's data comes from, as it is written on the command line and in a run's record."""
+"""Where data and models come from: data sets as commands and records name them, and runs on disk."""
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gbgnn import datasets
 from gbgnn.cli.options import as_split, key_values
 from gbgnn.cli.screen import counted
 from gbgnn.datasets import Dataset
 from gbgnn.datasets.tables import is_plain_table_folder
-from gbgnn.errors import DataError, ParameterError, suggest
+from gbgnn.errors import DataError, ModelFileError, ParameterError, suggest
 from gbgnn.graph import Graph, labels_checksum
+from gbgnn.runs import CHECKPOINT, CONFIG, METRICS, MODEL
 
 
 @dataclass(frozen=True)
 class Source:
     """A data set by name or path and how to split it; None leaves the library's choice.
 
-    Parameters
-    ----------
-    dataset
-        A catalogued name, a folder or a file.
-    data_dir
-        A folder to look in for catalogued files.
-    split, split_seed
-        How to split the nodes, and the seed of a drawn split.
-    normalize
-        Whether to scale every feature row to a sum of one.
-    options
-        What else the data set takes, such as the size of a synthetic graph.
+    Options are what else the data set takes, such as the size of a synthetic graph.
     """
 
     dataset: str | None = None
@@ -84,13 +75,82 @@ class Source:
     def load(self) -> Dataset:
         """Return the data set."""
         keywords = {
+            "name": self.dataset,
             "data_dir": self.data_dir,
             "split": self.split,
             "seed": self.split_seed,
             "normalize_features": self.normalize,
         }
-        given = {k: v for k, v in keywords.items() if v is not None} | self.options
-        return datasets.load(**given) if self.dataset is None else datasets.load(self.dataset, **given)
+        return datasets.load(**{k: v for k, v in keywords.items() if v is not None} | self.options)
+
+    def load_graph(self) -> Graph:
+        """Return the graph alone; labels and a split need not be there."""
+        folder = Path(self.dataset or "").expanduser()
+        if self.dataset in datasets.names() or not is_plain_table_folder(folder):
+            return self.load().graph
+        graph = datasets.read_folder_graph(folder, **self.options)
+        return graph.with_row_normalized_features() if self.normalize else graph
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A model on disk with the record of its run, which is empty for a bare model file."""
+
+    model_path: Path
+    config: dict[str, Any]
+    metrics: dict[str, Any]
+
+    @property
+    def class_names(self) -> dict[str, str]:
+        """Names of the classes, by label, where the run's data had them."""
+        names: dict[str, str] = self.config.get("run", {}).get("class_names", {})
+        return names
+
+    @property
+    def graph_checksum(self) -> str | None:
+        """Checksum of the graph that the model was fitted on, where there is a record."""
+        checksum: str | None = self.config.get("run", {}).get("data", {}).get("graph")
+        return checksum
+
+    def source(self, **given: Any) -> Source:
+        """Return the data of the fit, or those that are given instead."""
+        return Source.from_document(self.config.get("data", {}), str(self.model_path)).override(**given)
+
+
+def open_saved(path: Path) -> Saved:
+    """Return the model of a run folder, finished or not, or of a model file."""
+    if path.is_file():
+        return Saved(path, {}, {})
+    if not path.exists():
+        partial = path.with_name(path.name + ".partial")
+        hint = f" There is an unfinished {partial}." if partial.exists() else ""
+        raise ModelFileError(f"there is no run or model {path}.{hint}")
+    for name in (MODEL, CHECKPOINT):
+        if (path / name).is_file():
+            config = read_toml(path / CONFIG) if (path / CONFIG).is_file() else {}
+            told = path / METRICS
+            return Saved(path / name, config, json.loads(told.read_text("utf-8")) if told.is_file() else {})
+    raise ModelFileError(f"{path} holds neither {MODEL} nor {CHECKPOINT}, so it is not a run folder.")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the contents of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(f"{path} is not a TOML file: {error}.") from error
+
+
+def to_toml(document: Mapping[str, Any]) -> str:
+    """Return the document as TOML; what is None, which TOML does not have, or an empty table is left out."""
+    import tomli_w
+
+    return tomli_w.dumps(_drop_none(document))
+
+
+def _drop_none(table: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {str(k): _drop_none(v) if isinstance(v, Mapping) else v for k, v in table.items()}
+    return {k: v for k, v in kept.items() if v is not None and v != {}}
 
 
 def fingerprint(data: Dataset) -> dict[str, str]:
@@ -111,13 +171,7 @@ def describe(data: Dataset) -> str:
 
 
 def name_class(label: Any, class_names: Mapping[str, str] | None) -> str:
-    """Return the name of a class where there is one, else the label itself.
-
-    Examples
-    --------
-    >>> name_class(np.int64(1), {"0": "cat", "1": "dog"}), name_class("theory", None)
-    ('dog', 'theory')
-    """
+    """Return the name of a class where there is one, else the label itself."""
     return (class_names or {}).get(str(label), str(label))
 
 
@@ -126,25 +180,3 @@ def list_class_names(data: Dataset) -> dict[str, str]:
     if data.class_names is None or data.y.dtype.kind != "i":
         return {}
     return {str(label): name for label, name in enumerate(data.class_names)}
-
-
-def load_graph(source: Source) -> Graph:
-    """Return the graph of a source, whose labels and split do not matter and need not be there."""
-    folder = Path(source.dataset or "").expanduser()
-    if source.dataset in datasets.names() or not is_plain_table_folder(folder):
-        return source.load().graph
-    graph = datasets.read_folder_graph(folder, **source.options)
-    return graph.with_row_normalized_features() if source.normalize else graph
-
-
-def own_node_ids(config: Mapping[str, Any], n_nodes: int, *, data_dir: Path | None) -> NDArray[Any]:
-    """Return the user's ids of the nodes a run was fitted on; row numbers for a bare model."""
-    if "data" not in config:
-        return np.arange(n_nodes)
-    data = Source.from_document(config["data"], "config.toml").override(data_dir=data_dir).load()
-    if data.graph.checksum != config["run"]["data"]["graph"]:
-        raise DataError(
-            f"the graph of {data.name} changed since the fit, so the stored predictions are not about it; "
-            "predict the graph as it is now with --dataset."
-        )
-    return data.graph.node_ids

@@ -7,21 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gbgnn.cli import screen
-from gbgnn.cli.options import AsJson, DataDir
+from gbgnn.cli.options import AsJson, DataDir, argument
 
 if TYPE_CHECKING:
     from gbgnn.datasets import Dataset
-
-EXAMPLES = (
-    ("gbgnn datasets", "all known names"),
-    ("gbgnn datasets info cora", "one of them in detail"),
-    ("gbgnn datasets --json", "for a program to read"),
-)
-INFO_EXAMPLES = (
-    ("gbgnn datasets info digits", "counts, split, licence"),
-    ("gbgnn datasets info pubmed --data-dir downloads/", "where its files are looked for"),
-    ("gbgnn datasets info my_graph/", "how a folder of your own is read, and what was repaired"),
-)
 
 
 def list_datasets(context: typer.Context, data_dir: DataDir = None, as_json: AsJson = False) -> None:
@@ -34,19 +23,11 @@ def list_datasets(context: typer.Context, data_dir: DataDir = None, as_json: AsJ
     if as_json:
         screen.emit_json({"datasets": entries})
         return
-    rows = [
-        (
-            entry["name"],
-            *(screen.number(entry[key], ",") for key in ("nodes", "edges", "features", "classes")),
-            "yes" if entry["available"] else "to download",
-            entry["description"],
-        )
-        for entry in entries
-    ]
-    columns = ("name", "nodes", "edges", "features", "classes", "here?", "what it is")
-    screen.show_table(
-        columns,
-        rows,
+    counts = dict.fromkeys(("nodes", "edges", "features", "classes"), ",")
+    screen.show_records(
+        [entry | {"here?": "yes" if entry["available"] else "to download"} for entry in entries],
+        {"name": "", **counts, "here?": "", "description": ""},
+        heads={"description": "what it is"},
         left=("name", "here?", "what it is"),
         prose="what it is",
         drop=("features", "edges", "classes"),
@@ -54,7 +35,7 @@ def list_datasets(context: typer.Context, data_dir: DataDir = None, as_json: AsJ
 
 
 def info(
-    name: Annotated[str, typer.Argument(help="A known name, or a path.", show_default=False)],
+    name: Annotated[str, argument("A known name, or a path.")],
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:

@@ -15,31 +15,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from gbgnn import callbacks
 from gbgnn._json import to_json
 from gbgnn.boosting import StopReason
-from gbgnn.callbacks import Callback, Checkpoint, FineTuningReport
-from gbgnn.cli import screen, toml
+from gbgnn.cli import screen
 from gbgnn.cli.command import describe_error, exit_after
-from gbgnn.cli.data_source import Source, describe, fingerprint, list_class_names, name_class
-from gbgnn.cli.progress import FitProgress, show_progress
-from gbgnn.cli.scoring import Scores, score_splits, show_scores
+from gbgnn.cli.data_source import Source, describe, fingerprint, list_class_names, name_class, to_toml
+from gbgnn.cli.evaluate import score_splits, show_scores
 from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError, GBGNNError, ModelFileError, ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import as_fine_tuner
 from gbgnn.learners import SklearnLearner
+from gbgnn.model import FittedModel
 from gbgnn.persistence import load, read_header
 from gbgnn.registry import as_part
-from gbgnn.runs import (
-    CHECKPOINT,
-    CONFIG,
-    EPOCHS,
-    HISTORY,
-    METRICS,
-    MODEL,
-    RunFolder,
-    describe_versions,
-)
+from gbgnn.runs import CHECKPOINT, CONFIG, EPOCHS, HISTORY, METRICS, MODEL, RunFolder, describe_versions
 from gbgnn.settings import Settings, build_model, flatten_document, nest_settings, read_settings
 
 SECONDS = 5.0
@@ -84,13 +75,23 @@ def start_run(
     checkpoint_every: int | None = None,
 ) -> RunFolder:
     """Make the folder of a run, with the record of all settings, and return it."""
+    facts = {  # beside the settings; --config passes over them
+        "command": shlex.join(["gbgnn", *sys.argv[1:]]),
+        "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "checkpoint_every": checkpoint_every,
+        "force": force,  # a resumed run may replace what the run could
+        "split": f"{data.split_name}: train {len(data.train)}, val {len(data.val)}, test {len(data.test)}",
+        "data": fingerprint(data),
+        "class_names": list_class_names(data),
+        "versions": describe_versions(),
+    }
     config = {
         **nest_settings(read_settings(model)),
         "data": replace(source, dataset=source.dataset or data.name).to_document(),
-        "run": _describe_run(data, checkpoint_every, force),
+        "run": facts,
     }
     run = RunFolder(out or _default_path(data), force)
-    run.start({CONFIG: toml.dumps(config)})
+    run.start({CONFIG: to_toml(config)})
     return run
 
 
@@ -142,17 +143,21 @@ def train(job: Job, *, quiet: bool) -> dict[str, Any]:
     """Train, write the run folder and return what there is to report; test labels are read after training."""
     model, data = job.model, job.data
     if not quiet:
-        _announce(job)
+        screen.note(describe(data))
+        for repair in data.graph.repairs:
+            screen.note(f"repaired: {repair}")
+        if job.n_known:
+            screen.note(f"going on from round {job.n_known} of {model.n_rounds}")
     started, is_trained = time.perf_counter(), False
     try:
-        with show_progress(quiet=quiet) as progress:
+        with screen.show_progress(quiet=quiet) as progress:
             model.set_params(callbacks=[FitProgress(progress), *_checkpoints(job)])
             own = len(data.val) > 0 and model.validation_fraction is None
             validation = (data.val, data.y[data.val]) if own else None
             model.fit(data.train, data.y[data.train], graph=data.graph, validation=validation)
         is_trained, seconds = True, time.perf_counter() - started
         notes = save_model(model, job.run)
-        metrics = _report(job, score_splits(model, data), seconds, notes)
+        metrics = _report(model, data, seconds, notes)
         finish_run(job.run, model, metrics)
     except KeyboardInterrupt as error:
         where = _keep_rounds(job)
@@ -169,6 +174,37 @@ def train(job: Job, *, quiet: bool) -> dict[str, Any]:
             screen.note(kept)
         raise
     return metrics | {"run": str(job.run.path)}
+
+
+class FitProgress(callbacks.Callback):
+    """Shows how the rounds of a fit go, and then the epochs of fine-tuning."""
+
+    def __init__(self, progress: screen.Progress) -> None:
+        self._progress = progress
+
+    def on_start(self, start: callbacks.StartReport) -> None:
+        """Count the rounds; those that are only replayed are no news."""
+        self._n_known = start.n_known
+        self._progress.begin("round", start.n_rounds, start.n_known)
+
+    def on_round(self, report: callbacks.RoundReport) -> None:
+        """Show the numbers of a new round."""
+        if report.t > self._n_known:
+            self._progress.update(report.t, callbacks.describe_round(report.row, report.history.metric))
+
+    def on_end(self, model: FittedModel) -> None:
+        """Show that all rounds are there: boosting may have stopped early, or had no new one."""
+        self._progress.update(len(model.ensemble), total=len(model.ensemble))
+
+    def on_epoch(self, report: callbacks.EpochReport) -> None:
+        """Show the numbers of an epoch."""
+        if report.epoch == 0:
+            self._progress.begin("epoch", report.n_epochs)
+        self._progress.update(report.epoch, callbacks.describe_epoch(report.row, report.metric))
+
+    def on_fine_tuned(self, report: callbacks.FineTuningReport) -> None:
+        """Show that all epochs are there."""
+        self._progress.update(report.epochs, total=report.epochs)
 
 
 def save_model(model: GBGNNClassifier, run: RunFolder) -> list[str]:
@@ -216,23 +252,25 @@ def show(result: dict[str, Any]) -> None:
         f"{result['seconds']:.1f} s, seed {result['seed']}"
     )
     if result["fine_tuning"] is not None:
-        screen.out(str(FineTuningReport(**result["fine_tuning"])))
+        screen.out(str(callbacks.FineTuningReport(**result["fine_tuning"])))
     for sentence in result["notes"]:
         screen.out(f"note: {sentence}")
     screen.out(f"written to {result['run']}")
 
 
-def summarize_fine_tuning(tuning: dict[str, Any], metric: str = "accuracy") -> FineTuningReport:
+def summarize_fine_tuning(tuning: dict[str, Any], metric: str = "accuracy") -> callbacks.FineTuningReport:
     """Return a model's ``fine_tuning_`` without its epochs."""
-    return FineTuningReport(tuning["before"], tuning["after"], tuning["kept"], len(tuning["history"]), metric)
+    return callbacks.FineTuningReport(
+        tuning["before"], tuning["after"], tuning["kept"], len(tuning["history"]), metric
+    )
 
 
-def _checkpoints(job: Job) -> list[Callback]:
+def _checkpoints(job: Job) -> list[callbacks.Callback]:
     if job.checkpoint_every is not None:
-        return [Checkpoint(job.run.checkpoint, every=job.checkpoint_every)]
+        return [callbacks.Checkpoint(job.run.checkpoint, every=job.checkpoint_every)]
     if _why_not_resumable(job.model) is not None:
         return []
-    return [Checkpoint(job.run.checkpoint, every=None, seconds=SECONDS)]
+    return [callbacks.Checkpoint(job.run.checkpoint, every=None, seconds=SECONDS)]
 
 
 def _check_resumable(model: GBGNNClassifier, every: int) -> None:
@@ -266,20 +304,6 @@ def _weights_by_label(weights: dict[str, float], data: Dataset) -> dict[Any, flo
     return {labels[key]: weight for key, weight in weights.items()}
 
 
-def _describe_run(data: Dataset, checkpoint_every: int | None, force: bool) -> dict[str, Any]:
-    """Return what a record says beside the settings; ``--config`` passes over it."""
-    return {
-        "command": shlex.join(["gbgnn", *sys.argv[1:]]),
-        "started": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "checkpoint_every": checkpoint_every,
-        "force": force,  # a resumed run may replace what the run could
-        "split": f"{data.split_name}: train {len(data.train)}, val {len(data.val)}, test {len(data.test)}",
-        "data": fingerprint(data),
-        "class_names": list_class_names(data),
-        "versions": describe_versions(),
-    }
-
-
 def _default_path(data: Dataset) -> Path:
     """Return a folder named after data and time, with a number where another run has the name."""
     stem = re.sub(r"[^\w.-]+", "-", Path(data.name).name).strip("-.") or "graph"
@@ -289,18 +313,9 @@ def _default_path(data: Dataset) -> Path:
     return next(path for path in paths if not (path.exists() or RunFolder(path).partial.exists()))
 
 
-def _announce(job: Job) -> None:
-    screen.note(describe(job.data))
-    for repair in job.data.graph.repairs:
-        screen.note(f"repaired: {repair}")
-    if job.n_known:
-        screen.note(f"going on from round {job.n_known} of {job.model.n_rounds}")
-
-
-def _report(job: Job, splits: Scores, seconds: float, notes: list[str]) -> dict[str, Any]:
-    model = job.model
+def _report(model: GBGNNClassifier, data: Dataset, seconds: float, notes: list[str]) -> dict[str, Any]:
     return {
-        "dataset": job.data.name,
+        "dataset": data.name,
         "rounds": len(model.history_),  # a tuned model has those up to the best only
         "best_round": model.best_round_,
         "stop_reason": str(model.stop_reason_),
@@ -310,7 +325,7 @@ def _report(job: Job, splits: Scores, seconds: float, notes: list[str]) -> dict[
         "fine_tuning": None
         if model.fine_tuning_ is None
         else asdict(summarize_fine_tuning(model.fine_tuning_, model.metric_.name)),
-        "splits": splits,
+        "splits": score_splits(model, data),
         "notes": notes,
     }
 

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from gbgnn.cli import screen
-from gbgnn.cli.options import AsJson, SavedPath
+from gbgnn.cli.options import AsJson, Rounds, SavedPath
 
-EXAMPLES = (
-    ("gbgnn inspect runs/cora", "settings and a table of rounds"),
-    ("gbgnn inspect runs/cora --rounds 1000", "every round"),
-    ("gbgnn inspect runs/cora --json > cora.json", "everything, for a program to read"),
-)
-N_SHOWN = 20
 _LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
 
 Row = dict[str, Any]
 
 
-def inspect(
-    saved_path: SavedPath,
-    rounds: Annotated[int, typer.Option(min=0, help="Show at most so many rounds, evenly spread.")] = N_SHOWN,
-    as_json: AsJson = False,
-) -> None:
+def inspect(saved_path: SavedPath, rounds: Rounds = 20, as_json: AsJson = False) -> None:
     """Show the settings of a model, its rounds, its best round and why training stopped."""
     from gbgnn.boosting import StopReason
+    from gbgnn.cli.data_source import open_saved
     from gbgnn.cli.fit_run import summarize_fine_tuning
-    from gbgnn.cli.saved import open_saved
     from gbgnn.persistence import read_header
 
     saved = open_saved(saved_path)
@@ -51,11 +39,14 @@ def inspect(
     screen.out(f"{saved.model_path}: {screen.counted(len(history), 'round')}, best round {best}, {stop}")
     screen.out(
         f"written by gbgnn {header['library_version']}, seed {header['seed']}, "
-        f"{screen.counted(_n_features(header), 'feature')}, learners {kept}"
+        f"{screen.counted(header.get('inputs', header)['n_features'], 'feature')}, learners {kept}"
     )
-    classes = _classes(header)
+    # Files of format 3, and of format 2; numbers have no classes.
+    classes = header["task"]["record"].get("classes", []) if "task" in header else header["classes"]["values"]
     if classes:
-        screen.out(f"classes: {', '.join(_class_words(classes, saved.class_names))}")
+        named = {str(label): saved.class_names.get(str(label), str(label)) for label in classes}
+        words = [label if name == label else f"{label} ({name})" for label, name in named.items()]
+        screen.out(f"classes: {', '.join(words)}")
     screen.out()
     for name, value in header["params"].items():
         if name not in ("callbacks", "warm_start", "verbose") and value is not None:
@@ -68,25 +59,6 @@ def inspect(
         _show_curves(header["fine_tuning"]["history"], metric)
     if rounds:
         _show_rounds(history, header, rounds)
-
-
-def _n_features(header: dict[str, Any]) -> int:
-    """Return the number of features, as files of format 3 and 2 have it."""
-    n_features: int = header["inputs"]["n_features"] if "inputs" in header else header["n_features"]
-    return n_features
-
-
-def _classes(header: dict[str, Any]) -> list[Any]:
-    """Return the classes, as files of format 3 and 2 have them; none of numbers."""
-    known = header["task"]["record"].get("classes", []) if "task" in header else header["classes"]["values"]
-    return list(known)
-
-
-def _class_words(labels: list[Any], names: dict[str, str]) -> list[str]:
-    return [
-        f"{label} ({names[str(label)]})" if names.get(str(label), str(label)) != str(label) else str(label)
-        for label in labels
-    ]
 
 
 def _words(name: str, value: Any) -> str:
@@ -114,20 +86,15 @@ def _plain_word(value: Any) -> str:
 
 
 def _show_curves(history: list[Row], metric: str) -> None:
-    """Draw losses and metrics over rounds or epochs, where the terminal has the signs for it."""
-    console = screen.console()
-    if console.options.ascii_only or len(history) < 2:
-        return
-    screen.out()
-    for column in ("train_loss", "val_loss", f"train_{metric}", f"val_{metric}"):
-        values = [row.get(column) for row in history]
-        if values[0] is not None:
-            line = screen.sparkline(values, width=max(10, min(60, console.width - 45)))
-            screen.out(f"  {column:<20} {line} {values[0]:.4f} to {values[-1]:.4f}")
+    if len(history) > 1:
+        columns = ("train_loss", "val_loss", f"train_{metric}", f"val_{metric}")
+        curves = {column: [row.get(column) for row in history] for column in columns}
+        drawn = screen.draw_curves(curves, ".4f", indent=20)
+        if drawn:
+            screen.out(f"\n{drawn}")
 
 
 def _show_rounds(history: list[Row], header: dict[str, Any], n_shown: int) -> None:
-    shown = spread(len(history), n_shown, header["best_round"] - 1)
     metric = header.get("metric", "accuracy")
     forms = {
         "round": "d",
@@ -141,12 +108,9 @@ def _show_rounds(history: list[Row], header: dict[str, Any], n_shown: int) -> No
         "gradient_norm": ".3g",
         "seconds": ".2f",
     }
-    forms = {k: form for k, form in forms.items() if any(row[k] is not None for row in history)}
-    rows = [[screen.number(history[i][k], form) for k, form in forms.items()] for i in shown]
-    for row, i in zip(rows, shown, strict=True):
-        row[0] = f"*{row[0]}" if i == header["best_round"] - 1 else row[0]
-    heads = [k.replace("_accuracy", "_acc").replace("gradient_norm", "grad_norm") for k in forms]
-    screen.show_table(heads, rows, drop=_LEAST_WANTED)
+    heads = {k: k.replace("_accuracy", "_acc").replace("gradient_norm", "grad_norm") for k in forms}
+    best = header["best_round"] - 1
+    shown = screen.show_records(history, forms, heads=heads, n_shown=n_shown, best=best, drop=_LEAST_WANTED)
     _show_coefficients(header, shown)
     left_out = len(history) - len(shown)
     screen.out(f"* the round that predicts{f'; {left_out} rounds not shown (--rounds)' if left_out else ''}")
@@ -168,17 +132,3 @@ def _show_coefficients(header: dict[str, Any], shown: list[int]) -> None:
     ]
     heads = ["round", *("I" if p == 0 else "P" if p == 1 else f"P^{p}" for p in powers), "alignment"]
     screen.show_table(heads, rows)
-
-
-def spread(n: int, n_shown: int, always: int) -> list[int]:
-    """Return about ``n_shown`` of ``n`` positions, evenly spread, ends and ``always`` among them.
-
-    Examples
-    --------
-    >>> spread(100, 3, 41)
-    [0, 41, 50, 99]
-    """
-    if n <= n_shown:
-        return list(range(n))
-    gaps = max(1, n_shown - 1)
-    return sorted({round(i * (n - 1) / gaps) for i in range(n_shown)} | {always})

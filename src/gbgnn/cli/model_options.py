@@ -2,6 +2,9 @@
 
 A setting of a part is an option without another line: its type and default are those of the field, its help
 is what the part's docstring says of it. Parts of one family share the options of settings with the same name.
+
+The library's own parts are read from their source files, because importing them takes seconds and the help of
+a command must not. Parts of other packages, found by their entry points, are imported.
 """
 
 from __future__ import annotations
@@ -9,81 +12,35 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
+from gbgnn.cli.command import HELP
 from gbgnn.cli.options import key_values
-from gbgnn.cli.part_fields import Field, read_family, read_fine_tuner
+from gbgnn.errors import GBGNNWarning
 
 META = "gbgnn.settings"
 """Where a command finds, in its context's ``meta``, the flat settings that were given as options."""
 
-AGGREGATION = "Aggregation: how nodes are mixed along the graph"
-LEARNER = "Learner: what is fitted each round"
-RULE = "Rule: how rounds are added up"
-BOOSTING = "Boosting"
-FINE_TUNING = "Fine-tuning: all rounds together, after boosting"
-
+_SOURCE, _REGISTRY = Path(__file__).parents[1], "gbgnn.registry"
+_TYPES: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str, "list": list[str]}
 _PANELS = {
-    "aggregation": AGGREGATION,
-    "propagation": AGGREGATION,
-    "learner": LEARNER,
-    "rule": RULE,
-    "fine_tune": FINE_TUNING,
+    "aggregation": "Aggregation: how nodes are mixed along the graph",
+    "propagation": "Aggregation: how nodes are mixed along the graph",
+    "learner": "Learner: what is fitted each round",
+    "rule": "Rule: how rounds are added up",
+    "boosting": "Boosting",
+    "fine_tune": "Fine-tuning: all rounds together, after boosting",
+    "run": "The run",
 }
-
-
-class _Option(NamedTuple):
-    """An option; without flags it has its name."""
-
-    name: str
-    kind: Any
-    panel: str
-    words: str
-    flags: tuple[str, ...] = ()
-    metavar: str | None = None
-
-
-# What no field of a part says: settings of the model itself, and the words for scikit-learn's objects.
-_WRITTEN = (
-    _Option(
-        *("learner__estimator", str, LEARNER),
-        "(sklearn) Full name of a class of sklearn, lightgbm or xgboost.",
-        ("--estimator",),
-    ),
-    _Option(
-        *("learner__estimator_params", list[str], LEARNER),
-        "(sklearn) A parameter of it. May be repeated.",
-        *(("--estimator-param",), "NAME=VALUE"),
-    ),
-    _Option("feature_norm", str, AGGREGATION, "l1 or l2 brings every feature row to length one first."),
-    _Option("learning_rate", float, RULE, "Shrinkage of every round's step."),
-    _Option("n_rounds", int, BOOSTING, "The most rounds to train.", ("--rounds", "-T")),
-    _Option(
-        *("metric", str, BOOSTING),
-        "What validation nodes are judged by: accuracy, f1_macro, roc_auc, neg_log_loss, ... "
-        "(scikit-learn's scorers).",
-    ),
-    _Option("select", str, BOOSTING, "Which round predicts: last, validation, gradient or auto."),
-    _Option("class_weight", str, BOOSTING, "balanced gives every class the same say."),
-    _Option(
-        *("validation_fraction", float, BOOSTING),
-        "Validate on this share of the training nodes, not on the data's own.",
-    ),
-    _Option(
-        "n_iter_no_change", int, BOOSTING, "Stop after so many rounds without a better validation result."
-    ),
-    _Option("fine_tune", bool, FINE_TUNING, "Fine-tune the boosted model end to end."),
-    _Option("device", str, BOOSTING, "auto, cpu or cuda."),
-    _Option("dtype", str, BOOSTING, "float32 or float64."),
-    _Option("random_state", int, BOOSTING, "Seed of training. Default: drawn, and recorded.", ("--seed",)),
-    _Option("keep_learners", bool, "The run", "Keep the learners, to predict other graphs."),
-)
 
 # Flags of settings whose own name is another's flag already, or never was theirs.
 _FLAGS = {
@@ -101,6 +58,21 @@ _FLAGS = {
 _SHORT = ("learner", "rule", "propagation")
 # Set by --learning-rate, whatever the rule.
 _LEFT_OUT = ("rule__learning_rate",)
+
+
+class Field(NamedTuple):
+    """One setting of one part, as in the source; one without a default must be given."""
+
+    name: str
+    annotation: str
+    default: str | None
+    meaning: str = ""  # the entry of the docstring, as plain text
+    beside: str | None = None  # the setting whose entry it shares, when it is not the first of them
+    is_plugin: bool = False
+
+
+Fields = tuple[Field, ...]
+Entry = tuple[str, str | None]
 
 
 class ModelCommand(TyperCommand):
@@ -138,7 +110,7 @@ def make_options() -> list[Any]:
     def model() -> None:
         """Stand for a command with these options alone."""
 
-    parameters = [_make_parameter(option) for option in _describe_options()]
+    parameters = list(_describe_options())
     model.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     model.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     app = typer.Typer(add_completion=False)
@@ -146,16 +118,21 @@ def make_options() -> list[Any]:
     return list(get_command(app).params)
 
 
-def _describe_options() -> Iterable[_Option]:
+def _describe_options() -> Iterator[inspect.Parameter]:
     for family in ("aggregation", "propagation", "learner", "rule"):
         parts = read_family(family)
-        yield _Option(family, str, _PANELS[family], _list_names(family, parts))
+        *names, last = parts
+        listed = f"{'The matrix P: ' if family == 'propagation' else ''}{', '.join(names)} or {last}."
+        yield _make_parameter(family, str, family, listed, f"--{family}")
         yield from _describe_family(family, parts)
-    yield from _WRITTEN
-    yield from _describe_family("fine_tune", {"": read_fine_tuner()})
+    for name, told in HELP["options"].items():
+        flags = told.get("flags", [f"--{name.replace('_', '-')}"])
+        kind = _TYPES[told["type"]]
+        yield _make_parameter(name, kind, told["panel"], told["help"], *flags, metavar=told.get("metavar"))
+    yield from _describe_family("fine_tune", {"": _read_source("gbgnn.finetuning", "FineTuner")})
 
 
-def _describe_family(family: str, parts: Mapping[str, tuple[Field, ...]]) -> Iterable[_Option]:
+def _describe_family(family: str, parts: Mapping[str, Fields]) -> Iterator[inspect.Parameter]:
     """Yield one option per name of a setting, whichever parts have it."""
     names = dict.fromkeys(field.name for fields in parts.values() for field in fields)
     for name in names:
@@ -173,22 +150,23 @@ def _describe_family(family: str, parts: Mapping[str, tuple[Field, ...]]) -> Ite
         ]
         metavar = "VALUE" if kind is str and "int" in first.annotation else None
         words = " ".join(part for part in told if part)
-        yield _Option(path, kind, _PANELS[family], words, (_flag(family, first),), metavar)
+        yield _make_parameter(path, kind, family, words, _flag(family, first), metavar=metavar)
 
 
-def _make_parameter(option: _Option) -> inspect.Parameter:
-    kind, flags = option.kind, option.flags or (f"--{option.name.replace('_', '-')}",)
+def _make_parameter(
+    name: str, kind: Any, panel: str, words: str, *flags: str, metavar: str | None = None
+) -> inspect.Parameter:
     if kind is bool:
         flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}",)
     made = typer.Option(
         *flags,
-        help=re.sub(r"\[(?=[a-z])", r"\\[", option.words),  # an interval, not rich's markup
-        metavar=option.metavar or ("NAME" if kind in (str, list[str]) else None),
-        rich_help_panel=option.panel,
+        help=re.sub(r"\[(?=[a-z])", r"\\[", words),  # an interval, not rich's markup
+        metavar=metavar or ("NAME" if kind in (str, list[str]) else None),
+        rich_help_panel=_PANELS[panel],
         show_default=False,
     )
-    annotation = Annotated[kind | None, made]  # type: ignore[valid-type]  # known only now
-    return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    annotation = Annotated[kind | None, made]  # known only now
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _flag(family: str, field: Field, name: str | None = None) -> str:
@@ -199,26 +177,14 @@ def _flag(family: str, field: Field, name: str | None = None) -> str:
 
 
 def _option_type(annotation: str) -> Any:
-    """Return the type of an option for a field's annotation, None where a command line cannot give one.
-
-    Examples
-    --------
-    >>> _option_type("int | None"), _option_type("str | Loss"), _option_type("Sequence[str]")
-    (<class 'int'>, <class 'str'>, list[str])
-    """
+    """Return the type of an option for a field's annotation, None where a command line cannot give one."""
     words = [word.strip() for word in annotation.replace("typing.", "").split("|")]
-    known = {"bool": bool, "int": int, "float": float, "str": str}
-    found = [known[word] for word in words if word in known]
+    found = [_TYPES[word] for word in words if word in ("bool", "int", "float", "str")]
     if "str" in words or annotation.replace("typing.", "").startswith("Literal["):
         return str
     if re.fullmatch(r"(collections\.abc\.)?(Sequence|list|tuple)\[str(, \.\.\.)?\]", words[0]):
         return list[str]
     return float if found == [int, float] else found[0] if len(found) == 1 else None
-
-
-def _list_names(family: str, parts: Iterable[str]) -> str:
-    *names, last = parts
-    return f"{'The matrix P: ' if family == 'propagation' else ''}{', '.join(names)} or {last}."
 
 
 def _shorten(meaning: str, enough: int = 40) -> str:
@@ -250,3 +216,105 @@ def _literal(default: str | None) -> str | None:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return None if value is None else str(value)
+
+
+def read_family(family: str) -> dict[str, Fields]:
+    """Return the settings of every part of a family, by the part's name, those of plug-ins last."""
+    found = {name: _read_source(_REGISTRY, kind) for name, kind in _registered(family).items()}
+    for point in entry_points(group=f"gbgnn.{family}"):
+        try:
+            kind = point.load()
+        except Exception as error:  # whatever another package raises, its part is the only one missing
+            message = f"{family} {point.name!r} ({point.value}) cannot be loaded: {error}"
+            warnings.warn(message, GBGNNWarning, stacklevel=2)
+        else:
+            found.setdefault(point.name, read_class(kind))
+    return found
+
+
+def read_class(kind: type) -> Fields:
+    """Return the settings of a class, which are the arguments it is made with."""
+    meanings = read_parameters(inspect.getdoc(kind) or "")
+    fields = []
+    for name, parameter in inspect.signature(kind).parameters.items():
+        given = parameter.annotation
+        annotation = given if isinstance(given, str) else inspect.formatannotation(given)
+        default = None if parameter.default is parameter.empty else repr(parameter.default)
+        fields.append(Field(name, annotation, default, *meanings.get(name, ("", None)), is_plugin=True))
+    return tuple(fields)
+
+
+def read_parameters(docstring: str) -> dict[str, Entry]:
+    """Return the meaning of every name in a section Parameters, and the name whose entry it shares."""
+    _, _, section = docstring.partition("Parameters\n----------\n")
+    section = re.split(r"\n\n\S.*\n---", section)[0]
+    found: dict[str, Entry] = {}
+    for entry in re.split(r"\n(?=\S)", section) if section else ():
+        heading, _, text = entry.partition("\n")
+        names = [name.strip() for name in heading.partition(":")[0].split(",")]
+        for name in names:
+            found[name] = _as_plain_text(text), None if name == names[0] else names[0]
+    return found
+
+
+def _as_plain_text(text: str) -> str:
+    """Return the text of an entry in one line, without the marks of reStructuredText."""
+    text = re.sub(r"\s+", " ", text).strip()
+    text = re.sub(r'``"?(.*?)"?``', r"\1", text)
+    text = re.sub(r":math:`([^`]*)`", lambda found: re.sub(r"\\tilde|[\\{}]", "", found[1]), text)
+    return re.sub(r":\w+:`~?(?:[\w.]+\.)?([^`]*)`", r"\1", text)
+
+
+@cache
+def _read_tree(module: str) -> ast.Module:
+    path = _SOURCE.joinpath(*module.split(".")[1:])
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _registered(family: str) -> dict[str, str]:
+    """Return the names of a family in the registry, and the classes that they stand for."""
+    for node in _read_tree(_REGISTRY).body:
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "FAMILIES":
+            assert isinstance(node.value, ast.Dict)
+            for key, names in zip(node.value.keys, node.value.values, strict=True):
+                if key is not None and ast.literal_eval(key) == family:
+                    assert isinstance(names, ast.Dict)
+                    pairs = zip(names.keys, names.values, strict=True)
+                    return {ast.literal_eval(k): ast.unparse(v) for k, v in pairs if k is not None}
+    raise AssertionError(f"the registry has no family {family}")
+
+
+def _find_class(module: str, name: str) -> tuple[str, ast.ClassDef] | None:
+    """Return where a class of ours is defined, following imports; None for a class of another package."""
+    first, _, inner = name.partition(".")
+    for node in _read_tree(module).body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return module, node
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "gbgnn":
+            for alias in node.names:
+                if (alias.asname or alias.name) == first and inner:  # of a module, as in the registry
+                    return _find_class(f"{node.module}.{alias.name}", inner)
+                if (alias.asname or alias.name) == name:
+                    return _find_class(str(node.module), alias.name)
+    return None
+
+
+def _read_source(module: str, name: str) -> Fields:
+    found = _find_class(module, name)
+    if found is None:
+        return ()
+    home, node = found
+    inherited = [field for base in node.bases for field in _read_source(home, ast.unparse(base))]
+    meanings = read_parameters(ast.get_docstring(node) or "")
+    fields = {field.name: field for field in (*inherited, *_own_fields(node))}
+    return tuple(Field(*f[:3], *meanings.get(f.name, ("", None))) for f in fields.values())
+
+
+def _own_fields(node: ast.ClassDef) -> Iterator[Field]:
+    if not any(ast.unparse(mark).startswith("dataclass") for mark in node.decorator_list):
+        return
+    for line in node.body:
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+            default = None if line.value is None else ast.unparse(line.value)
+            yield Field(line.target.id, ast.unparse(line.annotation), default)

@@ -2,82 +2,84 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gbgnn.cli import toml
 from gbgnn.cli.command import UsageError
 
-DATA = "Data"
+DATA, RUN = "Data", "The run"
 
-SavedPath = Annotated[
-    Path, typer.Argument(metavar="RUN_OR_MODEL", help="A run folder, or a model file.", show_default=False)
-]
+
+def option(help: str, *flags: str, panel: str | None = None, **more: Any) -> Any:
+    """Return an option for a command's signature; its default is shown unless ``show_default`` says no."""
+    return typer.Option(*flags, help=help, rich_help_panel=panel, **more)
+
+
+def argument(help: str, metavar: str | None = None) -> Any:
+    """Return an argument for a command's signature."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False)
+
+
+SavedPath = Annotated[Path, argument("A run folder, or a model file.", "RUN_OR_MODEL")]
 DatasetOrDigits = Annotated[
     str | None,
-    typer.Argument(
-        metavar="DATASET_OR_FOLDER",
-        help="A known name (see gbgnn datasets), a folder or a file. Default: the embedded digits.",
-        show_default=False,
+    argument(
+        "A known name (see gbgnn datasets), a folder or a file. Default: the embedded digits.",
+        "DATASET_OR_FOLDER",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+AsJson = Annotated[bool, option("Print one JSON object on stdout.", "--json")]
+Quiet = Annotated[bool, option("No progress.", "--quiet", "-q")]
+Plot = Annotated[Path | None, option("Draw it to FILE.png, FILE.svg or FILE.pdf.", metavar="FILE")]
+Out = Annotated[Path | None, option("Folder to write. Default: runs/DATASET-TIME.", panel=RUN, metavar="RUN")]
+Force = Annotated[bool, option("Replace a run that is there already.", "--force", panel=RUN)]
+Rounds = Annotated[int, option("Show at most so many rounds, evenly spread.", min=0)]
 DataDir = Annotated[
-    Path | None,
-    typer.Option(help="Folder to look in first for the files of a known data set.", rich_help_panel=DATA),
+    Path | None, option("Folder to look in first for the files of a known data set.", panel=DATA)
 ]
 Split = Annotated[
     str | None,
-    typer.Option(
-        help="public, random, stratified, or the number of a fold. Default: what comes with the data.",
-        rich_help_panel=DATA,
+    option(
+        "public, random, stratified, or the number of a fold. Default: what comes with the data.", panel=DATA
     ),
 ]
-SplitSeed = Annotated[int | None, typer.Option(help="Seed of a drawn split.", rich_help_panel=DATA)]
+SplitSeed = Annotated[int | None, option("Seed of a drawn split.", panel=DATA)]
 Normalize = Annotated[
     bool | None,
-    typer.Option(
+    option(
+        "Scale every feature row to a sum of one. Default: as is usual for the data set.",
         "--normalize/--no-normalize",
-        help="Scale every feature row to a sum of one. Default: as is usual for the data set.",
-        rich_help_panel=DATA,
+        panel=DATA,
     ),
 ]
 DataOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "Another setting of the data set, such as n_nodes=500 for csbm. May be repeated.",
         "--data-option",
+        panel=DATA,
         metavar="NAME=VALUE",
-        help="Another setting of the data set, such as n_nodes=500 for csbm. May be repeated.",
-        rich_help_panel=DATA,
     ),
 ]
 
 
 def key_values(pairs: list[str] | None, flag: str) -> dict[str, Any]:
-    """Return ``NAME=VALUE`` words as a dictionary, values read as in a TOML file.
-
-    Examples
-    --------
-    >>> key_values(["max_depth=2", "criterion=gini"], "--estimator-param")
-    {'max_depth': 2, 'criterion': 'gini'}
-    """
+    """Return ``NAME=VALUE`` words as a dictionary, values read as in a TOML file; bare words are strings."""
     result = {}
     for pair in pairs or []:
         name, equals, text = pair.partition("=")
         if not equals or not name.isidentifier():
             raise UsageError(f"{flag} must look like NAME=VALUE; got {pair!r}.")
-        result[name] = toml.parse_value(text)
+        try:
+            result[name] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            result[name] = text
     return result
 
 
 def as_split(text: str | None) -> str | int | None:
-    """Return the number of a fold as a number, any other word as it is.
-
-    Examples
-    --------
-    >>> as_split("2"), as_split("random")
-    (2, 'random')
-    """
+    """Return the number of a fold as a number, any other word as it is."""
     return int(text) if text is not None and text.isdecimal() else text

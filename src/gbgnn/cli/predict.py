@@ -2,53 +2,52 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
-import typer
-
+from gbgnn._files import atomic_path
 from gbgnn.cli import screen
-from gbgnn.cli.options import DataDir, DataOption, Normalize, SavedPath
+from gbgnn.cli.options import DATA, DataDir, DataOption, Normalize, SavedPath, option
+from gbgnn.errors import DataError, GraphError, MissingDependencyError, ParameterError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-EXAMPLES = (
-    ("gbgnn predict runs/cora > labels.csv", "all nodes of the graph it was fitted on"),
-    ("gbgnn predict runs/cora --nodes 12,40,77", "three of them, by your own ids"),
-    ("gbgnn predict runs/cora --dataset newer_graph/ --out labels.parquet", "the nodes of another graph"),
-)
+    from gbgnn.cli.data_source import Saved
+
+
+_CHUNK = 65_536
+_FORMATS = (".csv", ".parquet")
 
 
 def predict(
     saved_path: SavedPath,
     dataset: Annotated[
         str | None,
-        typer.Option(
-            "--dataset",
-            "--graph",
-            metavar="NAME_OR_PATH",
-            help="Predict the nodes of this graph instead; it needs the same features. "
+        option(
+            "Predict the nodes of this graph instead; it needs the same features. "
             "Default: the graph of the fit.",
-            rich_help_panel="Data",
+            *("--dataset", "--graph"),
+            panel=DATA,
+            metavar="NAME_OR_PATH",
         ),
     ] = None,
     nodes: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Which nodes: ids with commas between, or a file with an id per line. Default: all.",
+            panel=DATA,
             metavar="FILE_OR_IDS",
-            help="Which nodes: ids with commas between, or a file with an id per line. Default: all.",
-            rich_help_panel="Data",
         ),
     ] = None,
     data_dir: DataDir = None,
     normalize: Normalize = None,
     data_option: DataOption = None,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write to FILE.csv or FILE.parquet. Default: CSV on stdout."),
+        Path | None, option("Write to FILE.csv or FILE.parquet. Default: CSV on stdout.", metavar="FILE")
     ] = None,
 ) -> None:
     """Write the predicted label of every node, and the probability of each class.
@@ -56,44 +55,87 @@ def predict(
     Columns are node (your own id), label, and proba_CLASS for each class. A bare model file knows neither
     your ids nor names of classes: it counts nodes from 0.
     """
-    from gbgnn.cli.data_source import Source, load_graph, name_class, own_node_ids
-    from gbgnn.cli.saved import open_saved
-    from gbgnn.cli.tables import Predictions, check_format
+    from gbgnn.cli.data_source import name_class, open_saved
     from gbgnn.persistence import load
 
     if out is not None:
-        check_format(out)
+        _check_ending(out)
     saved = open_saved(saved_path)
     model = load(saved.model_path)
+    graph = None
     if dataset is None:
-        graph = None
-        ids = own_node_ids(saved.config, len(model.model_.score_tensor), data_dir=data_dir)
+        ids = _own_ids(saved, len(model.model_.score_tensor), data_dir)
     else:
-        own = Source.from_document(saved.config.get("data", {}), str(saved_path))
-        graph = load_graph(
-            own.override(dataset=dataset, data_dir=data_dir, normalize=normalize, options=data_option)
-        )
+        source = saved.source(dataset=dataset, data_dir=data_dir, normalize=normalize, options=data_option)
+        graph = source.load_graph()
         ids = graph.node_ids
     rows = _choose(ids, nodes)
     found = model.model_.predict_all(rows, graph=graph)
-    table = Predictions(
-        nodes=ids[rows],
-        labels=[name_class(label, saved.class_names) for label in found["predict"]],
-        proba=found["predict_proba"],
-        classes=[name_class(label, saved.class_names) for label in model.classes_],
-    )
+    classes = [name_class(label, saved.class_names) for label in model.classes_]
+    columns = ["node", "label", *(f"proba_{name}" for name in classes)]
+    labels = [name_class(label, saved.class_names) for label in found["predict"]]
     if out is None:
-        table.write_csv(sys.stdout)
+        write_csv(sys.stdout, columns, ids[rows], labels, found["predict_proba"])
     else:
-        table.write(out)
+        write_table(out, columns, ids[rows], labels, found["predict_proba"])
         screen.note(f"{screen.counted(len(rows), 'node')} written to {out}")
+
+
+def write_table(
+    path: Path, columns: list[str], nodes: NDArray[Any], labels: list[str], proba: NDArray[Any]
+) -> None:
+    """Write a file whose ending says its form; a reader never sees half of it."""
+    _check_ending(path)
+    with atomic_path(path) as part:
+        if path.suffix == ".csv":
+            with part.open("w", newline="", encoding="utf-8") as file:
+                write_csv(file, columns, nodes, labels, proba)
+            return
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError as error:
+            raise MissingDependencyError("writing Parquet", "pyarrow", "io") from error
+        arrays = [pa.array(nodes), pa.array(labels), *map(pa.array, proba.T.copy())]
+        pq.write_table(pa.table(dict(zip(columns, arrays, strict=True))), part)
+
+
+def write_csv(
+    file: TextIO, columns: list[str], nodes: NDArray[Any], labels: list[str], proba: NDArray[Any]
+) -> None:
+    """Write CSV, each probability with as many digits as tell it from its neighbours."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+    for start in range(0, len(nodes), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        numbers = proba[rows].astype(str).tolist()
+        head = zip(nodes[rows].tolist(), labels[rows], strict=True)
+        writer.writerows([node, label, *row] for (node, label), row in zip(head, numbers, strict=True))
+
+
+def _check_ending(path: Path) -> None:
+    if path.suffix not in _FORMATS:
+        raise ParameterError(f"--out must end in {' or '.join(_FORMATS)}; got {path}.")
+
+
+def _own_ids(saved: Saved, n_nodes: int, data_dir: Path | None) -> NDArray[Any]:
+    """Return the user's ids of the nodes a run was fitted on; row numbers for a bare model."""
+    import numpy as np
+
+    if "data" not in saved.config:
+        return np.arange(n_nodes)
+    data = saved.source(data_dir=data_dir).load()
+    if data.graph.checksum != saved.graph_checksum:
+        raise DataError(
+            f"the graph of {data.name} changed since the fit, so the stored predictions are not about it; "
+            "predict the graph as it is now with --dataset."
+        )
+    return data.graph.node_ids
 
 
 def _choose(ids: NDArray[Any], nodes: str | None) -> NDArray[np.int64]:
     """Return the rows of the nodes that were asked for, in that order."""
     import numpy as np
-
-    from gbgnn.errors import GraphError
 
     if nodes is None:
         return np.arange(len(ids))

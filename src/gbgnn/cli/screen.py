@@ -1,4 +1,4 @@
-"""Writing to the terminal: results to stdout, messages to stderr, numbers in one style."""
+"""Writing to the terminal: results to stdout, messages and progress to stderr, numbers in one style."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import math
 import os
 import re
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gbgnn._json import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress as RichProgress
 
 _PIPED_WIDTH = 160
 _PROSE_WIDTH = 30
 _GAP = 3
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BLOCKS = "▁▂▃▄▅▆▇█"
+_N_LINES = 10
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -29,21 +32,6 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     folds = stream.isatty() or "COLUMNS" in os.environ
     return Console(stderr=stderr, width=None if folds else _PIPED_WIDTH, highlight=False)
-
-
-def bar(on: Console) -> Progress:
-    """Return bars that tell what is counted, how far it is, some numbers, and the time that is left."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.table import Column
-
-    return Progress(
-        TextColumn("{task.description}", table_column=Column(no_wrap=True)),
-        MofNCompleteColumn(table_column=Column(no_wrap=True)),
-        BarColumn(bar_width=min(30, max(5, on.width - 75))),
-        TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
-        TimeRemainingColumn(compact=True, elapsed_when_finished=True, table_column=Column(no_wrap=True)),
-        console=on,
-    )
 
 
 def note(message: str, style: str | None = None) -> None:
@@ -79,24 +67,24 @@ def show_table(
     prose: str | None = None,
     drop: Sequence[str] = (),
 ) -> None:
-    """Print a table to stdout.
+    """Print a table to stdout, numbers to the right.
 
-    Parameters
-    ----------
-    columns, rows
-        Headings, and a cell for each in every row.
-    left
-        Columns to align left; numbers go right.
-    prose
-        The column whose cells may be folded.
-    drop
-        Columns to leave out on a narrow terminal, the first first.
+    The cells of the column ``prose`` may be folded; on a narrow terminal columns are dropped, the first of
+    ``drop`` first.
     """
     from rich import box
     from rich.table import Table
 
     to = console()
-    kept = _fitting(columns, rows, to.width, prose, drop)
+    needs = {
+        name: _PROSE_WIDTH if name == prose else max([len(name), *(len(row[i]) for row in rows)])
+        for i, name in enumerate(columns)
+    }
+    for name in drop:
+        if sum(needs.values()) + _GAP * len(needs) <= to.width:
+            break
+        needs.pop(name, None)
+    kept = [i for i, name in enumerate(columns) if name in needs]
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for i in kept:
         name = columns[i]
@@ -106,23 +94,44 @@ def show_table(
     to.print(result)
 
 
-def _fitting(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    width: int,
-    prose: str | None,
-    drop: Sequence[str],
+def show_records(
+    records: Sequence[Mapping[str, Any]],
+    forms: Mapping[str, str],
+    *,
+    n_shown: int | None = None,
+    best: int | None = None,
+    heads: Mapping[str, str] | None = None,
+    **how: Any,
 ) -> list[int]:
-    """Return the positions of the columns that fit into ``width``."""
-    needs = {
-        name: _PROSE_WIDTH if name == prose else max([len(name), *(len(row[i]) for row in rows)])
-        for i, name in enumerate(columns)
-    }
-    for name in drop:
-        if sum(needs.values()) + _GAP * len(needs) <= width:
-            break
-        needs.pop(name, None)
-    return [i for i, name in enumerate(columns) if name in needs]
+    """Print records as a table, a column for each form in which values are written, where there are any.
+
+    About ``n_shown`` records are printed, evenly spread, and ``best``, which has a star. Return which.
+    """
+    shown = spread(len(records), n_shown or len(records), best or 0)
+    forms = {name: form for name, form in forms.items() if any(each[name] is not None for each in records)}
+    rows = [[number(records[i][name], form) for name, form in forms.items()] for i in shown]
+    if best is not None:
+        rows[shown.index(best)][0] = f"*{best + 1}"
+    show_table([(heads or {}).get(name, name) for name in forms], rows, **how)
+    return shown
+
+
+def draw_curves(curves: Mapping[str, Sequence[float | None] | None], form: str, indent: int) -> str:
+    """Return curves with their first and last values, empty where the terminal lacks the signs for it."""
+    to, lines = console(), []
+    for name, values in curves.items():
+        if values and values[0] is not None and not to.options.ascii_only:
+            line = sparkline(values, width=max(10, min(60, to.width - 45)))
+            lines.append(f"  {name:<{indent}} {line} {number(values[0], form)} to {number(values[-1], form)}")
+    return "\n".join(lines)
+
+
+def spread(n: int, n_shown: int, always: int) -> list[int]:
+    """Return about ``n_shown`` of ``n`` positions, evenly spread, ends and ``always`` among them."""
+    if n <= n_shown:
+        return list(range(n))
+    gaps = max(1, n_shown - 1)
+    return sorted({round(i * (n - 1) / gaps) for i in range(n_shown)} | {always})
 
 
 def escape(cell: str) -> str:
@@ -138,35 +147,17 @@ def _printable(text: str) -> str:
 
 
 def number(value: float | None, form: str = ".4f") -> str:
-    """Return a number for a table, a dash when there is none.
-
-    Examples
-    --------
-    >>> number(0.123456), number(None), number(1797, ",")
-    ('0.1235', '-', '1,797')
-    """
+    """Return a number for a table, a dash when there is none."""
     return "-" if value is None else format(value, form)
 
 
 def counted(n: int, noun: str, plural: str | None = None) -> str:
-    """Return a count with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "class", "classes"), counted(1797, "node")
-    ('1 class', '1,797 nodes')
-    """
+    """Return a count with its noun."""
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
 def sparkline(values: Sequence[float | None], width: int = 60) -> str:
-    """Return a line of blocks, the lowest value the lowest block; at most ``width`` of them.
-
-    Examples
-    --------
-    >>> sparkline([0.0, 1.0, 0.5])
-    '▁█▅'
-    """
+    """Return a line of blocks, the lowest value the lowest block; at most ``width`` of them."""
     numbers = [v for v in values if v is not None and math.isfinite(v)]
     if not numbers:
         return ""
@@ -176,3 +167,93 @@ def sparkline(values: Sequence[float | None], width: int = 60) -> str:
     span = high - low or 1.0
     top = len(_BLOCKS) - 1
     return "".join(_BLOCKS[math.floor((v - low) / span * top + 0.5)] for v in shown)
+
+
+class Progress:
+    """Counts without a word; its subclasses show it. ``begin`` again counts something else."""
+
+    def begin(self, noun: str, total: int, done: int = 0) -> None:
+        """Count from ``done`` to ``total`` of something, such as rounds."""
+
+    def update(self, done: int, words: str = "", total: int | None = None) -> None:
+        """Set how many are done, a few words on the newest one, and another total where that has changed."""
+
+    def note(self, message: str) -> None:
+        """Show a line that stays."""
+
+
+@contextmanager
+def show_progress(*, quiet: bool = False, n_lines: int | None = _N_LINES) -> Iterator[Progress]:
+    """Give what shows progress, on stderr: bars on a terminal, else about ``n_lines`` lines per count.
+
+    With None there is a line for every update.
+    """
+    to = console(stderr=True)
+    if quiet:
+        yield Progress()
+    elif not to.is_terminal:
+        yield _Lines(n_lines)
+    else:
+        with _bars(to) as bars:
+            yield _Bars(bars)
+
+
+class _Bars(Progress):
+    def __init__(self, bars: RichProgress) -> None:
+        self._bars = bars
+
+    def begin(self, noun: str, total: int, done: int = 0) -> None:
+        self._task = self._bars.add_task(noun, total=total, completed=done, numbers="", visible=total > 0)
+
+    def update(self, done: int, words: str = "", total: int | None = None) -> None:
+        if words:
+            self._bars.update(self._task, numbers=escape(words))
+        self._bars.update(self._task, completed=done, total=total)
+
+    def note(self, message: str) -> None:
+        self._bars.console.print(message, style="yellow", markup=False, soft_wrap=True)
+
+
+class _Lines(Progress):
+    def __init__(self, n_lines: int | None) -> None:
+        self._n_lines = n_lines
+        self._started = time.perf_counter()
+
+    def begin(self, noun: str, total: int, done: int = 0) -> None:
+        self._noun, self._total, self._first = noun, total, done
+        self._begun, self._is_new = time.perf_counter(), True
+
+    def update(self, done: int, words: str = "", total: int | None = None) -> None:
+        self._total = self._total if total is None else total
+        if words and (self._is_new or self._is_due(done)):
+            note(f"{self._noun} {done}/{self._total}  {words}  {self._times(done)}")
+            self._is_new = False
+
+    def note(self, message: str) -> None:
+        note(message)
+
+    def _is_due(self, done: int) -> bool:
+        """Return whether another tenth is done, or whatever share makes the wanted number of lines."""
+        if self._n_lines is None:
+            return True
+        return done * self._n_lines // self._total > (done - 1) * self._n_lines // self._total
+
+    def _times(self, done: int) -> str:
+        """Return the time since the start and, at the pace of this count, the time that is left."""
+        now = time.perf_counter()
+        left = (now - self._begun) / max(1, done - self._first) * (self._total - done)
+        return f"{now - self._started:.1f} s" + (f", {left:.0f} s left" if left >= 1 else "")
+
+
+def _bars(on: Console) -> RichProgress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
+
+    return Progress(
+        TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        BarColumn(bar_width=min(30, max(5, on.width - 75))),
+        TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True, table_column=Column(no_wrap=True)),
+        console=on,
+    )

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gbgnn.cli import screen
-from gbgnn.cli.inspect import spread
-from gbgnn.cli.options import AsJson, DataDir, DataOption, Normalize
+from gbgnn.cli.options import AsJson, DataDir, DataOption, Normalize, Plot, option
 
 if TYPE_CHECKING:
     from gbgnn.smoothing import SmoothingProfile
-
-EXAMPLES = (
-    ("gbgnn smoothing", "32 hops on the embedded digits"),
-    ("gbgnn smoothing cora --rounds 200 --plot cora.png", "a longer look, as a picture"),
-    ("gbgnn smoothing my_graph/ --propagation random_walk", "another P; labels are not needed"),
-    (
-        "gbgnn smoothing citeseer --rank-limit 4000 --json",
-        "the rank of wide features too, which takes minutes",
-    ),
-)
-N_SHOWN = 17
 
 
 def smoothing(
@@ -34,20 +21,14 @@ def smoothing(
             metavar="DATASET_OR_FOLDER", help="A known name (see gbgnn datasets), a folder or a file."
         ),
     ] = "digits",
-    rounds: Annotated[int, typer.Option("--rounds", "-T", min=0, help="How many hops to follow.")] = 32,
+    rounds: Annotated[int, option("How many hops to follow.", "--rounds", "-T", min=0)] = 32,
     propagation: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="The matrix P: augmented, normalized, random_walk, laplacian or given."
-        ),
+        str, option("The matrix P: augmented, normalized, random_walk, laplacian or given.", metavar="NAME")
     ] = "augmented",
     rank_limit: Annotated[
-        int,
-        typer.Option(min=0, help="Leave out the effective rank where nodes and features are both more."),
+        int, option("Leave out the effective rank where nodes and features are both more.", min=0)
     ] = 2000,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it to FILE.png, FILE.svg or FILE.pdf.")
-    ] = None,
+    plot: Plot = None,
     data_dir: DataDir = None,
     normalize: Normalize = None,
     data_option: DataOption = None,
@@ -58,7 +39,7 @@ def smoothing(
     Every hop multiplies the features by P. What lies outside its top eigenspace fades like the powers of
     lambda_2, and with it all that tells the nodes of a connected component apart.
     """
-    from gbgnn.cli.data_source import Source, load_graph
+    from gbgnn.cli.data_source import Source
     from gbgnn.registry import as_part
     from gbgnn.reports import check_figure_path, smoothing_figure, write_figure
     from gbgnn.smoothing import smoothing_profile
@@ -67,7 +48,7 @@ def smoothing(
         check_figure_path(plot)  # before anything slow
     recipe = as_part("propagation", propagation)
     source = Source().override(dataset=dataset, data_dir=data_dir, normalize=normalize, options=data_option)
-    graph = load_graph(source)
+    graph = source.load_graph()
     profile = smoothing_profile(graph, rounds=rounds, propagation=recipe, rank_limit=rank_limit)
     if plot is not None:
         write_figure(smoothing_figure(profile, f"Over-smoothing: {dataset}, P {propagation}"), plot)
@@ -79,8 +60,15 @@ def smoothing(
         f"{dataset}: {screen.counted(graph.n_nodes, 'node')}, {screen.counted(graph.n_edges, 'edge')}, "
         f"{screen.counted(graph.n_features, 'feature')}; P {propagation}"
     )
-    _show_rounds(profile.rows())
-    _show_curves(profile)
+    numbers = dict.fromkeys(("norm", "distance", "predicted", "energy"), ".4g")
+    forms = {"t": "d", **numbers, "effective_rank": ".1f"}
+    heads = {"t": "hop", "effective_rank": "rank"}
+    screen.show_records(profile.rows(), forms, heads=heads, n_shown=17, drop=("predicted", "norm"))
+    if profile.rounds:
+        curves = {"distance": profile.distance, "effective_rank": profile.effective_rank}
+        drawn = screen.draw_curves(curves, ".4g", indent=16)
+        if drawn:
+            screen.out(f"{drawn}\n")
     _show_spectrum(profile)
     screen.out()
     screen.out(explain(profile))
@@ -122,36 +110,6 @@ def _outlook(profile: SmoothingProfile) -> str:
     if second is not None and top is not None and abs(second) >= 0.999999 * top[0]:
         return "; the rest need not fade, because lambda_2 is not smaller than every top eigenvalue"
     return ""
-
-
-def _show_rounds(rows: list[dict[str, Any]]) -> None:
-    forms = {
-        "t": "d",
-        "norm": ".4g",
-        "distance": ".4g",
-        "predicted": ".4g",
-        "energy": ".4g",
-        "effective_rank": ".1f",
-    }
-    kept = {name: form for name, form in forms.items() if rows[0][name] is not None}
-    shown = spread(len(rows), N_SHOWN, 0)
-    cells = [[screen.number(rows[i][name], form) for name, form in kept.items()] for i in shown]
-    heads = [{"t": "hop", "effective_rank": "rank"}.get(name, name) for name in kept]
-    screen.show_table(heads, cells, drop=("predicted", "norm"))
-
-
-def _show_curves(profile: SmoothingProfile) -> None:
-    """Draw distance and rank over the hops, where the terminal has the signs for it."""
-    console = screen.console()
-    if console.options.ascii_only or profile.rounds == 0:
-        return
-    width = max(10, min(60, console.width - 45))
-    for name in ("distance", "effective_rank"):
-        values = getattr(profile, name)
-        if values is not None:
-            line = screen.sparkline(values, width)
-            screen.out(f"  {name:<16} {line} {values[0]:.4g} to {values[-1]:.4g}")
-    screen.out()
 
 
 def _show_spectrum(profile: SmoothingProfile) -> None:

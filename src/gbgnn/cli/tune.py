@@ -3,109 +3,83 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
+from gbgnn.cli import options, screen
+from gbgnn.cli.options import option
 
-from gbgnn.cli import screen
-from gbgnn.cli.options import (
-    AsJson,
-    DataDir,
-    DataOption,
-    DatasetOrDigits,
-    Normalize,
-    Split,
-    SplitSeed,
-)
-
-EXAMPLES = (
-    ("gbgnn tune cora --variant kta --trials 200 --out runs/kta", "search, and keep the best model"),
-    ("gbgnn tune cora --storage cora.log --trials 1000", "trials that outlive the process ..."),
-    ("optuna-dashboard cora.log", "... to look at, and to go on with by the same command"),
-    ("gbgnn tune my_graph/ --space mine.toml", "ranges of your own"),
-    (
-        "gbgnn tune pubmed --paper-space --fine-tune --population 256",
-        "the paper's search, many trials at once",
-    ),
-)
-
-_SPACE = "The space: what is searched"
-_SEARCH = "The search"
-_RUN = "The run"
-
-
-def _option(panel: str, help: str, *flags: str, metavar: str | None = None) -> Any:
-    return typer.Option(*flags, help=help, metavar=metavar, rich_help_panel=panel)
+_SPACE, _SEARCH = "The space: what is searched", "The search"
 
 
 def tune(
-    dataset: DatasetOrDigits = None,
+    dataset: options.DatasetOrDigits = None,
     variant: Annotated[
         str | None,
-        _option(_SPACE, "adj, kta, ii, samme_r, or custom (all in --space). Default: adj.", metavar="NAME"),
+        option(
+            "adj, kta, ii, samme_r, or custom (all in --space). Default: adj.", panel=_SPACE, metavar="NAME"
+        ),
     ] = None,
     hidden_layers: Annotated[
-        int | None, _option(_SPACE, "Hidden layers of the learner, 0 to 4. Default: 1.")
+        int | None, option("Hidden layers of the learner, 0 to 4. Default: 1.", panel=_SPACE)
     ] = None,
     fine_tune: Annotated[
-        bool, _option(_SPACE, "Fine-tune every model, and search how.", "--fine-tune")
+        bool, option("Fine-tune every model, and search how.", "--fine-tune", panel=_SPACE)
     ] = False,
     space: Annotated[
-        Path | None,
-        _option(_SPACE, "TOML file whose table space narrows or widens it.", metavar="FILE"),
+        Path | None, option("TOML file whose table space narrows or widens it.", panel=_SPACE, metavar="FILE")
     ] = None,
     paper_space: Annotated[
-        bool, _option(_SPACE, "Start from the paper's wide ranges.", "--paper-space")
+        bool, option("Start from the paper's wide ranges.", "--paper-space", panel=_SPACE)
     ] = False,
     trials: Annotated[
-        int, _option(_SEARCH, "Finished trials that the study is to have, earlier ones included.")
+        int, option("Finished trials that the study is to have, earlier ones included.", panel=_SEARCH)
     ] = 100,
     timeout: Annotated[
-        float | None, _option(_SEARCH, "Begin no trial after so many seconds.", metavar="SECONDS")
+        float | None, option("Begin no trial after so many seconds.", panel=_SEARCH, metavar="SECONDS")
     ] = None,
-    population: Annotated[int | None, _option(_SEARCH, "Train so many trials at once.", metavar="N")] = None,
+    population: Annotated[
+        int | None, option("Train so many trials at once.", panel=_SEARCH, metavar="N")
+    ] = None,
     seeds_per_trial: Annotated[
         int,
-        _option(
-            _SEARCH,
+        option(
             "Train every trial with so many seeds, in a population, and judge their mean.",
+            panel=_SEARCH,
             metavar="N",
         ),
     ] = 1,
     confirm: Annotated[
         int,
-        _option(
-            _SEARCH,
+        option(
             "Train so many of the best trials again with five other seeds, and take what is best on average.",
+            panel=_SEARCH,
             metavar="N",
         ),
     ] = 0,
-    seed: Annotated[int, _option(_SEARCH, "Seed of the search and of every model.")] = 0,
-    device: Annotated[str, _option(_SEARCH, "auto, cpu or cuda.", metavar="NAME")] = "auto",
+    seed: Annotated[int, option("Seed of the search and of every model.", panel=_SEARCH)] = 0,
+    device: Annotated[str, option("auto, cpu or cuda.", panel=_SEARCH, metavar="NAME")] = "auto",
     storage: Annotated[
         str | None,
-        _option(
-            _SEARCH,
+        option(
             "Keep trials in a file ending in .log or .journal, or in a database such as sqlite:///s.db, "
             "to go on with them, also by several processes at once.",
+            panel=_SEARCH,
             metavar="FILE_OR_URL",
         ),
     ] = None,
     study: Annotated[
         str | None,
-        _option(_SEARCH, "Name of the study in it. Default: data, parts and seed.", metavar="NAME"),
+        option("Name of the study in it. Default: data, parts and seed.", panel=_SEARCH, metavar="NAME"),
     ] = None,
-    data_dir: DataDir = None,
-    split: Split = None,
-    split_seed: SplitSeed = None,
-    normalize: Normalize = None,
-    data_option: DataOption = None,
-    out: Annotated[
-        Path | None, _option(_RUN, "Folder to write. Default: runs/DATASET-TIME.", metavar="RUN")
-    ] = None,
-    force: Annotated[bool, _option(_RUN, "Replace a run that is there already.", "--force")] = False,
-    as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    data_dir: options.DataDir = None,
+    split: options.Split = None,
+    split_seed: options.SplitSeed = None,
+    normalize: options.Normalize = None,
+    data_option: options.DataOption = None,
+    out: options.Out = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Search for good settings by validation accuracy, and write the best model to a run folder.
 
@@ -113,8 +87,7 @@ def tune(
     is that of gbgnn fit, with the searched space.toml and a line per trial in trials.jsonl.
     """
     from gbgnn.cli.data_source import Source
-    from gbgnn.cli.spaces import build_space
-    from gbgnn.cli.tune_run import keep, load_hidden, name_study, search, show
+    from gbgnn.cli.tune_run import build_space, keep, load_hidden, name_study, search, show
     from gbgnn.runs import RunFolder
 
     if out is not None:

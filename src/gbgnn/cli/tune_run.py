@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from gbgnn._json import to_json
-from gbgnn.cli import screen, toml
+from gbgnn.cli import screen
 from gbgnn.cli.command import describe_error, exit_after
-from gbgnn.cli.data_source import Source, describe
+from gbgnn.cli.data_source import Source, describe, read_toml, to_toml
+from gbgnn.cli.evaluate import score_splits
 from gbgnn.cli.fit_run import finish_run, rescue_model, save_model, start_run
-from gbgnn.cli.progress import show_progress
-from gbgnn.cli.scoring import score_splits
-from gbgnn.cli.spaces import to_document
+from gbgnn.cli.screen import show_progress
 from gbgnn.datasets import Dataset
-from gbgnn.errors import DataError, GBGNNError
+from gbgnn.errors import DataError, GBGNNError, ParameterError, suggest
+from gbgnn.registry import PARAMETERS
 from gbgnn.runs import SPACE, TRIALS
-from gbgnn.search import SearchResult, SearchSpace, TrialReport, tune
-from gbgnn.search.ranges import describe_range
+from gbgnn.search import VARIANTS, SearchResult, SearchSpace, TrialReport, default_space, paper_space, tune
+from gbgnn.search.spaces import as_range, describe_range, range_document
 from gbgnn.search.study import ERROR, finished_trials, state_name
+from gbgnn.settings import FINE_TUNE, flatten_document, nest_settings
+
+CUSTOM = "custom"
+"""The variant of a file that says everything itself."""
 
 
 def load_hidden(source: Source) -> Dataset:
@@ -30,6 +34,39 @@ def load_hidden(source: Source) -> Dataset:
             f"{data.name} has no validation nodes, by which tune chooses; draw some with --split stratified."
         )
     return data
+
+
+def build_space(
+    file: Path | None,
+    *,
+    variant: str | None,
+    is_paper: bool,
+    hidden_layers: int | None,
+    fine_tune: bool,
+    n_train: int,
+) -> SearchSpace:
+    """Return the space of a variant, the paper's or ours, changed by a file, which options go before.
+
+    A file has a table ``[space]`` with keys as in a file of settings. A value fixes a setting, a table with
+    ``low`` and ``high`` gives it a range, a list gives it options.
+    """
+    document = {} if file is None else _read(file)
+    chosen = document.pop("variant", None)
+    chosen = variant or chosen or "adj"
+    fine_tune = fine_tune or bool(document.get(FINE_TUNE))
+    space = _start(chosen, is_paper, hidden_layers, fine_tune, n_train)
+    changes = _changes(document, f"{file}, [space]", space)
+    if hidden_layers is not None:
+        changes["learner__hidden_layers"] = hidden_layers
+    return space.replaced(changes)
+
+
+def to_document(space: SearchSpace) -> dict[str, Any]:
+    """Return the whole space as the contents of a file."""
+    # A list would be one of options.
+    fixed = {k: [list(v)] if isinstance(v, (list, tuple)) else v for k, v in space.base.items()}
+    ranges = {name: range_document(given) for name, given in space.ranges.items()}
+    return {"space": {"variant": CUSTOM, **nest_settings({**fixed, **ranges})}}
 
 
 def name_study(data: Dataset, space: SearchSpace, seed: int) -> str:
@@ -91,7 +128,7 @@ def keep(
     run = start_run(model, source, data, out=out, force=force)
     try:
         save_model(model, run)
-        run.write(SPACE, toml.dumps(to_document(space)))
+        run.write(SPACE, to_toml(to_document(space)))
         run.write(TRIALS, "".join(to_json(row) + "\n" for row in _describe_trials(found)))
         report = {
             "dataset": data.name,
@@ -160,3 +197,42 @@ def _describe_trials(found: SearchResult) -> Iterator[dict[str, Any]]:
             "seconds": None if trial.duration is None else trial.duration.total_seconds(),
             "error": trial.user_attrs.get(ERROR),
         }
+
+
+def _read(file: Path) -> dict[str, Any]:
+    document = read_toml(file)
+    for key in document:
+        if key != "space":
+            raise ParameterError(f"{file}: unknown key {key!r}.{suggest(key, ['space'])} Known: space.")
+    table = document.get("space", {})
+    if not isinstance(table, Mapping):
+        raise ParameterError(f"{file}: space must be a table, [space]; got {table!r}.")
+    return dict(table)
+
+
+def _start(
+    variant: str, is_paper: bool, hidden_layers: int | None, fine_tune: bool, n_train: int
+) -> SearchSpace:
+    if variant == CUSTOM:
+        return SearchSpace()
+    if variant not in VARIANTS:
+        known = [*VARIANTS, CUSTOM]
+        hint = suggest(variant, known) if isinstance(variant, str) else ""
+        raise ParameterError(f"variant must be one of {', '.join(known)}; got {variant!r}.{hint}")
+    depth = 1 if hidden_layers is None else hidden_layers
+    make_space = paper_space if is_paper else default_space
+    return make_space(variant, hidden_layers=depth, fine_tune=fine_tune, n_train=n_train)
+
+
+def _changes(document: Mapping[str, Any], where: str, space: SearchSpace) -> dict[str, Any]:
+    """Return what a table changes, its parts those of ``space`` where it does not name them."""
+    named = dict(document)
+    for family in PARAMETERS:
+        if isinstance(named.get(family), Mapping) and family in space.base:
+            named[family] = {"name": space.base[family], **named[family]}
+    settings = flatten_document(named, where)
+    known = space.kept(settings)
+    return {
+        name: as_range(f"{where}: {name.replace('__', '.')}", value, known.get(name))
+        for name, value in settings.items()
+    }

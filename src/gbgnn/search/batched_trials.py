@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
@@ -12,10 +11,9 @@ from gbgnn.boosting import StopReason
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.population import MemberResult, PopulationInputs, reason_apart, train_population
-from gbgnn.search.objective import FitObjective, run_trial
-from gbgnn.search.pruning import MedianStopping, medians
-from gbgnn.search.reevaluate import draw_seeds, mean_curve
-from gbgnn.search.sampler import DRAW, Batch, Draw, Propose, ask
+from gbgnn.search.loop import DRAW, Batch, Draw, Propose, ask
+from gbgnn.search.objective import FitObjective, MedianStopping, medians, run_trial
+from gbgnn.search.results import draw_seeds, mean_curve
 from gbgnn.search.study import BEST_ROUND, ERROR, in_memory_study
 from gbgnn.settings import Settings
 
@@ -23,8 +21,7 @@ Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True, eq=False)
-class Candidate:
+class _Candidate(NamedTuple):
     """A trial to train, its model with every seed that it gets, and what came before it."""
 
     draw: Draw
@@ -38,15 +35,8 @@ class BatchedTrials:
     """Trains trials many at a time, and one by one what no population can train.
 
     A batch is added to its study as a whole: storing every accuracy of every round by itself would take
-    longer than the training. What is interrupted is not in the study, and is drawn again.
-
-    Parameters
-    ----------
-    objective
-        What a trial would be by itself.
-    seeds_per_trial
-        With how many seeds each trial is trained. With more than one it is judged by the mean of their
-        accuracies, after the round where that is highest.
+    longer than the training. What is interrupted is not in the study, and is drawn again. A trial of several
+    seeds is judged by the mean of their accuracies, after the round where that is highest.
     """
 
     def __init__(self, objective: FitObjective, seeds_per_trial: int = 1) -> None:
@@ -79,13 +69,13 @@ class BatchedTrials:
 
         return _train_groups(models, models, train)
 
-    def _candidates(self, batch: Batch, settings: Sequence[Settings]) -> Iterator[Candidate]:
+    def _candidates(self, batch: Batch, settings: Sequence[Settings]) -> Iterator[_Candidate]:
         limits = medians(batch.before)
         for draw, own in zip(batch.draws, settings, strict=True):
             models = [self._objective.build(own, seed) for seed in draw_seeds(draw[0], self._seeds_per_trial)]
-            yield Candidate(draw, own, models, batch.before, limits)
+            yield _Candidate(draw, own, models, batch.before, limits)
 
-    def _train(self, candidates: Sequence[Candidate]) -> list[FrozenTrial]:
+    def _train(self, candidates: Sequence[_Candidate]) -> list[FrozenTrial]:
         """Train candidates of one group, and return what came of them."""
         models = [model for candidate in candidates for model in candidate.models]
         reason = self._reason_apart(models)
@@ -97,12 +87,12 @@ class BatchedTrials:
         results = iter(train_population(self._inputs_for(models[0]), models, on_round=stopping))
         return [self._conclude(each, [next(results) for _ in each.models]) for each in candidates]
 
-    def _train_alone(self, candidate: Candidate) -> FrozenTrial:
+    def _train_alone(self, candidate: _Candidate) -> FrozenTrial:
         study = in_memory_study(candidate.before)
         study.enqueue_trial(candidate.settings)
         return run_trial(study, ask(study, self._distributions, candidate.draw), self._objective)
 
-    def _conclude(self, candidate: Candidate, results: Sequence[MemberResult]) -> FrozenTrial:
+    def _conclude(self, candidate: _Candidate, results: Sequence[MemberResult]) -> FrozenTrial:
         """Return what came of a trial, as Optuna has it."""
         curve = mean_curve([result.val_scores for result in results]).tolist()
         state, value = TrialState.FAIL, None

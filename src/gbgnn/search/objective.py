@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import optuna
 from numpy.typing import ArrayLike
 from optuna.trial import FrozenTrial, TrialState
@@ -19,11 +20,15 @@ from gbgnn.errors import GBGNNWarning, WeakLearnerError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.fitting import Labels
 from gbgnn.graph import Graph, labels_checksum
-from gbgnn.search.pruning import MedianStopping, medians
-from gbgnn.search.sampler import DRAW, Batch, Distributions, ask
+from gbgnn.search.loop import DRAW, Batch, Distributions, ask
 from gbgnn.search.spaces import SearchSpace
 from gbgnn.search.study import BEST_ROUND, ERROR, finished_trials
 from gbgnn.settings import Settings
+
+N_STARTUP_TRIALS = 10
+"""No trial is pruned before so many are complete: a median of fewer says little."""
+N_WARMUP_ROUNDS = 5
+"""No trial is pruned before this round: the first rounds see little of the graph yet."""
 
 Objective = Callable[[optuna.Trial], float]
 """Trains what a trial proposes, and returns how good it is.
@@ -34,17 +39,7 @@ It raises ``optuna.TrialPruned`` where it was given up, ``WeakLearnerError`` whe
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """What every trial is trained on. There is no place for other labels.
-
-    Parameters
-    ----------
-    nodes, y
-        The training nodes and their classes.
-    graph
-        Edges and features of all nodes.
-    validation
-        (nodes, y) by which trials are judged.
-    """
+    """What every trial is trained on, and judged by. There is no place for other labels."""
 
     nodes: ArrayLike
     y: ArrayLike
@@ -153,3 +148,39 @@ def _ignore_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GBGNNWarning)
         yield
+
+
+def medians(trials: Iterable[FrozenTrial]) -> dict[int, float]:
+    """Return the median of the complete trials after each round from which on trials are pruned."""
+    complete = [trial for trial in trials if trial.state is TrialState.COMPLETE]
+    if len(complete) < N_STARTUP_TRIALS:
+        return {}
+    by_round: dict[int, list[float]] = {}
+    for trial in complete:
+        for t, value in trial.intermediate_values.items():
+            if t >= N_WARMUP_ROUNDS and not math.isnan(value):
+                by_round.setdefault(t, []).append(value)
+    return {t: float(np.median(values)) for t, values in by_round.items()}
+
+
+class MedianStopping:
+    """The median stopping rule, as Optuna has it, for one trial or for many that run at once.
+
+    A trial is given up when its best value is below the :func:`medians` of those before it, its ``limits``.
+    With several seeds, so many members in a row belong to it, its value is their mean, and all are given up.
+    """
+
+    def __init__(self, limits: Sequence[Mapping[int, float]], seeds_per_trial: int = 1) -> None:
+        self._limits, self._seeds_per_trial = limits, seeds_per_trial
+        self._best, self._last = [-math.inf] * len(limits), [0.0] * (len(limits) * seeds_per_trial)
+
+    def __call__(self, t: int, values: Mapping[int, float | None]) -> list[int]:
+        """Return the members to drop, of those that took round ``t`` with these validation values."""
+        for member, value in values.items():
+            assert value is not None  # a search has validation nodes
+            self._last[member] = value
+        n = self._seeds_per_trial
+        for trial in {member // n for member in values}:
+            self._best[trial] = max(self._best[trial], sum(self._last[trial * n : (trial + 1) * n]) / n)
+        limits = self._limits
+        return [m for m in values if self._best[m // n] < limits[m // n].get(t, -math.inf)]

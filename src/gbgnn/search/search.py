@@ -19,11 +19,9 @@ from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.model import check_graph
 from gbgnn.registry import as_part
 from gbgnn.search.batched_trials import BatchedTrials
-from gbgnn.search.loop import Runner, TrialReport, run_studies
+from gbgnn.search.loop import Runner, TrialReport, run_studies, start_proposing
 from gbgnn.search.objective import FitObjective, TrainingData, run_one_by_one
-from gbgnn.search.reevaluate import reevaluate
-from gbgnn.search.results import SearchResult, fit_winner
-from gbgnn.search.sampler import start_proposing
+from gbgnn.search.results import SearchResult, fit_winner, reevaluate
 from gbgnn.search.spaces import SearchSpace
 from gbgnn.search.study import finished_trials, open_study
 
@@ -159,18 +157,6 @@ def tune_repeatedly(
         seed; 1 draws in this process.
     on_trial
         Called after every trial with its seed and what is known of its search.
-
-    Examples
-    --------
-    >>> from gbgnn import datasets
-    >>> from gbgnn.search import default_space
-    >>> data = datasets.csbm(n_nodes=60, per_class=6)
-    >>> space = default_space("adj").changed({"n_rounds": 3, "learner__epochs": [5, 10]})
-    >>> train, validation = (data.train, data.y[data.train]), (data.val, data.y[data.val])
-    >>> known = {"graph": data.graph, "validation": validation, "space": space, "jobs": 1}
-    >>> results = tune_repeatedly(*train, **known, seeds=[0, 1], n_trials=3)
-    >>> [result.counts["complete"] for result in results]
-    [3, 3]
     """
     started = time.perf_counter()
     seeds = [int(seed) for seed in seeds]

@@ -1,25 +1,34 @@
-"""SearchSpace: what is searched of a model, and what stays as it is."""
+"""SearchSpace: what is searched of a model, and in which range, and what stays as it is.
+
+Ranges are Optuna's distributions, under short names.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from optuna.distributions import BaseDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from gbgnn._checks import check_integer
 from gbgnn._json import as_plain
-from gbgnn.errors import ParameterError
+from gbgnn.errors import ParameterError, suggest
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import as_fine_tuner
 from gbgnn.fitting import check_norm, resolve_metric, resolve_rule
 from gbgnn.registry import as_part
-from gbgnn.search.ranges import Range, as_range, describe_range, extreme_values, range_document
 from gbgnn.settings import WITH_TABLES, Settings, build_model, default_params
 from gbgnn.tasks import Task
+
+Integer, Real, Choice = IntDistribution, FloatDistribution, CategoricalDistribution
+Range = IntDistribution | FloatDistribution | CategoricalDistribution
+
+_SIMPLE = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True)
@@ -79,22 +88,15 @@ class SearchSpace:
     def changed(self, changes: Mapping[str, Any]) -> SearchSpace:
         """Return the space with some settings searched elsewhere, or fixed.
 
-        Parameters
-        ----------
-        changes
-            By name: a range, a table with ``low`` and ``high``, a list of options, or a value, which fixes. A
-            part that is replaced by another takes its settings with it.
+        Changes are, by name, a range, a table with ``low`` and ``high``, a list of options, or a value, which
+        fixes. A part that is replaced by another takes its settings with it.
 
         Examples
         --------
-        >>> from gbgnn.search import Real
-        >>> space = SearchSpace({"rule": "samme"}, {"rule__error_floor": Real(1e-9, 1e-5, log=True)})
-        >>> print(space.changed({"rule__error_floor": {"low": 1e-7, "high": 1e-6}}))
-        rule = samme
-        rule__error_floor: 1e-07 to 1e-06, log scale
-        >>> print(space.changed({"rule": "samme_r", "n_rounds": 5}))
+        >>> space = SearchSpace({"rule": "samme", "rule__error_floor": 1e-7})
+        >>> print(space.changed({"rule": "samme_r", "n_rounds": {"low": 1, "high": 5}}))
         rule = samme_r
-        n_rounds = 5
+        n_rounds: 1 to 5
         """
         known = self.kept(changes)
         return self.replaced(
@@ -146,13 +148,7 @@ class SearchSpace:
         return {"base": base, "ranges": {k: range_document(given) for k, given in self.ranges.items()}}
 
     def checksum(self) -> str:
-        """Return a checksum, the same for the same space.
-
-        Examples
-        --------
-        >>> SearchSpace({"n_rounds": 3}).checksum() == SearchSpace({"n_rounds": 4}).checksum()
-        False
-        """
+        """Return a checksum, the same for the same space."""
         text = json.dumps(self.to_document(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -161,3 +157,93 @@ class SearchSpace:
         return "\n".join(
             [*fixed, *(f"{name}: {describe_range(given)}" for name, given in self.ranges.items())]
         )
+
+
+def as_range(name: str, value: Any, current: Any = None) -> Any:
+    """Return what a change of a setting means: a range, or the one value that is left.
+
+    The value may be a range; a table such as ``{"low": 16, "high": 64}``, to which ``step`` and ``log`` may
+    be added, else they are those of the current range; or a list of options, of which a single one is a fixed
+    value, as is anything else.
+    """
+    try:
+        if isinstance(value, Mapping):
+            return _parse_table(value, current)
+        if isinstance(value, (list, tuple)):
+            return value[0] if len(value) == 1 else _parse_options(value)
+    except ValueError as error:  # ours, and Optuna's of ends that are no range
+        raise ParameterError(f"{name}: {error}") from error
+    return value
+
+
+def describe_range(given: Range) -> str:
+    """Return a range in words."""
+    if isinstance(given, Choice):
+        *first, last = map(str, given.choices)
+        return f"{', '.join(first)} or {last}" if first else last
+    ends = f"{given.low:g} to {given.high:g}" if isinstance(given, Real) else f"{given.low} to {given.high}"
+    steps = f" in steps of {given.step:g}" if _has_steps(given) else ""
+    return f"{ends}{steps}{', log scale' if given.log else ''}"
+
+
+def range_document(given: Range) -> dict[str, Any] | list[Any]:
+    """Return a range in plain values, as :func:`as_range` reads it."""
+    if isinstance(given, Choice):
+        return list(given.choices)
+    extra = {"step": given.step} if _has_steps(given) else {"log": True} if given.log else {}
+    return {"low": given.low, "high": given.high, **extra}
+
+
+def extreme_values(given: Range) -> tuple[Any, ...]:
+    """Return the values at which a mistake would show: the ends, or every option."""
+    return given.choices if isinstance(given, Choice) else (given.low, given.high)
+
+
+def _has_steps(given: IntDistribution | FloatDistribution) -> bool:
+    return given.step is not None and (isinstance(given, Real) or given.step > 1)
+
+
+def _parse_options(options: list[Any] | tuple[Any, ...]) -> CategoricalDistribution:
+    wrong = [option for option in options if not isinstance(option, _SIMPLE)]
+    if wrong:
+        raise ParameterError(f"options are strings, numbers, booleans or None; got {wrong[0]!r} among them.")
+    if not options or len(set(options)) < len(options):
+        raise ParameterError(f"options are one or more, each once; got {list(options)!r}.")
+    return Choice(options)
+
+
+def _parse_table(table: Mapping[str, Any], current: Any) -> IntDistribution | FloatDistribution:
+    known = ("low", "high", "step", "log")
+    for key in table:
+        if key not in known:
+            raise ParameterError(
+                f"a range has no {key!r}.{suggest(key, known)} Write {{low = 1, high = 10}}, with step = 2 "
+                "or log = true."
+            )
+    missing = [key for key in ("low", "high") if key not in table]
+    if missing:
+        raise ParameterError(
+            f"a range needs {missing[0]}; got {dict(table)!r}. Write {{low = 1, high = 10}}."
+        )
+    low, high = table["low"], table["high"]
+    for end in (low, high):
+        if isinstance(end, bool) or not isinstance(end, (int, float)) or not math.isfinite(end):
+            raise ParameterError(
+                f"the ends of a range are numbers; got {end!r}. Options are a list, such as [1, 2]."
+            )
+    is_whole = isinstance(low, int) and isinstance(high, int)
+    if isinstance(current, Integer) and not is_whole:
+        raise ParameterError(
+            f"the ends must be whole numbers, as in {describe_range(current)}; got {low} and {high}."
+        )
+    extra = {key: table.get(key, getattr(current, key, None)) for key in ("step", "log")}
+    kind = Integer if is_whole and not isinstance(current, Real) else Real
+    with warnings.catch_warnings():  # of an end that no step leads to, which is an error here
+        warnings.simplefilter("ignore")
+        found = kind(low, high, **{key: value for key, value in extra.items() if value is not None})
+    if found.high != high:
+        raise ParameterError(
+            f"from {low} in steps of {found.step:g}, {high} is not reached; end at {found.high:g}, or choose "
+            "another step."
+        )
+    return found

@@ -1,9 +1,11 @@
-"""Studies: where trials are kept, and what their states mean."""
+"""Studies: where trials are kept, what their states mean, and the processes that work on them."""
 
 from __future__ import annotations
 
 import json
 import os
+import platform
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,29 +26,27 @@ ENDS = ("complete", "pruned", "failed")
 """The states of trials that have come to an end of their own."""
 BEST_ROUND = "best_round"
 """The attribute of a complete trial: the round that predicts."""
+PROCESS = "process"
+"""The attribute of a trial that says which process trains it."""
 
 
 def open_study(storage: str | os.PathLike[str] | None, name: str, record: Mapping[str, Any]) -> optuna.Study:
     """Return the study of that name, new or with the trials it has.
 
-    Parameters
-    ----------
-    storage
-        None keeps trials in memory; a file ending in ``.log`` or ``.journal``, or the URL of a database,
-        keeps them for later, and for other processes.
-    name
-        One storage may hold many studies.
-    record
-        What the study is about: ``space`` and ``data``. A study that is about something else is refused.
+    The storage is as in :func:`~gbgnn.search.tune`, and may hold many studies. The record is what the study
+    is about, such as ``space`` and ``data``; a study that is about something else is refused.
     """
     where = "memory" if storage is None else os.fspath(storage)
-    with _silence(), _explained(where):
-        study = optuna.create_study(
-            storage=_open_storage(storage),
-            study_name=name,
-            direction="maximize",
-            load_if_exists=True,
-        )
+    try:
+        with _silence():
+            study = optuna.create_study(
+                storage=_open_storage(storage), study_name=name, direction="maximize", load_if_exists=True
+            )
+    except (ParameterError, OSError):
+        raise
+    except Exception as error:  # whatever a database, or a file that is none of ours, has to say
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"cannot open the study in {where}: {reason}") from error
     known = study.user_attrs
     for key, value in record.items():
         if _canonical(known.get(key, value)) != _canonical(value):
@@ -69,13 +69,7 @@ def in_memory_study(trials: Iterable[FrozenTrial]) -> optuna.Study:
 
 
 def state_name(trial: FrozenTrial) -> str:
-    """Return ``"complete"``, ``"pruned"``, ``"failed"``, ``"interrupted"`` or ``"running"``.
-
-    Examples
-    --------
-    >>> state_name(optuna.trial.create_trial(value=0.8))
-    'complete'
-    """
+    """Return ``"complete"``, ``"pruned"``, ``"failed"``, ``"interrupted"`` or ``"running"``."""
     if trial.state is TrialState.FAIL:
         return "failed" if ERROR in trial.user_attrs else "interrupted"
     return {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}.get(trial.state, "running")
@@ -90,6 +84,57 @@ def best_trials(trials: Iterable[FrozenTrial], n_best: int) -> list[FrozenTrial]
     """Return the best complete trials, the best first, and of equals the first."""
     complete = [trial for trial in trials if trial.state is TrialState.COMPLETE]
     return sorted(complete, key=lambda trial: (-trial.values[0], trial.number))[:n_best]
+
+
+@contextmanager
+def register_worker(study: optuna.Study) -> Iterator[int]:
+    """Sign on to a study, give this process its stream of random numbers, and sign off.
+
+    Who has the study to itself has stream 0, so that one process after another draws what a single one
+    would have drawn; all others have a stream of their own, or two would train the same models.
+    """
+    mine = f"{PROCESS} {worker_name()}"
+    study.set_user_attr(mine, True)  # before looking around: of two who come at once, both see the other
+    try:
+        _release(study)
+        present = [key for key, is_there in study.user_attrs.items() if key.startswith(PROCESS) and is_there]
+        others = [key for key in present if key != mine and not is_gone(key.removeprefix(f"{PROCESS} "))]
+        yield 1 + zlib.crc32(mine.encode()) if others else 0
+    finally:
+        study.set_user_attr(mine, False)
+
+
+def sign_trial(trial: optuna.Trial) -> None:
+    """Note that this process trains a trial."""
+    trial.set_user_attr(PROCESS, worker_name())
+
+
+def worker_name() -> str:
+    """Return what this process is called in a study."""
+    return f"{platform.node()}:{os.getpid()}"
+
+
+def is_gone(process: str) -> bool:
+    """Say whether a process is known to have ended; of other machines nothing is known."""
+    machine, _, number = process.rpartition(":")
+    if machine != platform.node() or os.name != "posix":
+        return False
+    try:
+        os.kill(int(number), 0)  # no signal: it only asks
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
+
+
+def _release(study: optuna.Study) -> None:
+    """End the trials of processes that were killed, so that they are drawn again."""
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        process = trial.user_attrs.get(PROCESS)
+        # Its number may be ours by now; we have no trial under way yet.
+        if process is not None and (process == worker_name() or is_gone(process)):
+            study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
 
 
 def _canonical(value: Any) -> str:
@@ -113,18 +158,6 @@ def _open_storage(storage: str | os.PathLike[str] | None) -> BaseStorage | None:
     # Windows cannot make the symbolic links that are the usual lock.
     lock = JournalFileOpenLock(str(path)) if os.name == "nt" else None
     return JournalStorage(JournalFileBackend(str(path), lock))
-
-
-@contextmanager
-def _explained(where: str) -> Iterator[None]:
-    """Turn what a database, or a file that is none of ours, has to say into our error."""
-    try:
-        yield
-    except (ParameterError, OSError):
-        raise
-    except Exception as error:
-        reason = str(error).partition("\n")[0]
-        raise DataError(f"cannot open the study in {where}: {reason}") from error
 
 
 @contextmanager

@@ -7,8 +7,7 @@ from typing import Any
 from gbgnn._checks import check_choice, check_integer
 from gbgnn._optimizers import OPTIMIZERS
 from gbgnn.learners.mlp import FEW
-from gbgnn.search.ranges import Choice, Integer, Range, Real
-from gbgnn.search.spaces import SearchSpace
+from gbgnn.search.spaces import Choice, Integer, Range, Real, SearchSpace
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "adj": {"aggregation": "adjacency", "rule": "samme"},
@@ -42,18 +41,14 @@ def paper_space(
         The paper's L, 0 to 4.
     fine_tune
         Whether the model is fine-tuned.
-
-    Examples
-    --------
-    >>> paper_space("ii", n_train=140).ranges["aggregation__mixing"]
-    FloatDistribution(high=1.0, log=False, low=0.0, step=None)
     """
     check_integer("paper_space", "n_train", n_train, 1)
     base = _base("paper_space", variant, hidden_layers, fine_tune) | {"learner__standardize": False}
     ranges: dict[str, Range] = {
         "n_rounds": Integer(1, 40 if variant == "kta" and fine_tune else 100),
         "learner__batch_size": Integer(1, n_train),
-        _floor(variant): Real(1e-10, 1e-5, log=True),
+        # The paper's clipping value.
+        "rule__proba_floor" if variant == "samme_r" else "rule__error_floor": Real(1e-10, 1e-5, log=True),
         "learner__epochs": Integer(10, 100, step=10),
         "learner__optimizer": _OPTIMIZERS,
         "learner__learning_rate": _RATE,
@@ -99,11 +94,6 @@ def default_space(
         Number of training nodes; up to 200 are few.
     fine_tune
         Whether the model is fine-tuned; the better of the boosted and the fine-tuned model is taken.
-
-    Examples
-    --------
-    >>> default_space("adj").ranges["learner__units"]
-    IntDistribution(high=128, log=True, low=32, step=1)
     """
     check_integer("default_space", "n_train", n_train, 1)
     base = _base("default_space", variant, hidden_layers, fine_tune)
@@ -137,8 +127,3 @@ def _base(owner: str, variant: str, hidden_layers: int, fine_tune: bool) -> dict
     check_integer(owner, "hidden_layers", hidden_layers, 0, 4)
     parts = {**VARIANTS[variant], "learner": "mlp", "learner__hidden_layers": hidden_layers}
     return parts | {"fine_tune": True} if fine_tune else parts
-
-
-def _floor(variant: str) -> str:
-    """Return where the paper's clipping value goes."""
-    return "rule__proba_floor" if variant == "samme_r" else "rule__error_floor"

@@ -65,7 +65,7 @@ def baseline(
     if name is None:
         raise UsageError("name a baseline, or see which there are with gbgnn baseline --list.")
     from gbgnn.cli.data_source import Source, describe
-    from gbgnn.cli.progress import show_progress
+    from gbgnn.cli.screen import show_progress
     from gbgnn_lab.baselines import choose_model, fit_baseline
 
     settings = key_values(setting, "--set") | ({} if depth is None else {"depth": depth})

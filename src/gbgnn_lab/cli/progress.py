@@ -9,8 +9,8 @@ import typer
 
 from gbgnn.cli import screen
 from gbgnn.cli.command import INTERRUPTED
-from gbgnn.cli.progress import Progress as Counter
-from gbgnn.cli.progress import show_progress
+from gbgnn.cli.screen import Progress as Counter
+from gbgnn.cli.screen import show_progress
 from gbgnn_lab.experiments.jobs import LineProgress, Progress, describe_record, name_run
 from gbgnn_lab.experiments.records import Fields, Record
 from gbgnn_lab.experiments.report import Report

@@ -1,0 +1,315 @@
+"""Callbacks: looking on while a model is boosted and fine-tuned, and asking boosting to stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from gbgnn._checks import check_integer, check_number
+from gbgnn.boosting import Ensemble, History, StopReason
+from gbgnn.boosting.history import Row
+from gbgnn.boosting.selection import validation_key
+from gbgnn.errors import GBGNNWarning, ParameterError
+from gbgnn.finetuning.loop import EpochReport, FineTuningReport
+from gbgnn.model import FittedModel
+from gbgnn.persistence import save
+from gbgnn.problem import Problem
+
+__all__ = [
+    "Callback",
+    "Checkpoint",
+    "EarlyStopping",
+    "EpochReport",
+    "FineTuningReport",
+    "LogProgress",
+    "RoundReport",
+    "StartReport",
+]
+
+_LOGGER = logging.getLogger("gbgnn")
+_SHARE = 0.02
+"""The most of the time that writing may take, when it goes by seconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class StartReport:
+    """What is known before round 1; ``n_known`` rounds will only be replayed."""
+
+    problem: Problem
+    n_rounds: int
+    n_known: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class RoundReport:
+    """What is known after a round; the tensors are the loop's own and must not be changed.
+
+    Parameters
+    ----------
+    model
+        The model as it is now: it predicts, and can be saved.
+    n_rounds
+        The most rounds there will be.
+    scores
+        Scores of all nodes after this round.
+    """
+
+    model: FittedModel
+    n_rounds: int
+    scores: torch.Tensor
+
+    @property
+    def t(self) -> int:
+        """The round's number."""
+        return len(self.model.ensemble)
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """The rounds so far."""
+        return self.model.ensemble
+
+    @property
+    def history(self) -> History:
+        """What was measured of them."""
+        return self.model.history
+
+    @property
+    def row(self) -> Row:
+        """The history's newest row."""
+        newest: Row = self.history[-1]
+        return newest
+
+    @property
+    def validation_score(self) -> float | None:
+        """The metric on the validation nodes after this round; None without such nodes."""
+        value: float | None = self.row[f"val_{self.history.metric}"]
+        return value
+
+    @property
+    def validation_key(self) -> tuple[float, float]:
+        """How good this round is on the validation nodes: rounds are ordered by it."""
+        return validation_key(self.row, self.history.metric)
+
+
+class Callback:
+    """Base of all callbacks; every method is optional.
+
+    State of a run is set in ``on_start``, so that one object serves many fits. Stopping is a return
+    value, never an exception::
+
+        class StopAtPerfection(Callback):
+            def on_round(self, report):
+                return StopReason.REQUESTED if report.row["train_accuracy"] == 1 else None
+    """
+
+    def on_start(self, start: StartReport) -> None:
+        """Look at the problem, once, before round 1."""
+
+    def on_round(self, report: RoundReport) -> StopReason | None:
+        """Look at a round that was just added; return a reason to end boosting here.
+
+        A model that is given up, by ``StopReason.PRUNED``, is not fine-tuned either.
+        """
+        return None
+
+    def on_end(self, model: FittedModel) -> None:
+        """Look at the boosted model, once, after the last round."""
+
+    def on_epoch(self, report: EpochReport) -> None:
+        """Look at an epoch of fine-tuning that just ended; first, as epoch 0, at the boosted model."""
+
+    def on_fine_tuned(self, report: FineTuningReport) -> None:
+        """Look at what fine-tuning did, once, when the estimator has the model that is kept."""
+
+
+@dataclass(eq=False)
+class Checkpoint(Callback):
+    """Save the model every few rounds, and before it is fine-tuned, so that a killed run can go on.
+
+    The file is replaced atomically, and holds boosted rounds, never tuned ones. To go on:
+    ``gbgnn.load(path)``, ``set_params(warm_start=True)``, and ``fit`` with the same nodes, labels and
+    graph; the result equals a run that was never killed. A file that cannot be written, on a full disk for
+    example, is a warning, and training goes on.
+
+    Parameters
+    ----------
+    path
+        The model file.
+    every
+        Rounds between two writes; None goes by time alone.
+    seconds
+        Seconds between two writes, beside those by rounds; None goes by rounds alone. Where a write takes
+        long, the next one is later, so that writing takes about a fiftieth of the time at most.
+    """
+
+    path: str | os.PathLike[str]
+    every: int | None = 10
+    seconds: float | None = None
+
+    def on_start(self, start: StartReport) -> None:
+        """Note how many rounds the file has already, and start the clock."""
+        check_integer("Checkpoint", "every", self.every, 1, optional=True)
+        if self.seconds is not None:
+            check_number("Checkpoint", "seconds", self.seconds, 0)
+        self._latest: RoundReport | None = None
+        # A warm start replays known rounds first; a file of fewer rounds must not replace a newer one.
+        self._n_saved = start.n_known
+        self._due = time.monotonic() + (self.seconds or 0)
+
+    def on_round(self, report: RoundReport) -> StopReason | None:
+        """Save when it is time."""
+        self._latest = report
+        by_rounds = self.every is not None and report.t % self.every == 0
+        by_time = self.seconds is not None and time.monotonic() >= self._due
+        if by_rounds or by_time:
+            self._save(report)
+        return None
+
+    def on_epoch(self, report: EpochReport) -> None:
+        """Save the boosted rounds before the first step moves them."""
+        if report.epoch == 0 and self._latest is not None:
+            self._save(self._latest)
+
+    def _save(self, report: RoundReport) -> None:
+        if report.t <= self._n_saved:
+            return
+        started = time.monotonic()
+        try:
+            save(report.model, self.path)
+        except OSError as error:
+            reason = error.strerror or error
+            message = f"the checkpoint {self.path} could not be written ({reason}); training goes on."
+            warnings.warn(message, GBGNNWarning, stacklevel=2)
+        else:
+            self._n_saved = report.t
+        ended = time.monotonic()
+        self._due = ended + max(self.seconds or 0, (ended - started) / _SHARE)
+
+
+@dataclass(eq=False)
+class EarlyStopping(Callback):
+    """Stop after ``n_iter_no_change`` rounds without a better metric on the validation nodes.
+
+    Of two rounds with the same metric, the one with the lower validation loss is the better.
+    """
+
+    n_iter_no_change: int = 10
+
+    def on_start(self, start: StartReport) -> None:
+        """Check that there is something to watch."""
+        check_integer("GBGNNClassifier", "n_iter_no_change", self.n_iter_no_change, 1)
+        if start.problem.validation is None:
+            raise ParameterError(
+                "n_iter_no_change stops on validation nodes, but there are none; pass "
+                "validation=(nodes, y) or validation_fraction."
+            )
+        self._best_key: tuple[float, float] | None = None
+        self._best_t = 0
+
+    def on_round(self, report: RoundReport) -> StopReason | None:
+        """Stop when the best round is too long ago."""
+        if self._best_key is None or report.validation_key > self._best_key:
+            self._best_key, self._best_t = report.validation_key, report.t
+        too_long = report.t - self._best_t >= self.n_iter_no_change
+        return StopReason.NO_IMPROVEMENT if too_long else None
+
+
+@dataclass(eq=False)
+class LogProgress(Callback):
+    """Log a line every so often, through :mod:`logging`; what ``verbose`` turns on.
+
+    Parameters
+    ----------
+    every
+        Rounds, or epochs of fine-tuning, between two lines; the last one always has a line.
+    """
+
+    every: int = 1
+
+    def on_start(self, start: StartReport) -> None:
+        """Start the clock, and see that the lines reach a screen when logging is not set up."""
+        check_integer("LogProgress", "every", self.every, 1)
+        self._started = time.perf_counter()
+        if not _LOGGER.hasHandlers():
+            _LOGGER.addHandler(logging.StreamHandler())
+        if _LOGGER.getEffectiveLevel() > logging.INFO:
+            _LOGGER.setLevel(logging.INFO)
+
+    def on_round(self, report: RoundReport) -> StopReason | None:
+        """Log the newest row."""
+        if self._is_due(report.t, report.n_rounds):
+            numbers = describe_round(report.row, report.history.metric)
+            self._log(f"round {report.t}/{report.n_rounds}  {numbers}")
+        return None
+
+    def on_epoch(self, report: EpochReport) -> None:
+        """Log the epoch's row."""
+        if self._is_due(report.epoch, report.n_epochs):
+            numbers = describe_epoch(report.row, report.metric)
+            self._log(f"epoch {report.epoch}/{report.n_epochs}  {numbers}")
+
+    def on_fine_tuned(self, report: FineTuningReport) -> None:
+        """Log what came of it."""
+        _LOGGER.info("%s", report)
+
+    def _is_due(self, done: int, most: int) -> bool:
+        return done % self.every == 0 or done == most
+
+    def _log(self, line: str) -> None:
+        _LOGGER.info("%s  %.1f s", line, time.perf_counter() - self._started)
+
+
+def announce_start(callbacks: Sequence[Callback], start: StartReport) -> None:
+    """Tell every callback that boosting begins."""
+    for callback in callbacks:
+        callback.on_start(start)
+
+
+def announce_round(callbacks: Sequence[Callback], report: RoundReport) -> StopReason | None:
+    """Tell every callback of a round; return the first wish to stop."""
+    wishes = [callback.on_round(report) for callback in callbacks]
+    return next((wish for wish in wishes if wish is not None), None)
+
+
+def announce_end(callbacks: Sequence[Callback], model: FittedModel) -> None:
+    """Tell every callback that boosting is over."""
+    for callback in callbacks:
+        callback.on_end(model)
+
+
+def announce_epoch(callbacks: Sequence[Callback], report: EpochReport) -> None:
+    """Tell every callback of an epoch."""
+    for callback in callbacks:
+        callback.on_epoch(report)
+
+
+def announce_fine_tuned(callbacks: Sequence[Callback], report: FineTuningReport) -> None:
+    """Tell every callback that fine-tuning is over."""
+    for callback in callbacks:
+        callback.on_fine_tuned(report)
+
+
+def describe_round(row: Row, metric: str = "accuracy") -> str:
+    """Return a round's numbers in a few words."""
+    train, cosine = f"{_shorten(metric)} {row[f'train_{metric}']:.3f}", f"cos {row['cosine']:.3f}"
+    return f"loss {row['train_loss']:.4f}  {train}{_validation(row, metric)}  {cosine}"
+
+
+def describe_epoch(row: Row, metric: str = "accuracy") -> str:
+    """Return an epoch's numbers in a few words."""
+    return f"loss {row['train_loss']:.4f}{_validation(row, metric)}"
+
+
+def _validation(row: Row, metric: str) -> str:
+    value = row[f"val_{metric}"]
+    return "" if value is None else f"  val {_shorten(metric)} {value:.3f}"
+
+
+def _shorten(metric: str) -> str:
+    return "acc" if metric == "accuracy" else metric
