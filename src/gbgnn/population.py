@@ -305,7 +305,7 @@ def reason_apart(models: Sequence[Any], inputs: PopulationInputs | None = None) 
     >>> reason_apart([one, other]) is None
     True
     >>> print(reason_apart([one, GBGNNClassifier(rule="samme_r")]))
-    members of a population share the rule; member 0 has Samme, member 1 SammeR. Train them apart.
+    members of a population share the rule; member 0 has 'Samme', member 1 'SammeR'. Train them apart.
     """
     if not models:
         return "a population needs at least one model; got none."
