@@ -127,7 +127,10 @@ class BatchedMLP:
         moved = list(zip(self.parameters, gradients, strict=True))
         self._optimizer = choose_optimizer(moved, shape.kinds, shape.n_steps)
         self._has_kernels = has_triton(device)
+        # On a GPU a step is recorded once, and must find its number there.
         self._step_number = torch.zeros(1, dtype=torch.int64, device=device)
+        self._step_on_host = 0 if device.type == "cpu" else None
+        self._n_batches, self._masks, self._masked = 1, torch.empty(0), range(0)
         # One row more than there are, for places that no row takes.
         self._rows = new(n + 1, width) if shape.is_shared else new(m, n + 1, width)
         self._targets: torch.Tensor | None = None
@@ -184,6 +187,8 @@ class BatchedMLP:
         self._draw_weights(schedule, keys.weights)
         self._optimizer.load(schedule)
         self._step_number.zero_()
+        self._step_on_host = None if self._step_on_host is None else 0
+        self._n_batches, self._masked = -(-n // (schedule.settings[0].batch_size or n)), range(0)
         room = self._rows if shape.is_shared else self._rows[:m]
         room[..., :n, :n_columns] = rows
         room[..., :n, n_columns] = 1
@@ -233,17 +238,26 @@ class BatchedMLP:
         """Take a step of the first ``m`` members, none of which has more than ``n_places`` rows."""
         self.backward(m, n_places)
         self._optimizer.step(m, self._step_number)
-        self._step_number.add_(1)
+        if self._step_on_host is None:
+            self._step_number.add_(1)
+        else:
+            self._step_on_host += 1
+
+    def _now(self, table: torch.Tensor) -> torch.Tensor:
+        """Return what a table of shape (members, n_steps, ...) holds for this step."""
+        if self._step_on_host is not None:
+            return table[:, self._step_on_host]
+        return table.index_select(1, self._step_number)[:, 0]
 
     def backward(self, m: int, n_places: int) -> None:
         """Leave the gradient of the next step: forward with dropout, then the chain rule."""
-        now, shape, chosen, targets = self._step_number, self.shape, None, self._targets
+        shape, chosen, targets = self.shape, None, self._targets
         assert targets is not None, "load first"
         if shape.is_batched:
-            chosen = self._chosen[:m, :, :n_places].index_select(1, now)[:, 0]
+            chosen = self._now(self._chosen[:m, :, :n_places])
             rows = self._take(self._rows, chosen, out=self._taken_rows[: chosen.numel()])
             targets = self._take(targets, chosen) if targets.ndim == 3 else targets[chosen]
-            weights = self._sample_weights[:m].gather(1, chosen) * self._scales[:m].index_select(1, now)
+            weights = self._sample_weights[:m].gather(1, chosen) * self._now(self._scales[:m])[:, None]
         else:
             n = shape.n_rows
             rows = self._rows[:n] if shape.is_shared else self._rows[:m, :n]
@@ -314,11 +328,28 @@ class BatchedMLP:
             tables = (None if chosen is None else self._chosen, self._keys, self._thresholds, self._kept)
             kernels.dropout(output, *tables, self._step_number, depth)
             return output
+        if m == 1 and self._step_on_host is not None:
+            masks = self._draw_masks(self._step_on_host // self._n_batches)[depth]
+            return output.relu_().mul_(masks[:-1] if chosen is None else masks[chosen[0]])
         table = self._places[:-1] if chosen is None else self._take(self._places, chosen)
-        key = self._keys[:m, :, depth].index_select(1, self._step_number)[..., None]
+        key = self._now(self._keys[:m])[:, depth, None, None]
         draws, scratch = (self._room(flat, m, n_places, depth) for flat in self._draws)
         mix_(torch.add(table, key, out=draws), scratch)
         return output.relu_().mul_(draws.ge_(self._thresholds[:m])).mul_(self._kept[:m])
+
+    def _draw_masks(self, epoch: int) -> torch.Tensor:
+        """Return what hidden units of one member are multiplied by in an epoch, shape (layers, rows, units).
+
+        Those of several epochs are drawn at once: for few numbers, calling takes longer than hashing.
+        """
+        if epoch not in self._masked:
+            keys = self._keys[0, :: self._n_batches]  # an epoch meets every row once
+            n_numbers = self.shape.n_hidden * self._places.numel()
+            last = min(len(keys), epoch + max(1, min(16, 2**16 // n_numbers)))
+            draws = draw_bits(self._places, keys[epoch:last, :, None, None])
+            self._masks = draws.ge_(self._thresholds[0]).to(self.weight.dtype).mul_(self._kept[0])
+            self._masked = range(epoch, last)
+        return self._masks[epoch - self._masked.start]
 
     def _backward(self, rows: torch.Tensor, hidden: list[torch.Tensor], error: torch.Tensor) -> None:
         """Leave the gradient, by the chain rule."""
