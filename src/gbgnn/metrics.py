@@ -156,7 +156,7 @@ class Scorer(Metric):
     name: str = ""
 
     def __post_init__(self) -> None:
-        self.name = self.name or _name_of(self.scorer)
+        self.name = self.name or _find_name(self.scorer)
 
     def score(self, predicted: Predicted) -> float:
         """Ask the scorer about an estimator that has nothing but these predictions."""
@@ -231,6 +231,6 @@ def as_metric(value: Any) -> Metric:
     )
 
 
-def _name_of(scorer: Any) -> str:
+def _find_name(scorer: Any) -> str:
     function = getattr(scorer, "_score_func", scorer)
     return str(getattr(function, "__name__", type(scorer).__name__))

@@ -44,7 +44,7 @@ def rounding_error(vote: Vote, after: TrainingLoss) -> torch.Tensor:
     """Bound how far the precision of the scores can move the training loss of a round.
 
     Sums and products of the update are off by half a unit in the last place each, and the loss moves by as
-    much times its slope: 1 at most for cross entropies, more for squares of large errors.
+    much times its gradient: 1 at most for cross entropies, more for squares of large errors.
     """
     train, direction = after.train, vote.direction
     rows = direction[..., train.rows, :].double()

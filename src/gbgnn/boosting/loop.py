@@ -135,7 +135,7 @@ def boost_many(problem: Problem, members: Sequence[Member], *, listen: Listen | 
         hops, X = take_hops(context, going)  # g^(t), and X^(t) = g^(t)(X^(t-1)) of all nodes
         context = replace(context, X=X, hops=[(*old, new) for old, new in zip(known, hops, strict=True)])
         context = replace(context, task=rule.ask(context, state))  # labelled rows, targets, weights, loss
-        heads, vote = find_votes(context, going, state)  # b^(t), f^(t), eta^(t)
+        heads, vote = find_votes(context, going, rule, state)  # b^(t), f^(t), eta^(t)
         models = end_some(models, dict(zip(ids, vote.refusals(), strict=True)))
         if not any(models[i].goes_on for i in ids):
             break
@@ -178,31 +178,33 @@ def take_hops(context: RoundContext, members: Sequence[Member]) -> tuple[Sequenc
     return aggregations[0].step_many(aggregations, context)
 
 
-def find_votes(context: RoundContext, members: Sequence[Member], state: Any) -> tuple[ChosenHeads, Vote]:
+def find_votes(
+    context: RoundContext, members: Sequence[Member], rule: BoostingRule, state: Any
+) -> tuple[ChosenHeads, Vote]:
     """Train the learners of a round, again where a rule refuses one and would try another.
 
     A learner that stays refused adds nothing: its step and its direction are zero.
     """
-    heads, vote, trying = ChosenHeads([]), None, list(range(len(members)))
-    for attempt in range(members[0].rule.max_attempts):
-        is_first, index = vote is None, torch.tensor(trying)
-        asked, own = context.members(trying), [members[place] for place in trying]
-        fitted = fit_learners(asked, own, attempt)
-        remembered = state if is_first else map_tensors(lambda each, index=index: each[index], state)
-        new = replace(cast_vote(asked, own, fitted, remembered), attempts=torch.full_like(index, attempt + 1))
-        vote = (
-            new
-            if is_first
-            else map_tensors(lambda a, b, i=index: a.index_copy(0, i.to(a.device), b), vote, new)
-        )
-        heads = heads.replaced(trying, fitted)
+    everyone = list(range(len(members)))
+    fitted = fit_learners(context, members, 0)
+    heads, vote = ChosenHeads([]).replaced(everyone, fitted), cast_vote(context, rule, fitted, state)
+    for attempt in range(1, rule.max_attempts):
         trying = [place for place, refusal in enumerate(vote.refusals()) if refusal is not None]
         if not trying or context.t <= len(members[0].known):
             break
-    assert vote is not None
-    if not trying:
+        index, own = torch.tensor(trying), [members[place] for place in trying]
+        asked = context.members(trying)
+        fitted = fit_learners(asked, own, attempt)
+        own_rule = stack([member.rule for member in own], context.scores.device)
+        remembered = map_tensors(lambda each, index=index: each[index], state)
+        again = replace(
+            cast_vote(asked, own_rule, fitted, remembered), attempts=torch.full_like(index, attempt + 1)
+        )
+        vote = map_tensors(lambda a, b, i=index: a.index_copy(0, i.to(a.device), b.to(a.device)), vote, again)
+        heads = heads.replaced(trying, fitted)
+    if not any(vote.refusals()):
         return heads, vote
-    vote = stack([member.rule for member in members], context.scores.device).on_exhausted(vote)
+    vote = rule.on_exhausted(vote)
     refused = vote.refusal > 0
     direction = vote.direction.masked_fill(for_rows(refused, vote.direction).bool(), 0.0)
     return heads, replace(vote, direction=direction, eta=vote.eta.masked_fill(refused, 0.0))
@@ -216,10 +218,9 @@ def fit_learners(context: RoundContext, members: Sequence[Member], attempt: int)
     return learners[0].fit_many(learners, replace(context, seed=seeds))
 
 
-def cast_vote(context: RoundContext, members: Sequence[Member], heads: Heads, state: Any) -> Vote:
+def cast_vote(context: RoundContext, rule: BoostingRule, heads: Heads, state: Any) -> Vote:
     """Return what the rule makes of trained learners; a learner that returns no numbers is refused."""
-    train, rule = context.train, stack([member.rule for member in members], context.scores.device)
-    output = heads.evaluate(context.X)
+    output, train = heads.evaluate(context.X), context.train
     direction = rule.voting_for(context.problem.task).direction(output)
     quality = compare(direction, context.training.residuals, train)
     vote = rule.vote(direction, quality, context, state).broadcast()

@@ -13,10 +13,11 @@ from gbgnn._projections import project_columns
 from gbgnn._random import Purpose, derive_key, uniform
 from gbgnn._threads import threads_for
 from gbgnn.learners.base import Head, HeadSpace, Learner
-from gbgnn.learners.batched import BatchedMLP, Layer, Shape
+from gbgnn.learners.batched import BatchedMLP, Layer
 from gbgnn.learners.network import MLPHead
 from gbgnn.learners.scaling import largest_eigenvalue, norm
 from gbgnn.learners.schedule import Schedule, TrainingSettings
+from gbgnn.learners.shape import Shape
 from gbgnn.rounds import RoundContext, WeakTask
 
 

@@ -13,12 +13,13 @@ import torch
 from gbgnn._threads import n_threads, threads_for
 from gbgnn.errors import ParameterError
 from gbgnn.learners.basis import is_smaller
-from gbgnn.learners.batched import BatchedMLP, Shape
+from gbgnn.learners.batched import BatchedMLP
 from gbgnn.learners.cohorts import Costs, split_cohorts
 from gbgnn.learners.cuda_graphs import GraphRunner, StepRunner
 from gbgnn.learners.inputs import InputMap
 from gbgnn.learners.network import MLPHeads, Trained
 from gbgnn.learners.schedule import Keys, Schedule, TrainingSettings
+from gbgnn.learners.shape import Shape
 from gbgnn.propagation import Representation
 from gbgnn.rounds import RoundContext, WeakTask
 
