@@ -435,4 +435,10 @@ def test_a_model_moves_with_all_it_has() -> None:
     assert {each.device.type for each in where} == {"meta"}
     assert moved.inputs.device.type == "meta"
     assert model.score_tensor.device.type == "cpu"
-    assert moved.ensemble is model.ensemble
+    heads = [
+        (own.kept_head(), other.kept_head())
+        for own, other in zip(model.ensemble, moved.ensemble, strict=True)
+    ]
+    assert {each.device.type for _, head in heads for each in head.parameters()} == {"meta"}
+    assert {each.device.type for head, _ in heads for each in head.parameters()} == {"cpu"}
+    assert model.with_device(torch.device("cpu")).ensemble is model.ensemble

@@ -92,9 +92,10 @@ def map_tensors(function: Callable[..., torch.Tensor], value: Any, *others: Any)
     if isinstance(value, dict):
         return {k: map_tensors(function, each, *(other[k] for other in others)) for k, each in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        names = vars(value)
-        fields = {
-            k: map_tensors(function, getattr(value, k), *(getattr(o, k) for o in others)) for k in names
-        }
-        return type(value)(**fields)
+        return type(value)(
+            **{
+                k: map_tensors(function, each, *(getattr(other, k) for other in others))
+                for k, each in vars(value).items()
+            }
+        )
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -92,7 +92,7 @@ class Metric(ABC):
     def score(self, predicted: Predicted) -> float:
         """Return how good the predictions are."""
 
-    def scores(self, predicted: PredictedMany) -> list[float]:
+    def scores(self, predicted: PredictedMany) -> Sequence[float] | torch.Tensor:
         """Return how good the predictions of every model are."""
         return [self.score(each) for each in predicted]
 
@@ -116,20 +116,19 @@ class Accuracy(Metric):
 
     def score(self, predicted: Predicted) -> float:
         """Return the share; of several labels per node, all must be right."""
-        share: float = self._count(predicted)
-        return share
+        return float(self._count(predicted))
 
-    def scores(self, predicted: PredictedMany) -> list[float]:
+    def scores(self, predicted: PredictedMany) -> torch.Tensor:
         """Return the share of every model."""
-        shares: list[float] = self._count(predicted)
-        return shares
+        return self._count(predicted)
 
-    def _count(self, predicted: Predicted | PredictedMany) -> Any:
+    def _count(self, predicted: Predicted | PredictedMany) -> torch.Tensor:
         misses = predicted.task.misses(predicted.decided(), predicted.targets)
         if misses is None:
             raise ParameterError(f"{type(predicted.task).__name__} has no accuracy; use another metric.")
-        # Counted there and divided here, so that every device gives the same number.
-        return (misses.logical_not().sum(dim=-1).cpu().double() / misses.shape[-1]).tolist()
+        hits = misses.logical_not().sum(dim=-1).double()
+        # By a tensor: by a number a GPU multiplies with the inverse, which is rounded.
+        return hits / torch.full_like(hits, misses.shape[-1])
 
 
 @dataclass(eq=False, repr=False)

@@ -216,12 +216,12 @@ class FittedModel:
 
     def with_device(self, device: torch.device) -> FittedModel:
         """Return the model for use on another device."""
-        train = replace(self.train, **{name: value.to(device) for name, value in vars(self.train).items()})
         return replace(
             self,
             inputs=replace(self.inputs, device=device),
+            ensemble=self.ensemble if device == self.score_tensor.device else self.ensemble.to(device),
             score_tensor=self.score_tensor.to(device),
-            train=train,
+            train=replace(self.train, **{name: value.to(device) for name, value in vars(self.train).items()}),
         )
 
     def _decode(self, scores: torch.Tensor, t: int) -> NDArray[Any]:

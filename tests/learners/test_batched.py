@@ -8,8 +8,7 @@ import torch
 from gbgnn._random import Seeds
 from gbgnn.learners import MLP
 from gbgnn.learners.batched import BatchedMLP
-from gbgnn.learners.schedule import Schedule
-from gbgnn.learners.shape import Shape
+from gbgnn.learners.schedule import Schedule, Shape
 from gbgnn.losses import Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
 
 N_ROWS, N_COLUMNS, N_OUTPUTS = 13, 5, 3

@@ -65,7 +65,7 @@ def measure(
     """Return loss and metric of the labelled and of the validation nodes; None without such nodes."""
     task, voting, val = problem.task, rule.voting_for(problem.task), problem.validation
 
-    def judge(nodes: LabelledNodes) -> list[float]:
+    def judge(nodes: LabelledNodes) -> Any:
         rows = scores[:, nodes.rows]
         return metric.scores(PredictedMany(task, rows, nodes.targets, voting.link, total_eta))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import overload
+
+import torch
 
 from gbgnn.aggregation import Hop
 from gbgnn.errors import ParameterError
@@ -61,6 +64,11 @@ class Ensemble:
         """
         factor = total / sum(self.etas)
         return Ensemble(tuple(replace(r, eta=factor * r.eta) for r in self.rounds))
+
+    def to(self, device: torch.device) -> Ensemble:
+        """Return the ensemble with copies of its heads on a device."""
+        heads = (None if r.head is None else copy.deepcopy(r.head).to(device) for r in self.rounds)
+        return Ensemble(tuple(replace(r, head=head) for r, head in zip(self.rounds, heads, strict=True)))
 
     @property
     def etas(self) -> tuple[float, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -125,15 +126,18 @@ def boost_many(problem: Problem, members: Sequence[Member], *, listen: Listen | 
     X, scores = problem.inputs.features, problem.inputs.zero_scores(n_outputs, len(members))  # X^(1), Y^(0)
     training = TrainingLoss.at(scores, problem.train, loss)
     models = [Boosted(Ensemble(), History(metric=metric.name), own, None) for own in scores]
+    total_eta = torch.zeros(len(members), dtype=torch.float64, device=scores.device)
+    paths: list[tuple[Hop, ...]] = [()] * len(members)  # g^(1), ..., g^(t) of every member
     ids, t = list(range(len(members))), 0
     workspace: dict[Any, Any] = {}
     while ids:
         t, started = t + 1, time.perf_counter()
-        going, known = [members[i] for i in ids], [models[i].ensemble.hops for i in ids]
+        going = [members[i] for i in ids]
         seeds = RoundSeeds([member.seeds for member in going], t)
-        context = RoundContext(t, problem, X, known, scores, training, seeds, None, ids, workspace)
+        context = RoundContext(t, problem, X, paths, scores, training, seeds, None, ids, workspace)
         hops, X = take_hops(context, going)  # g^(t), and X^(t) = g^(t)(X^(t-1)) of all nodes
-        context = replace(context, X=X, hops=[(*old, new) for old, new in zip(known, hops, strict=True)])
+        paths = [(*path, hop) for path, hop in zip(paths, hops, strict=True)]
+        context = replace(context, X=X, hops=paths)
         context = replace(context, task=rule.ask(context, state))  # labelled rows, targets, weights, loss
         heads, vote = find_votes(context, going, rule, state)  # b^(t), f^(t), eta^(t)
         models = end_some(models, dict(zip(ids, vote.refusals(), strict=True)))
@@ -143,19 +147,21 @@ def boost_many(problem: Problem, members: Sequence[Member], *, listen: Listen | 
         scores = scores + for_rows(vote.eta, scores) * vote.direction  # Y^(t) = Y^(t-1) + eta^(t) f^(t)
         state = rule.update(state, vote, context)
         before, training = training, TrainingLoss.at(scores, problem.train, loss)
-        measured = measure(scores, sum_steps(vote, models, ids), problem, training, rule, metric)
+        total_eta = total_eta + vote.eta
+        measured = measure(scores, total_eta, problem, training, rule, metric)
         rows = describe_rounds(t, hops, heads, vote, own, before, training, measured, started)
-        for place, i in enumerate(ids):
+        for place, (i, row, reached) in enumerate(zip(ids, rows, scores.unbind(), strict=True)):
             if models[i].goes_on:
                 head = heads.head(place) if members[i].keep_learners else None
-                trained = Round(t, hops[place], head, rows[place]["eta"])
-                models[i] = add_round(models[i], members[i], trained, rows[place], scores[place])
+                trained = Round(t, hops[place], head, row["eta"])
+                models[i] = add_round(models[i], members[i], trained, row, reached)
         if listen is not None:
             models = end_some(models, listen(t, {i: models[i] for i in ids if len(models[i].ensemble) == t}))
         stay = [place for place, i in enumerate(ids) if models[i].goes_on]
         if len(stay) < len(ids):
             ids, index = [ids[place] for place in stay], torch.tensor(stay, device=scores.device).long()
             X, scores, training = X.members(stay), scores[index], training.members(index)
+            total_eta, paths = total_eta[index], [paths[place] for place in stay]
             state = map_tensors(lambda each, index=index: each[index], state)
             rule = stack([members[i].rule for i in ids] or [rule], scores.device)
     return models
@@ -188,26 +194,26 @@ def find_votes(
     everyone = list(range(len(members)))
     fitted = fit_learners(context, members, 0)
     heads, vote = ChosenHeads([]).replaced(everyone, fitted), cast_vote(context, rule, fitted, state)
-    for attempt in range(1, rule.max_attempts):
-        trying = [place for place, refusal in enumerate(vote.refusals()) if refusal is not None]
-        if not trying or context.t <= len(members[0].known):
+    n_attempts = 1 if context.t <= len(members[0].known) else rule.max_attempts
+    for attempt in range(1, n_attempts + 1):
+        refused = [place for place, refusal in enumerate(vote.refusals()) if refusal is not None]
+        if not refused:
+            return heads, vote
+        if attempt == n_attempts:
             break
-        index, own = torch.tensor(trying), [members[place] for place in trying]
-        asked = context.members(trying)
+        index, own = torch.tensor(refused), [members[place] for place in refused]
+        asked = context.members(refused)
         fitted = fit_learners(asked, own, attempt)
         own_rule = stack([member.rule for member in own], context.scores.device)
         remembered = map_tensors(lambda each, index=index: each[index], state)
-        again = replace(
-            cast_vote(asked, own_rule, fitted, remembered), attempts=torch.full_like(index, attempt + 1)
-        )
-        vote = map_tensors(lambda a, b, i=index: a.index_copy(0, i.to(a.device), b.to(a.device)), vote, again)
-        heads = heads.replaced(trying, fitted)
-    if not any(vote.refusals()):
-        return heads, vote
+        again = cast_vote(asked, own_rule, fitted, remembered)
+        again = replace(again, attempts=torch.full_like(index, attempt + 1))
+        vote = map_tensors(lambda a, b, i=index: a.index_copy(0, i.to(a.device), b), vote, again)
+        heads = heads.replaced(refused, fitted)
     vote = rule.on_exhausted(vote)
-    refused = vote.refusal > 0
-    direction = vote.direction.masked_fill(for_rows(refused, vote.direction).bool(), 0.0)
-    return heads, replace(vote, direction=direction, eta=vote.eta.masked_fill(refused, 0.0))
+    is_refused = vote.refusal > 0
+    direction = vote.direction.masked_fill(for_rows(is_refused, vote.direction).bool(), 0.0)
+    return heads, replace(vote, direction=direction, eta=vote.eta.masked_fill(is_refused, 0.0))
 
 
 def fit_learners(context: RoundContext, members: Sequence[Member], attempt: int) -> Heads:
@@ -220,30 +226,26 @@ def fit_learners(context: RoundContext, members: Sequence[Member], attempt: int)
 
 def cast_vote(context: RoundContext, rule: BoostingRule, heads: Heads, state: Any) -> Vote:
     """Return what the rule makes of trained learners; a learner that returns no numbers is refused."""
-    output, train = heads.evaluate(context.X), context.train
-    direction = rule.voting_for(context.problem.task).direction(output)
-    quality = compare(direction, context.training.residuals, train)
+    output, voting = heads.evaluate(context.X), rule.voting_for(context.problem.task)
+    direction = voting.direction(output)
+    quality = compare(direction, context.training.residuals, context.train, has_edges=voting.is_choice)
     vote = rule.vote(direction, quality, context, state).broadcast()
-    is_finite = output.isfinite().flatten(1).all(dim=1)
+    is_finite = output.flatten(1).norm(math.inf, dim=1) <= torch.finfo(output.dtype).max
     return replace(vote, refusal=torch.where(is_finite, vote.refusal, StopReason.DIVERGED.code))
 
 
-def compare(direction: torch.Tensor, residuals: torch.Tensor, train: LabelledNodes) -> WeakLearnings:
+def compare(
+    direction: torch.Tensor, residuals: torch.Tensor, train: LabelledNodes, *, has_edges: bool = False
+) -> WeakLearnings:
     """Return the angles of directions with negative gradients, by the weights of the labelled nodes."""
-    return WeakLearnings.measure(direction[:, train.rows], residuals, train.weights / train.size)
+    rows = direction[:, train.rows]
+    return WeakLearnings.measure(rows, residuals, train.weights / train.size, has_edges=has_edges)
 
 
 def compare_own(vote: Vote, context: RoundContext, rule: BoostingRule, state: Any) -> WeakLearnings | None:
     """Return the angles with the gradient of the rule's own loss, where it has one."""
     residuals = rule.own_residuals(state, context)
     return None if residuals is None else compare(vote.direction, residuals, context.train)
-
-
-def sum_steps(vote: Vote, models: Sequence[Boosted], ids: Sequence[int]) -> torch.Tensor:
-    """Return the sum of each member's steps, this round's included."""
-    before = [sum(models[i].ensemble.etas) for i in ids]
-    total: torch.Tensor = torch.tensor(before, dtype=torch.float64, device=vote.eta.device) + vote.eta
-    return total
 
 
 def add_round(model: Boosted, member: Member, trained: Round, row: Row, scores: torch.Tensor) -> Boosted:

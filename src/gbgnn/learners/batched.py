@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from gbgnn._random import as_uniform, draw_bits, hash_grid, mix_
+from gbgnn._random import draw_bits, hash_grid, mix_
 from gbgnn.learners.batched_optimizers import choose_optimizer, has_triton
-from gbgnn.learners.schedule import Keys, Schedule
-from gbgnn.learners.shape import Shape
+from gbgnn.learners.initialization import Initialization
+from gbgnn.learners.schedule import Keys, Schedule, Shape
 from gbgnn.losses import Loss
 
 Layer = tuple[torch.Tensor, torch.Tensor]
@@ -34,11 +34,12 @@ class BatchedMLP:
     def __init__(self, shape: Shape, loss: Loss, like: torch.Tensor) -> None:
         self.shape, self._loss, new, device = shape, loss, like.new_zeros, like.device
         m, n, (width, first, *_) = shape.n_members, shape.n_rows, shape.widths
-        n_later = sum(n_out * n_in + n_out for n_out, n_in in shape.later_sizes)
-        self.weight, self._later, self.parameters = _allocate(m, first, width, n_later, like)
-        self.gradient, later_gradient, gradients = _allocate(m, first, width, n_later, like)
-        self.later_layers = self._split_layers(self._later)
-        self._gradients = self._split_layers(later_gradient)
+        # One array for one member, so that a step is one pass; of several, first layers lie side by side.
+        n_first, *n_later = shape.n_parameters
+        n_values = [n_first + sum(n_later)] if m == 1 or not n_later else [n_first, sum(n_later)]
+        self.parameters, gradients = ([new(m, size) for size in n_values] for _ in range(2))
+        self.weight, self.later_layers = self._split_layers(self.parameters)
+        self.gradient, self._gradients = self._split_layers(gradients)
         moved = list(zip(self.parameters, gradients, strict=True))
         self._optimizer = choose_optimizer(moved, shape.kinds, shape.n_steps)
         self._has_kernels = has_triton(device)
@@ -48,14 +49,15 @@ class BatchedMLP:
         self._n_batches, self._masks, self._masked = 1, torch.empty(0), range(0)
         # One row more than there are, for places that no row takes.
         self._rows = new(n + 1, width) if shape.is_shared else new(m, n + 1, width)
+        self._rows[..., :n, shape.n_columns] = 1
         self._targets: torch.Tensor | None = None
         self._sample_weights, self._scales = new(m, n + 1), new(m, shape.n_steps)
         self._row_starts = torch.arange(m, device=device)[:, None] * (n + 1)
         n_chosen = (shape.n_steps, shape.n_places) if shape.is_batched else (0, 0)
         self._chosen = torch.zeros(m, *n_chosen, dtype=torch.int64, device=device)
         self._places = hash_grid(torch.arange(n + 1, device=device), first)
-        sizes = [(first, shape.n_columns), *shape.later_sizes]
-        self._weight_places = [_hash_layer(n_out, n_in, device) for n_out, n_in in sizes]
+        self._start, self._spreads = Initialization.build(shape, device), new(0)
+        self._loaded: Schedule | None = None
         self._keys = torch.zeros(m, shape.n_steps, max(1, shape.n_hidden), dtype=torch.int32, device=device)
         self._thresholds = torch.zeros(m, 1, 1, dtype=torch.int32, device=device)
         self._kept = new(m, 1, 1)
@@ -65,17 +67,21 @@ class BatchedMLP:
         self._draws = [torch.zeros(n_units, dtype=torch.int32, device=device) for _ in range(2)]
         self._taken_rows = new(m * shape.n_places if shape.is_batched else 0, width)
 
-    def _split_layers(self, flat: torch.Tensor) -> list[Layer]:
-        """Return the layers but the first as views of one array."""
-        sizes = [size for n_out, n_in in self.shape.later_sizes for size in (n_out * n_in, n_out)]
-        parts = iter(flat.split(sizes, dim=1) if sizes else ())
-        return [(next(parts).unflatten(1, size), next(parts)) for size in self.shape.later_sizes]
+    def _split_layers(self, arrays: list[torch.Tensor]) -> tuple[torch.Tensor, list[Layer]]:
+        """Return the first layer, whose last columns are its bias and padding, and the others, as views."""
+        sizes, last = self.shape.n_parameters, len(arrays) - 1
+        first, *parts = [*arrays[:last], *arrays[last].split(sizes[last:], dim=1)]
+        pairs = zip(parts[::2], parts[1::2], self.shape.later_sizes, strict=True)
+        later = [(weight.unflatten(1, size), bias) for weight, bias, size in pairs]
+        return first.unflatten(1, (self.shape.widths[1], -1)), later
 
-    def layers(self, m: int) -> list[Layer]:
-        """Return the weights and biases of the first ``m`` members, as views."""
+    def layers(self, m: int, *, copy: bool = False) -> list[Layer]:
+        """Return weights and biases of the first ``m`` members: views, or copies that no step changes."""
+        weight, later = self._split_layers(
+            [each[:m].clone() if copy else each[:m] for each in self.parameters]
+        )
         n = self.shape.n_columns
-        first = (self.weight[:m, :, :n], self.weight[:m, :, n])
-        return [first, *((weight[:m], bias[:m]) for weight, bias in self.later_layers)]
+        return [(weight[..., :n], weight[..., n]), *later]
 
     def load(
         self,
@@ -98,20 +104,26 @@ class BatchedMLP:
         sample_weights
             Of every row for every member.
         """
-        shape, m, n, n_columns = self.shape, len(keys.weights), self.shape.n_rows, self.shape.n_columns
-        self._draw_weights(schedule, keys.weights)
+        shape, m, n = self.shape, len(keys.weights), self.shape.n_rows
+        if schedule is not self._loaded:
+            self._loaded = schedule
+            self._spreads = self._start.find_spreads(schedule, self.weight.dtype)
+            self._kept[:m, 0, 0] = 1 / (1 - schedule.dropout)
+            self._thresholds[:m, 0, 0] = schedule.threshold
+        is_padded = any(own.units < shape.units for own in schedule.settings)
+        drawn = self._start.draw(keys.weights, self._spreads, schedule.units if is_padded else None)
+        sizes = [each.shape[1] for each in self.parameters]
+        for each, part in zip(self.parameters, drawn.split(sizes, dim=1), strict=True):
+            each[:m] = part
         self._optimizer.load(schedule)
         self._step_number.zero_()
         self._step_on_host = None if self._step_on_host is None else 0
         self._n_batches, self._masked = -(-n // (schedule.settings[0].batch_size or n)), range(0)
         room = self._rows if shape.is_shared else self._rows[:m]
-        room[..., :n, :n_columns] = rows
-        room[..., :n, n_columns] = 1
+        room[..., :n, : shape.n_columns] = rows
         self._load_targets(self._loss.encode(targets, shape.n_outputs, self.weight.dtype))
         self._sample_weights[:m, :n] = sample_weights
-        self._kept[:m, 0, 0] = 1 / (1 - schedule.dropout)
         if shape.has_dropout:
-            self._thresholds[:m, 0, 0] = schedule.threshold
             self._keys[:m] = keys.dropout
         if shape.is_batched:
             found = schedule.chosen_rows(keys.orders, shape.n_steps, shape.n_places)
@@ -127,27 +139,6 @@ class BatchedMLP:
             self._targets[:n] = encoded
         else:
             self._targets[: len(encoded), :n] = encoded
-
-    def _draw_weights(self, schedule: Schedule, keys: torch.Tensor) -> None:
-        """Draw torch's default initialisation, and zeros for absent units."""
-        m, shape = len(keys), self.shape
-        is_padded = any(own.units < shape.units for own in schedule.settings)
-        for depth, (weight, bias) in enumerate(self.layers(m)):
-            fan_in = torch.full_like(schedule.units, shape.fan_in) if depth == 0 else schedule.units
-            spread = (2 / fan_in.double().sqrt()).to(weight.dtype)[:, None, None]
-            table, is_bias = self._weight_places[depth]
-            draws = draw_bits(table, torch.where(is_bias, keys[:, depth, 1:, None], keys[:, depth, :1, None]))
-            drawn = as_uniform(draws, weight.dtype).sub_(0.5).mul_(spread)
-            weight.copy_(drawn[..., :-1])
-            bias.copy_(drawn[..., -1])
-            if is_padded:
-                unit = torch.arange(shape.units, device=keys.device)
-                is_absent = unit >= schedule.units[:, None]
-                if depth < shape.n_hidden:
-                    weight.masked_fill_(is_absent[..., None], 0.0)
-                    bias.masked_fill_(is_absent, 0.0)
-                if depth:
-                    weight.masked_fill_(is_absent[:, None], 0.0)
 
     def step(self, m: int, n_places: int) -> None:
         """Take a step of the first ``m`` members, none of which has more than ``n_places`` rows."""
@@ -284,27 +275,6 @@ class BatchedMLP:
             torch.mm(stacked.T, rows, out=self.gradient[:m].flatten(0, 1))
         else:
             _bmm(error.mT, rows, self.gradient[:m])
-
-
-def _allocate(
-    m: int, n_out: int, n_in: int, n_later: int, like: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
-    """Return room for the first layer's weights, for all others, and the arrays that hold them.
-
-    One array for one member, so that a step is one pass; of several, first layers must lie side by side.
-    """
-    if m == 1:
-        whole = like.new_zeros(1, n_out * n_in + n_later)
-        return whole[:, : n_out * n_in].unflatten(1, (n_out, n_in)), whole[:, n_out * n_in :], [whole]
-    first, later = like.new_zeros(m, n_out, n_in), like.new_zeros(m, n_later)
-    return first, later, [first.flatten(1), later] if n_later else [first.flatten(1)]
-
-
-def _hash_layer(n_out: int, n_in: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the hashes of the places of weights and, in a last column, of biases; and which are biases."""
-    table = hash_grid(torch.arange(n_in, device=device), n_out).T
-    is_bias = torch.arange(n_in + 1, device=device) == n_in
-    return torch.cat([table, table[:, :1]], dim=1), is_bias
 
 
 def apply_layers(first: Layer, rest: list[Layer], rows: torch.Tensor) -> torch.Tensor:

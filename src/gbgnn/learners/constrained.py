@@ -16,8 +16,7 @@ from gbgnn.learners.base import Head, HeadSpace, Learner
 from gbgnn.learners.batched import BatchedMLP, Layer
 from gbgnn.learners.network import MLPHead
 from gbgnn.learners.scaling import largest_eigenvalue, norm
-from gbgnn.learners.schedule import Schedule, TrainingSettings
-from gbgnn.learners.shape import Shape
+from gbgnn.learners.schedule import Schedule, Shape, TrainingSettings
 from gbgnn.rounds import RoundContext, WeakTask
 
 

@@ -1,12 +1,76 @@
-"""InputMap: what a network is trained on, made of rows of a representation."""
+"""InputMap: what a network is trained on, made of rows of a representation; RowBasis, their coordinates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
+import numpy as np
 import torch
 
-from gbgnn.learners.basis import RowBasis, is_smaller
+BASES = ("features", "rows")
+
+_RIDGE = 1e-5
+"""Of the mean square of a row, added to the Gram matrix: centred rows are linearly dependent."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowBasis:
+    r"""An orthonormal basis of the span of some rows, turned so that no coordinate is special.
+
+    Training sees nothing but the labelled rows :math:`A`, so the gradient of a first layer lies in their
+    span, and what a weight does outside of it is chance. Of M rows with C > M columns the span has at most M
+    dimensions, in which an epoch costs M columns instead of C. With :math:`A A^\top = L L^\top`, the
+    columns of :math:`B = A^\top L^{-\top} R` are orthonormal for every orthogonal R. A random R makes
+    coordinates alike, as features are to an optimiser that scales each of them by its own past.
+
+    Parameters
+    ----------
+    rows
+        The rows A, shape (..., M, C).
+    transform
+        :math:`L^{-\top} R`, shape (..., M, M).
+
+    Examples
+    --------
+    >>> A = torch.tensor([[1.0, 2.0, 0.0, 2.0], [0.0, 3.0, 4.0, 0.0]])
+    >>> basis = RowBasis.of(A)
+    >>> Z = basis.coordinates(A)  # inner products stay what they are
+    >>> torch.allclose(Z @ Z.T, A @ A.T, rtol=1e-4), Z.shape
+    (True, torch.Size([2, 2]))
+    >>> weight = torch.ones(2, 1)
+    >>> torch.allclose(A @ basis.unfold(weight), Z @ weight)
+    True
+    """
+
+    rows: torch.Tensor
+    transform: torch.Tensor
+
+    @classmethod
+    def of(cls, rows: torch.Tensor) -> RowBasis:
+        """Return the basis of rows; leading dimensions are so many sets of rows."""
+        gram = (rows @ rows.mT).double()
+        size = gram.diagonal(dim1=-2, dim2=-1).mean(dim=-1)[..., None, None]
+        ridge = _RIDGE * torch.where(size > 0, size, 1.0)
+        n_rows = gram.shape[-1]
+        # What is no number stays so, for the boosting rule to refuse; no error is raised here.
+        gram.diagonal(dim1=-2, dim2=-1).add_(ridge[..., 0])
+        factor = torch.linalg.cholesky_ex(gram).L
+        turn = _rotation(n_rows, gram.device).expand_as(gram)
+        transform = torch.linalg.solve_triangular(factor.mT, turn, upper=True)
+        return cls(rows, transform.to(rows.dtype))
+
+    def member(self, i: int) -> RowBasis:
+        """Return the basis of one set of rows."""
+        return RowBasis(self.rows[i], self.transform[i])
+
+    def coordinates(self, X: torch.Tensor) -> torch.Tensor:
+        """Return the coordinates of rows, shape (..., rows, M)."""
+        return (X @ self.rows.mT) @ self.transform
+
+    def unfold(self, weight: torch.Tensor) -> torch.Tensor:
+        """Return weights for the columns that do what ``weight``, shape (M, units), does for coordinates."""
+        return self.rows.mT @ (self.transform @ weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,3 +135,22 @@ class InputMap:
             weight = weight / self.size
             bias = bias - (weight @ self.shift.mT)[..., 0]
         return weight, bias
+
+
+def is_smaller(basis: str, n_rows: int, n_columns: int) -> bool:
+    """Say whether a learner with this ``basis`` is trained on coordinates: where there are fewer of them.
+
+    Examples
+    --------
+    >>> is_smaller("rows", 140, 1433), is_smaller("rows", 500, 100), is_smaller("features", 140, 1433)
+    (True, False, False)
+    """
+    return basis == "rows" and n_rows < n_columns
+
+
+@lru_cache(maxsize=8)
+def _rotation(n: int, device: torch.device) -> torch.Tensor:
+    """Return an orthogonal matrix, for every n always the same."""
+    normal = np.random.default_rng(n).standard_normal((n, n))
+    q, r = np.linalg.qr(normal)
+    return torch.from_numpy(q * np.sign(np.diag(r))).to(device)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS
 from gbgnn.learners.base import Head, Heads, Learner
-from gbgnn.learners.basis import BASES
+from gbgnn.learners.inputs import BASES
 from gbgnn.learners.schedule import TrainingSettings
 from gbgnn.learners.trainer import Kind, Trainer
 from gbgnn.rounds import RoundContext

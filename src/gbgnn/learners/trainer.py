@@ -12,14 +12,12 @@ import torch
 
 from gbgnn._threads import n_threads, threads_for
 from gbgnn.errors import ParameterError
-from gbgnn.learners.basis import is_smaller
 from gbgnn.learners.batched import BatchedMLP
 from gbgnn.learners.cohorts import Costs, split_cohorts
 from gbgnn.learners.cuda_graphs import GraphRunner, StepRunner
-from gbgnn.learners.inputs import InputMap
+from gbgnn.learners.inputs import InputMap, is_smaller
 from gbgnn.learners.network import MLPHeads, Trained
-from gbgnn.learners.schedule import Keys, Schedule, TrainingSettings
-from gbgnn.learners.shape import Shape
+from gbgnn.learners.schedule import Keys, Schedule, Shape, TrainingSettings
 from gbgnn.propagation import Representation
 from gbgnn.rounds import RoundContext, WeakTask
 
@@ -135,7 +133,7 @@ class Trainer:
                 job.cohort.runner.run(plan.n_steps, plan.n_rows)
             else:
                 train_until(job, inputs, self._kind.patience)
-            layers = [(weight.clone(), bias.clone()) for weight, bias in network.layers(len(job.positions))]
+            layers = network.layers(len(job.positions), copy=True)
             return Trained(job.positions, layers, inputs, [own.units for own in plan.on_host.settings])
 
         with threads_for(jobs[0].cohort.work_of_step if len(jobs) == 1 else 0):

@@ -179,20 +179,29 @@ class WeakLearnings:
 
     @classmethod
     def measure(
-        cls, direction: torch.Tensor, gradient: torch.Tensor, weights: torch.Tensor | None = None
+        cls,
+        direction: torch.Tensor,
+        gradient: torch.Tensor,
+        weights: torch.Tensor | None = None,
+        *,
+        has_edges: bool = True,
     ) -> WeakLearnings:
-        """Compare directions with negative gradients, shape (members, rows, ...)."""
+        """Compare directions with negative gradients, shape (members, rows, ...).
+
+        Without ``has_edges`` it is known that no direction says yes or no.
+        """
         Z, g = (
             part.double().flatten(2) if part.ndim > 2 else part.double()[..., None]
             for part in (direction, gradient)
         )
         w = (Z.new_ones(Z.shape[1]) if weights is None else weights.double())[:, None]
-        (Z_unit, g_unit), (Z_scale, g_scale) = _scale_to_unit((w.sqrt() * torch.stack([Z, g])).flatten(2))
-        Z_norm, g_norm = torch.stack([Z_unit, g_unit]).norm(dim=2)
+        units, scales = _scale_to_unit((w.sqrt() * torch.stack([Z, g])).flatten(2))
+        norms = units.norm(dim=2)
         # Of nothing the inner product is 0, and so is the cosine.
-        product = (Z_norm * g_norm).clamp_min(torch.finfo(Z.dtype).tiny)
-        cosine = ((Z_unit * g_unit).sum(dim=1) / product).clamp(-1.0, 1.0)
-        return cls(cosine, Z_norm * Z_scale, g_norm * g_scale, _edges(Z, g, w))
+        product = norms.prod(dim=0).clamp_min(torch.finfo(Z.dtype).tiny)
+        cosine = (units.prod(dim=0).sum(dim=1) / product).clamp(-1.0, 1.0)
+        edge = _edges(Z, g, w) if has_edges else torch.full_like(cosine, math.nan)
+        return cls(cosine, *(norms * scales), edge)
 
     def __getitem__(self, i: int) -> WeakLearning:
         """Return what is known of one direction."""
@@ -228,9 +237,13 @@ def _scale_to_unit(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """
     if not vectors.shape[-1]:
         return vectors, vectors.new_ones(vectors.shape[:-1])
-    largest = vectors.abs().amax(dim=-1)
-    scale = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
+    largest = vectors.norm(math.inf, dim=-1).clamp_min(torch.finfo(vectors.dtype).tiny)
+    scale = (largest.view(torch.int64) & _EXPONENT).view(vectors.dtype)
     return vectors / scale[..., None], scale
+
+
+_EXPONENT = 0x7FF << 52
+"""The bits of a number in double precision without which it is a power of two."""
 
 
 def _edges(Z: torch.Tensor, g: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

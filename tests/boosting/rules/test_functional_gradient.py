@@ -299,6 +299,20 @@ def test_vanished_gradient_ends_boosting() -> None:
     assert vote.refusals() == [StopReason.GRADIENT_VANISHED]
 
 
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_right_angle_is_refused_whichever_way_rounding_tilts_it(dtype: torch.dtype, sign: int) -> None:
+    problem, rule = problem_with(2), FunctionalGradient()
+    context = round_at(torch.zeros(12, 1, dtype=dtype), problem, rule)
+    gradient = context.training.residuals.new_zeros(12, 1)
+    gradient[problem.train.rows] = context.training.residuals
+    across = torch.ones_like(gradient) - gradient * gradient.sum() / gradient.square().sum()
+    tilted = (across + sign * torch.finfo(dtype).eps * gradient).to(dtype)
+    vote, quality = judged(tilted, context, rule)
+    assert abs(quality.cosine) < 8 * torch.finfo(dtype).eps
+    assert vote.refusals() == [StopReason.WEAK_LEARNING_FAILED]
+
+
 def test_auto_loss_is_sigmoid_for_two_classes() -> None:
     assert fit(2, n_rounds=2).scores_.shape[1] == 1
     assert fit(2, n_rounds=2, loss="softmax").scores_.shape[1] == 2

@@ -113,6 +113,19 @@ def test_learner_no_better_than_chance_is_refused() -> None:
     assert vote.refusals() == [StopReason.NO_BETTER_THAN_CHANCE]
 
 
+@pytest.mark.parametrize("said", [[0, 1, 2, 1], [0, 2, 2, 0], [1, 1, 2, 0]])
+def test_the_same_learner_again_is_no_better_than_chance(said: list[int]) -> None:
+    """The weights are such that it would be exactly chance, and rounding must not decide."""
+    context, rule = hand_round(), Samme()
+    before = rule.start(context.problem, 1)
+    first = vote_for(said, rule, context)
+    again = rule.vote(
+        first.direction, first.quality, context, rule.update(before, first.broadcast(), context)
+    )
+    assert float(again.weighted_error) == pytest.approx(2 / 3, abs=1e-15)
+    assert again.refusals() == [StopReason.NO_BETTER_THAN_CHANCE]
+
+
 def test_members_with_other_settings_vote_as_each_would_alone() -> None:
     context, rules = hand_round(), [Samme(learning_rate=0.5, error_floor=0.3), Samme()]
     alone = [vote_for([0, 1, 2, 1], rule, context).eta[0] for rule in rules]

@@ -53,19 +53,20 @@ class Vote:
 
     def broadcast(self) -> Vote:
         """Return the vote with a number for each member wherever one stands for all."""
-        n_members, device = len(self.direction), self.direction.device
+        size = self.direction.shape[:1]
 
-        def expand(number: Numbers, dtype: torch.dtype) -> torch.Tensor:
-            return torch.as_tensor(number, dtype=dtype, device=device).expand(n_members)
+        def expand(number: Numbers, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+            if isinstance(number, torch.Tensor):
+                return number.to(device, dtype).expand(size)
+            return torch.full(size, number, dtype=dtype, device=device)  # which sends nothing to a device
 
-        error = None if self.weighted_error is None else expand(self.weighted_error, torch.float64)
-        refusal, attempts = (expand(each, torch.int64) for each in (self.refusal, self.attempts))
+        device, error = self.direction.device, self.weighted_error
         return replace(
             self,
-            eta=expand(self.eta, torch.float64),
-            weighted_error=error,
-            refusal=refusal,
-            attempts=attempts,
+            eta=expand(self.eta, torch.float64, device),
+            weighted_error=None if error is None else expand(error, torch.float64, device),
+            refusal=expand(self.refusal, torch.int64, device),
+            attempts=expand(self.attempts, torch.int64, torch.device("cpu")),
         )
 
     def refusals(self) -> list[StopReason | None]:
@@ -217,18 +218,3 @@ def weighted_error(
 def normalized(sample_weight: torch.Tensor) -> torch.Tensor:
     """Return weights scaled to sum to one."""
     return sample_weight / sample_weight.sum(dim=-1, keepdim=True)
-
-
-def refuse_where(
-    condition: torch.Tensor, reason: StopReason, otherwise: torch.Tensor | None = None
-) -> torch.Tensor:
-    """Return the codes of refusals: ``reason`` where the condition holds, elsewhere others or none.
-
-    Examples
-    --------
-    >>> codes = refuse_where(torch.tensor([True, False]), StopReason.DIVERGED)
-    >>> [StopReason.from_code(code) for code in codes.tolist()]
-    [<StopReason.DIVERGED: 'diverged'>, None]
-    """
-    codes = torch.zeros_like(condition, dtype=torch.int64) if otherwise is None else otherwise
-    return codes.masked_fill(condition, reason.code)

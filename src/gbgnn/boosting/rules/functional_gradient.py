@@ -10,14 +10,7 @@ from typing import Any
 import torch
 
 from gbgnn._checks import check_choice, check_integer, check_number
-from gbgnn.boosting.rules.base import (
-    BoostingRule,
-    Vote,
-    check_classes,
-    label_task,
-    normalized,
-    refuse_where,
-)
+from gbgnn.boosting.rules.base import BoostingRule, Vote, check_classes, label_task, normalized
 from gbgnn.boosting.stopping import StopReason
 from gbgnn.boosting.voting import LabelVoting, OutputVoting, Voting
 from gbgnn.errors import GBGNNWarning, ParameterError
@@ -129,11 +122,15 @@ class FunctionalGradient(BoostingRule):
         """Return the step 1/(A alpha), or refuse a learner that fails the condition."""
         smoothness = context.training.loss.smoothness
         assert smoothness is not None
-        is_met = (quality.cosine > 0) & (quality.cosine >= self.min_cosine)
-        eta = (self.learning_rate / (smoothness * quality.alpha)).masked_fill(~is_met, 0.0)
-        refusal = refuse_where(~is_met, StopReason.WEAK_LEARNING_FAILED)
-        vanished = (quality.gradient_norm == 0) | (is_met & ~(eta > 0))
-        refusal = refuse_where(vanished, StopReason.GRADIENT_VANISHED, refusal)
+        # What rounding alone can make of a right angle is none.
+        rounding = 8 * torch.finfo(direction.dtype).eps
+        is_met = (quality.cosine > rounding) & (quality.cosine >= self.min_cosine)
+        eta = torch.where(is_met, self.learning_rate / (smoothness * quality.alpha), 0.0)
+        has_vanished = is_met | (quality.gradient_norm == 0)
+        reason = torch.where(
+            has_vanished, StopReason.GRADIENT_VANISHED.code, StopReason.WEAK_LEARNING_FAILED.code
+        )
+        refusal = torch.where(eta > 0, 0, reason)
         return Vote(eta, direction, quality, _weighted_error(direction, context), refusal)
 
     @property

@@ -14,7 +14,6 @@ from gbgnn.boosting.rules.base import (
     code_residuals,
     find_wrong,
     normalized,
-    refuse_where,
     weighted_error,
 )
 from gbgnn.boosting.stopping import StopReason
@@ -22,6 +21,9 @@ from gbgnn.boosting.voting import ClassVoting, Voting, samme_step
 from gbgnn.rounds import RoundContext
 from gbgnn.tasks import Task
 from gbgnn.theory import WeakLearnings
+
+_ROUNDING = 1e-12
+"""By so much the weighted error of a learner that is no better than chance may be off."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -67,7 +69,8 @@ class Samme(WeightedRule):
         error = weighted_error(direction, context.train, state)
         floor = torch.as_tensor(self.error_floor, dtype=error.dtype, device=error.device)
         eta = self.learning_rate * samme_step(error.clamp(floor, 1 - floor), n_classes)
-        refusal = refuse_where(error >= 1 - 1 / n_classes, StopReason.NO_BETTER_THAN_CHANCE)
+        is_chance = error >= 1 - 1 / n_classes - _ROUNDING
+        refusal = torch.where(is_chance, StopReason.NO_BETTER_THAN_CHANCE.code, 0)
         return Vote(eta, direction, quality, error, refusal)
 
     def update(self, state: torch.Tensor, vote: Vote, context: RoundContext) -> torch.Tensor:
