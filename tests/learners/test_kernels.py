@@ -16,6 +16,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch find
 def test_module_is_imported_without_triton() -> None:
     assert callable(kernels.step)
     assert callable(kernels.dropout)
+    assert callable(kernels.dropout_gradient)
 
 
 @pytest.mark.gpu
@@ -70,3 +71,19 @@ def test_dropped_units_are_those_of_a_network_alone(plainly, rows_first: bool, i
         rows = chosen[i, 2] if is_batched else torch.arange(n_rows)
         mask = plainly.draw_mask(share, (n_rows, n_units), seeds[i], layer=1, epoch=2)
         torch.testing.assert_close(hidden[i], values[i].relu() * mask[rows].to(values))
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("rows_first", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_errors_pass_units_that_are_on_and_kept(dtype: torch.dtype, rows_first: bool) -> None:
+    random = torch.Generator(device="cuda").manual_seed(0)
+    errors, hidden = torch.randn(2, 5, 130, 9, generator=random, dtype=dtype, device="cuda")
+    hidden = hidden.relu()
+    if rows_first:
+        errors, hidden = (each.transpose(0, 1).contiguous().transpose(0, 1) for each in (errors, hidden))
+    kept = torch.rand(5, 1, 1, generator=random, dtype=dtype, device="cuda") + 1
+    expected = torch.where(hidden > 0, errors * kept, 0.0)
+    kernels.dropout_gradient(errors, hidden, kept)
+    assert torch.equal(errors, expected)

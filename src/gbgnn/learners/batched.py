@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from gbgnn._random import draw_bits, hash_grid, mix_
-from gbgnn.learners.batched_optimizers import choose_optimizer, has_triton
+from gbgnn.learners.batched_optimizers import choose_optimizer, load_kernels
 from gbgnn.learners.initialization import Initialization
 from gbgnn.learners.schedule import Keys, Schedule, Shape
 from gbgnn.losses import Loss
@@ -42,7 +42,7 @@ class BatchedMLP:
         self.gradient, self._gradients = self._split_layers(gradients)
         moved = list(zip(self.parameters, gradients, strict=True))
         self._optimizer = choose_optimizer(moved, shape.kinds, shape.n_steps)
-        self._has_kernels = has_triton(device)
+        self._kernels = load_kernels(device)
         # On a GPU a step is recorded once, and must find its number there.
         self._step_number = torch.zeros(1, dtype=torch.int64, device=device)
         self._step_on_host = 0 if device.type == "cpu" else None
@@ -228,11 +228,9 @@ class BatchedMLP:
         m, n_places, _ = output.shape
         if not self.shape.has_dropout:
             return output.relu_()
-        if self._has_kernels:
-            from gbgnn.learners import kernels
-
+        if self._kernels is not None:
             tables = (None if chosen is None else self._chosen, self._keys, self._thresholds, self._kept)
-            kernels.dropout(output, *tables, self._step_number, depth)
+            self._kernels.dropout(output, *tables, self._step_number, depth)
             return output
         if m == 1 and self._step_on_host is not None:
             masks = self._draw_masks(self._step_on_host // self._n_batches)[depth]
@@ -266,6 +264,9 @@ class BatchedMLP:
             _bmm(error.mT, units, gradient[:m])
             torch.sum(error, dim=1, out=bias_gradient[:m])
             error = _bmm(error, weight[:m], self._room(self._errors[depth], m, n_places, depth))
+            if self._kernels is not None and self.shape.has_dropout:
+                self._kernels.dropout_gradient(error, units, self._kept)
+                continue
             # 0 where a unit is off or dropped.
             torch.ops.aten.threshold_backward.grad_input(error, units, 0, grad_input=error)
             if self.shape.has_dropout:

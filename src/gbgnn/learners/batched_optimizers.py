@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 
@@ -84,7 +86,7 @@ class AllAtOnce(BatchedOptimizer):
         ]
         self._coefficients = Coefficients.empty(len(like), kinds, like)
         self._rates, self._roots = (like.new_zeros(len(like), n_steps) for _ in range(2))
-        self._packed = self._coefficients.pack() if has_triton(like.device) else None
+        self._kernels, self._packed = load_kernels(like.device), self._coefficients.pack()
         self._loaded: Schedule | None = None
 
     def load(self, schedule: Schedule) -> None:
@@ -94,19 +96,16 @@ class AllAtOnce(BatchedOptimizer):
             self._coefficients.load(schedule.coefficients)
             rates, roots = schedule.coefficients.schedule(schedule.n_steps, self._rates.shape[1])
             self._rates[:m], self._roots[:m] = rates, roots
-            if self._packed is not None:
-                self._packed.copy_(self._coefficients.pack())
+            self._packed.copy_(self._coefficients.pack())
         for _, _, moments in self._moved:
             moments.reset()
 
     def step(self, m: int, now: torch.Tensor) -> None:
         """Move all, where Triton is there by a kernel that reads and writes everything once."""
-        if self._packed is not None:
-            from gbgnn.learners import kernels
-
+        if self._kernels is not None:
             for values, gradients, moments in self._moved:
                 averages, schedules = (moments.first, moments.second), (self._rates, self._roots)
-                kernels.step(values, gradients, averages, self._packed, schedules, now, m)
+                self._kernels.step(values, gradients, averages, self._packed, schedules, now, m)
             return
         rate, root = (schedule[:m].index_select(1, now) for schedule in (self._rates, self._roots))
         coefficients = self._coefficients.members(slice(m))
@@ -114,9 +113,11 @@ class AllAtOnce(BatchedOptimizer):
             moments.step(values[:m], gradients[:m], coefficients, rate, root)
 
 
-def has_triton(device: torch.device) -> bool:
-    """Return whether kernels of our own run on a device."""
-    return device.type == "cuda" and find_spec("triton") is not None
+def load_kernels(device: torch.device) -> Any:
+    """Return the module of our own kernels if they run on a device, else None."""
+    if device.type != "cuda" or find_spec("triton") is None:
+        return None
+    return import_module("gbgnn.learners.kernels")
 
 
 def choose_optimizer(moved: Sequence[Pair], kinds: frozenset[str], n_steps: int) -> BatchedOptimizer:

@@ -1,4 +1,4 @@
-"""Two small Triton kernels: the optimisers' step and dropout, each in one pass over memory.
+"""Small Triton kernels: the optimisers' step, dropout and its gradient, each in one pass over memory.
 
 For a GPU with Triton only. What they compute is what :class:`~gbgnn._optimizers.Moments` and
 :class:`~gbgnn.learners.batched.BatchedMLP` compute; tests hold them to that where there is a GPU.
@@ -104,6 +104,27 @@ if find_spec("triton") is not None:  # else nobody calls what is below
         value = tl.where(value <= 0, 0.0, value) * tl.where(is_kept, share, 0.0)
         tl.store(hidden + at, value, mask=is_there)
 
+    @triton.jit  # type: ignore[untyped-decorator]
+    def _gradient_kernel(  # type: ignore[no-untyped-def]
+        errors,
+        hidden,
+        kept,
+        n_all,
+        n_members,
+        n_places,
+        n_units,
+        ROWS_FIRST: tl.constexpr,
+        BLOCK: tl.constexpr,
+    ):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        is_there = at < n_all
+        rest = at // n_units
+        member = rest % n_members if ROWS_FIRST else rest // n_places
+        unit = tl.load(hidden + at, mask=is_there, other=0.0)
+        error = tl.load(errors + at, mask=is_there, other=0.0)
+        share = tl.load(kept + member, mask=is_there, other=0.0)
+        tl.store(errors + at, tl.where(unit <= 0, 0.0, error * share), mask=is_there)
+
 
 def step(
     values: torch.Tensor,
@@ -186,6 +207,26 @@ def dropout(
         0 if chosen is None else chosen.shape[2],
         depth,
         IS_BATCHED=chosen is not None,
-        ROWS_FIRST=n_members > 1 and hidden.stride(0) < hidden.stride(1),
+        ROWS_FIRST=_has_rows_first(hidden),
         BLOCK=_BLOCK,
     )
+
+
+def dropout_gradient(errors: torch.Tensor, hidden: torch.Tensor, kept: torch.Tensor) -> None:
+    """Take errors of hidden units back through dropout and ReLU, in place; all arguments as of dropout."""
+    n_members, n_places, n_units = hidden.shape
+    _gradient_kernel[(triton.cdiv(hidden.numel(), _BLOCK),)](
+        errors,
+        hidden,
+        kept,
+        hidden.numel(),
+        n_members,
+        n_places,
+        n_units,
+        ROWS_FIRST=_has_rows_first(hidden),
+        BLOCK=_BLOCK,
+    )
+
+
+def _has_rows_first(hidden: torch.Tensor) -> bool:
+    return hidden.shape[0] > 1 and hidden.stride(0) < hidden.stride(1)

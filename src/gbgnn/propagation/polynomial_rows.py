@@ -15,6 +15,7 @@ from itertools import count
 from threading import Lock
 from typing import final
 
+import numpy as np
 import torch
 
 from gbgnn.propagation.interval import Interval
@@ -98,7 +99,7 @@ class PowerBasis(Basis):
     ) -> torch.Tensor:
         """Shift the coefficients, and add."""
         n_before = q.shape[-1]
-        front = torch.broadcast_shapes(q.shape[:-1], weights.shape[:-1])
+        front = np.broadcast_shapes(q.shape[:-1], weights.shape[:-1])
         result = torch.zeros(*front, n_before + max(exponents), dtype=torch.float64)
         for exponent, weight in zip(exponents, weights.unbind(-1), strict=True):
             result[..., exponent : exponent + n_before] += weight[..., None] * q
