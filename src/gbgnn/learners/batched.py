@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from gbgnn._random import draw_bits, hash_grid, mix_
@@ -70,7 +72,8 @@ class BatchedMLP:
     def _split_layers(self, arrays: list[torch.Tensor]) -> tuple[torch.Tensor, list[Layer]]:
         """Return the first layer, whose last columns are its bias and padding, and the others, as views."""
         sizes, last = self.shape.n_parameters, len(arrays) - 1
-        first, *parts = [*arrays[:last], *arrays[last].split(sizes[last:], dim=1)]
+        split: Sequence[torch.Tensor] = arrays[last].split(sizes[last:], dim=1)
+        first, *parts = [*arrays[:last], *split]
         pairs = zip(parts[::2], parts[1::2], self.shape.later_sizes, strict=True)
         later = [(weight.unflatten(1, size), bias) for weight, bias, size in pairs]
         return first.unflatten(1, (self.shape.widths[1], -1)), later

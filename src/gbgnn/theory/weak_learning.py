@@ -201,7 +201,8 @@ class WeakLearnings:
         product = norms.prod(dim=0).clamp_min(torch.finfo(Z.dtype).tiny)
         cosine = (units.prod(dim=0).sum(dim=1) / product).clamp(-1.0, 1.0)
         edge = _edges(Z, g, w) if has_edges else torch.full_like(cosine, math.nan)
-        return cls(cosine, *(norms * scales), edge)
+        direction_norm, gradient_norm = norms * scales
+        return cls(cosine, direction_norm, gradient_norm, edge)
 
     def __getitem__(self, i: int) -> WeakLearning:
         """Return what is known of one direction."""
