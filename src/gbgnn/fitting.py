@@ -6,7 +6,7 @@ import copy
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,29 +35,6 @@ from gbgnn.tasks import Task
 Labels = tuple[ArrayLike, ArrayLike]
 
 
-class FitSettings(Protocol):
-    """The parameters of :class:`~gbgnn.GBGNNClassifier` that a fit reads."""
-
-    propagation: Any
-    feature_norm: str | None
-    device: Any
-    dtype: Any
-    class_weight: Any
-    validation_fraction: float | None
-    rule: Any
-    learning_rate: float | None
-    aggregation: Any
-    learner: Any
-    metric: Any
-    select: str
-    fine_tune: Any
-    keep_learners: bool
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class FitPlan:
     """A fit that is about to begin: what is learned from what, and by which parts, all checked.
@@ -80,7 +57,7 @@ class FitPlan:
     @classmethod
     def build(
         cls,
-        estimator: FitSettings,
+        estimator: Any,
         task: Task,
         nodes: ArrayLike,
         y: ArrayLike,
@@ -94,14 +71,8 @@ class FitPlan:
         problem = build_problem(
             estimator, task, nodes, y, graph, validation=validation, sample_weight=sample_weight, seed=seed
         )
-        aggregation = as_part("aggregation", estimator.aggregation)
-        learner, rule = as_part("learner", estimator.learner), resolve_rule(estimator)
-        aggregation.check()
-        learner.check()
-        rule.check(problem.task)
-        has_validation = problem.validation is not None
-        RoundSelection(estimator.select).check(has_validation)
-        tuner = as_fine_tuner(estimator.fine_tune)
+        aggregation, learner, rule = resolve_parts(estimator, problem)
+        tuner, has_validation = as_fine_tuner(estimator.fine_tune), problem.validation is not None
         if tuner is not None:
             check_fine_tuning(
                 tuner, learner, keep_learners=estimator.keep_learners, has_validation=has_validation
@@ -144,7 +115,7 @@ class FitPlan:
 
 
 def build_problem(
-    model: FitSettings,
+    model: Any,
     task: Task,
     nodes: ArrayLike,
     y: ArrayLike,
@@ -180,14 +151,25 @@ def build_problem(
     )
 
 
-def input_recipe(model: FitSettings) -> InputRecipe:
+def input_recipe(model: Any) -> InputRecipe:
     """Return how ``model`` makes P and features of a graph."""
     check_norm(model.feature_norm)
     recipe = copy.copy(as_part("propagation", model.propagation))
     return InputRecipe(recipe, model.feature_norm, as_device(model.device), as_dtype(model.dtype))
 
 
-def resolve_rule(model: FitSettings) -> BoostingRule:
+def resolve_parts(model: Any, problem: Problem) -> tuple[Aggregation, Learner, BoostingRule]:
+    """Return the parts of a model, which with its other settings suit a problem."""
+    aggregation, learner = as_part("aggregation", model.aggregation), as_part("learner", model.learner)
+    rule = resolve_rule(model)
+    aggregation.check()
+    learner.check()
+    rule.check(problem.task)
+    RoundSelection(model.select).check(problem.validation is not None)
+    return aggregation, learner, rule
+
+
+def resolve_rule(model: Any) -> BoostingRule:
     """Return the boosting rule of a model: with its learning rate, and its loss as an object."""
     rule: BoostingRule = as_part("rule", model.rule)
     if rule is model.rule:
@@ -280,7 +262,7 @@ def check_weights(
 
 
 def describe_dependencies(
-    model: FitSettings, aggregation: Aggregation, learner: Learner, rule: BoostingRule, problem: Problem
+    model: Any, aggregation: Aggregation, learner: Learner, rule: BoostingRule, problem: Problem
 ) -> dict[str, str]:
     """Return what every round depends on beside the graph and the seed, as text.
 

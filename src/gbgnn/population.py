@@ -16,11 +16,11 @@ from gbgnn._devices import as_device, as_dtype
 from gbgnn._random import Seeds, root_seed
 from gbgnn._threads import one_thread
 from gbgnn.aggregation import Aggregation
-from gbgnn.boosting import Boosted, Member, RoundSelection, StopReason, boost_many
+from gbgnn.boosting import Boosted, Member, StopReason, boost_many
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import as_fine_tuner
-from gbgnn.fitting import Labels, build_problem, describe_part, resolve_metric, resolve_rule
+from gbgnn.fitting import Labels, build_problem, describe_part, resolve_metric, resolve_parts
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.learners.base import LABELLED
 from gbgnn.members import shared_settings
@@ -144,10 +144,8 @@ class PopulationInputs:
                 "validation_fraction sets other nodes aside for every seed, but a population shares its "
                 "nodes; pass validation=(nodes, y)."
             )
-        task, given = as_part("task", model.task), (validation, sample_weight)
-        problem = build_problem(
-            model, task, nodes, y, graph, validation=given[0], sample_weight=given[1], seed=0
-        )
+        labels: dict[str, Any] = {"validation": validation, "sample_weight": sample_weight}
+        problem = build_problem(model, as_part("task", model.task), nodes, y, graph, **labels, seed=0)
         return cls(problem, predict_nodes)
 
     def restrict(self, aggregation: Aggregation, n_rounds: int) -> Problem | None:
@@ -269,16 +267,8 @@ def _listen(on_round: Listener | None, first: int = 0) -> Any:
 def _as_member(model: GBGNNClassifier, problem: Problem, metric: Metric) -> Member:
     """Return a model's parts, checked."""
     check_integer("GBGNNClassifier", "n_rounds", model.n_rounds, 1)
-    aggregation, learner = as_part("aggregation", model.aggregation), as_part("learner", model.learner)
-    rule = resolve_rule(model)
-    aggregation.check()
-    learner.check()
-    rule.check(problem.task)
-    RoundSelection(model.select).check(problem.validation is not None)
     return Member(
-        aggregation=aggregation,
-        learner=learner,
-        rule=rule,
+        *resolve_parts(model, problem),
         n_rounds=model.n_rounds,
         seeds=Seeds(root_seed(model.random_state)),
         select=model.select,

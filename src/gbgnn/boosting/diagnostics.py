@@ -91,18 +91,8 @@ def describe_rounds(
 ) -> list[Row]:
     """Return every member's row of the history.
 
-    Parameters
-    ----------
-    t, hops, heads, vote
-        The round.
-    own
-        The angle with the gradient of the rule's own loss, where it has one.
-    before, after
-        The training loss before and after the round.
-    measured
-        Losses and metrics after the round.
-    started
-        When the round began, by ``time.perf_counter``.
+    ``own`` is the angle with the gradient of the rule's own loss, where it has one; ``before`` and ``after``
+    are the training loss before and after the round, which began at ``started``.
     """
     learned = [hop.record() for hop in hops]
     # One transfer: what is made of these numbers takes longer to ask a device for than to compute here.
@@ -124,15 +114,8 @@ def describe_rounds(
         "eta": eta,
         **measured,
         "gradient_norm": gradient_norm,
-        "cosine": quality.cosine,
-        "alpha": quality.alpha,
-        "beta": quality.beta,
-        "gamma": quality.gamma,
-        "edge": quality.edge,
-        "exp_cosine": None if own is None else own.cosine,
-        "exp_alpha": None if own is None else own.alpha,
-        "exp_beta": None if own is None else own.beta,
-        "exp_gamma": None if own is None else own.gamma,
+        **{name: getattr(quality, name) for name in (*_ANGLES, "edge")},
+        **{f"exp_{name}": getattr(own, name, None) for name in _ANGLES},
         "guaranteed_decrease": guaranteed_decrease(quality, eta, before),
         "decrease": loss_before - loss_after,
         "rounding": rounding,
@@ -183,6 +166,7 @@ def as_rows(columns: Columns, n_members: int) -> list[Row]:
     return [dict(zip(columns, values, strict=True)) for values in zip(*found, strict=True)]
 
 
+_ANGLES = ("cosine", "alpha", "beta", "gamma")
 _NULLABLE = {"alpha", "beta", "gamma", "edge", "exp_alpha", "exp_beta", "exp_gamma"}
 """Columns in which NaN means that there is no such number."""
 

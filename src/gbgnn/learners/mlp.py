@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS
@@ -62,18 +62,7 @@ class MLP(Learner):
     tensor([0, 1])
     """
 
-    may_differ = (
-        *(
-            "units",
-            "dropout",
-            "optimizer",
-            "learning_rate",
-            "momentum",
-            "weight_decay",
-            "epochs",
-            "batch_size",
-        ),
-    )
+    may_differ = tuple(field.name for field in fields(TrainingSettings))
 
     hidden_layers: int = 1
     units: int = 64
