@@ -1,4 +1,4 @@
-"""Files written so that a reader never sees half of one, be it after a loss of power; values as JSON has them."""
+"""Files written whole or not at all, be it after a loss of power; values as JSON has them."""
 
 from __future__ import annotations
 

@@ -9,9 +9,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn._checks import check_integer, check_number
-from gbgnn.datasets.arrays import build_adjacency
 from gbgnn.datasets.catalog import CATALOG
-from gbgnn.datasets.dataset import Dataset
+from gbgnn.datasets.dataset import Dataset, build_adjacency
 from gbgnn.datasets.splits import random_split
 from gbgnn.errors import ParameterError
 from gbgnn.graph import Graph, NodeSplit

@@ -10,10 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gbgnn.datasets.arrays import as_labels, build_adjacency
-from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.npz import splits_of_masks
-from gbgnn.datasets.splits import choose_split, named_split
+from gbgnn.datasets.dataset import Dataset, as_labels, build_adjacency
+from gbgnn.datasets.splits import choose_split, named_split, splits_of_masks
 from gbgnn.errors import DataError, suggest
 from gbgnn.graph import Graph, NodeSplit
 

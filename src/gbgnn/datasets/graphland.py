@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn.datasets.arrays import NodeIndex, as_labels, build_adjacency, is_labelled
 from gbgnn.datasets.columns import Table, read_table
-from gbgnn.datasets.dataset import Dataset
+from gbgnn.datasets.dataset import Dataset, NodeIndex, as_labels, build_adjacency, is_labelled
 from gbgnn.datasets.splits import choose_split
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph, NodeSplit

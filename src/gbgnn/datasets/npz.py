@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gbgnn.datasets.arrays import as_labels, build_adjacency
-from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.splits import choose_split
+from gbgnn.datasets.dataset import Dataset, as_labels, build_adjacency
+from gbgnn.datasets.splits import choose_split, splits_of_masks
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph, NodeSplit
 
@@ -169,24 +167,3 @@ def _csr(arrays: Arrays, prefix: str, path: Path) -> sp.csr_array:
     except (TypeError, ValueError) as error:
         raise DataError(f"{path}: the CSR parts {prefix}* do not fit together: {error}.") from error
     return matrix
-
-
-def splits_of_masks(find: Callable[[str], NDArray[Any] | None], n_nodes: int, where: str) -> list[NodeSplit]:
-    """Return one split per column of the masks that ``find`` finds; a flat mask serves every split."""
-    found = {part: find(f"{part}_mask") for part in ("train", "val", "test")}
-    masks = {part: mask for part, mask in found.items() if mask is not None}
-    if "train" not in masks:
-        return []
-    for part, mask in masks.items():
-        if mask.ndim not in (1, 2) or mask.shape[0] != n_nodes:
-            raise DataError(
-                f"{where}: {part}_mask has shape {mask.shape}; expected ({n_nodes},) or ({n_nodes}, k)."
-            )
-    counts = {mask.shape[1] for mask in masks.values() if mask.ndim == 2}
-    if len(counts) > 1:
-        raise DataError(f"{where}: the masks hold different numbers of splits: {sorted(counts)}.")
-    n_splits = counts.pop() if counts else 1
-    return [
-        NodeSplit.from_masks(**{p: m[:, k] if m.ndim == 2 else m for p, m in masks.items()})
-        for k in range(n_splits)
-    ]

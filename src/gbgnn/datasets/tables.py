@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn.datasets.arrays import NodeIndex, as_labels, build_adjacency
 from gbgnn.datasets.columns import CSV_SUFFIXES, MISSING, PARQUET_SUFFIXES, Table, as_plain, read_table
-from gbgnn.datasets.dataset import Dataset
+from gbgnn.datasets.dataset import Dataset, NodeIndex, as_labels, build_adjacency
 from gbgnn.datasets.graphland import is_graphland, read_graphland
 from gbgnn.datasets.splits import choose_split, named_split
 from gbgnn.errors import DataError
