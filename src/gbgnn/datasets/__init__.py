@@ -1,10 +1,9 @@
 """Graphs with labels: known data sets by name, your own from files, and ways to split them."""
 
 from gbgnn.datasets.built_in import csbm, digits, karate
-from gbgnn.datasets.catalog import CATALOG, Entry, names
+from gbgnn.datasets.catalog import CATALOG, Entry, SearchedPlace, cache_folder, names, search_places, where
 from gbgnn.datasets.convert import from_networkx, from_pyg
 from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.download import SearchedPlace, cache_folder, search_places, where
 from gbgnn.datasets.graphland import read_graphland
 from gbgnn.datasets.loading import load
 from gbgnn.datasets.npz import read_npz

@@ -15,9 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gbgnn.datasets.catalog import Entry
+from gbgnn.datasets.catalog import Entry, find_or_download
 from gbgnn.datasets.dataset import Dataset, NodeIndex, build_adjacency
-from gbgnn.datasets.download import find_or_download
 from gbgnn.errors import DataError, MissingDependencyError
 from gbgnn.graph import Graph, NodeSplit
 
