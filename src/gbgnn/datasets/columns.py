@@ -45,6 +45,10 @@ class Table:
             f"{self.path} has no column {key!r} for the {role}.{hint} Columns: {', '.join(names)}."
         )
 
+    def pick(self, key: str | int, role: str) -> NDArray[Any]:
+        """Return the values of the column with this name or position."""
+        return self.columns[self.find_column(key, role)]
+
     def numbers(self, name: str) -> NDArray[Any]:
         """Return a numeric column without gaps, or say which cell is wrong."""
         values = self.columns[name]

@@ -122,7 +122,7 @@ class Dataset:
         What is chosen with it cannot have been chosen by looking at the test nodes, which are in no part of
         its split.
         """
-        y = np.full_like(self.y, _no_label(self.y))
+        y = np.full_like(self.y, no_label(self.y))
         seen = np.concatenate([self.train, self.val])
         y[seen] = self.y[seen]
         return replace(self, y=y, split=NodeSplit(self.train, self.val))
@@ -136,13 +136,14 @@ class Dataset:
         )
 
 
-def _no_label(y: NDArray[Any]) -> Any:
+def no_label(y: NDArray[Any]) -> Any:
+    """Return the mark of nodes without a label, as such labels have it."""
     return "" if y.dtype.kind == "U" else -1
 
 
 def is_labelled(y: NDArray[Any]) -> NDArray[np.bool_]:
     """Return a mask of the nodes that have a label."""
-    return np.asarray(y != _no_label(y))
+    return np.asarray(y != no_label(y))
 
 
 def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:

@@ -24,9 +24,7 @@ N_VAL = 500
 _PARTS = ("y", "tx", "ty", "allx", "ally", "graph")
 
 
-def load_planetoid(
-    entry: Entry, data_dir: str | os.PathLike[str] | None = None, *, download: bool = True
-) -> Dataset:
+def load_planetoid(entry: Entry, data_dir: str | os.PathLike[str] | None, download: bool) -> Dataset:
     """Return a catalogued data set from verified files, features as stored."""
     found = find_or_download(entry, data_dir, download=download)
     if found.files.kind == "cora_raw":

@@ -1,0 +1,319 @@
+"""Graphs as NumPy arrays on disk: in one .npz file, or in the library's own folder, ``.gbgraph``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gbgnn._version import __version__
+from gbgnn.datasets.dataset import Dataset, as_labels, build_adjacency
+from gbgnn.datasets.splits import choose_split, splits_of_masks
+from gbgnn.errors import DataError, GraphError
+from gbgnn.graph import Graph, NodeSplit
+
+Arrays = dict[str, NDArray[Any]]
+# Other arrays of an .npz file are left unread: some published files carry pickled notes beside the data.
+_KNOWN = re.compile(
+    r"(adj_|attr_|feat_)?(data|indices|indptr|shape)|(adj|attr)_matrix|feat|y|labels"
+    r"|(train|val|test)_mask|(node|class)_names"
+)
+
+FORMAT = "gbgnn dataset"
+VERSION = 1
+META = "meta.json"
+_STORED = {
+    *("indptr", "indices", "weights", "features", "feature_data", "feature_indices", "feature_indptr"),
+    *("y", "train", "val", "test", "node_ids"),
+}
+_TEXTS = ("name", "source", "licence", "split_name")
+
+
+def read_npz(
+    path: str | os.PathLike[str],
+    *,
+    features: Any = None,
+    y: Any = None,
+    split: str | int | NodeSplit | None = None,
+    directed: bool = False,
+    normalize_features: bool = False,
+    seed: int = 0,
+    name: str | None = None,
+) -> Dataset:
+    """Read a graph from an ``.npz`` file; nothing in it is ever unpickled.
+
+    Three layouts are known. *Plain*: ``indptr``, ``indices`` and maybe ``data``; ``feat`` (dense) or
+    ``feat_data``, ``feat_indices``, ``feat_indptr``, ``feat_shape``; ``y``; ``train_mask``, ``val_mask``,
+    ``test_mask`` of shape (n,) or (n, k). *gnn-benchmark*: ``adj_data``, ``adj_indices``, ``adj_indptr``,
+    ``adj_shape``, the same with ``attr_`` (or dense ``attr_matrix``), ``labels``, maybe ``node_names`` and
+    ``class_names``. A matrix saved by ``scipy.sparse.save_npz`` needs ``features`` and ``y`` besides.
+
+    Parameters
+    ----------
+    path
+        The file.
+    features, y
+        Features and labels, when the file has none or you have better ones.
+    split
+        Number of one of several masks in the file, or as in :func:`read_tables`.
+    directed
+        Keep one-way edges, which lead from columns to rows; otherwise they are mirrored.
+    normalize_features
+        Scale every feature row to an absolute sum of one.
+    seed
+        Seed of a drawn split.
+    name
+        Name of the data set; the file's name when not given.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "pair.npz")
+    ...     arrays = dict(indptr=[0, 1, 2], indices=[1, 0], feat=[[0.5], [0.7]], y=[0, 1])
+    ...     np.savez(path, **arrays, train_mask=[True, False])
+    ...     read_npz(path)
+    Dataset('pair', n_nodes=2, n_edges=1, n_features=1, n_classes=2, train=1, val=0, test=0)
+    """
+    path = Path(path)
+    arrays = _load(path)
+    if {"indptr", "indices"} <= arrays.keys():
+        matrix, own_features = _csr_of(arrays, "", path), _matrix(arrays, "feat", path)
+        own_labels = arrays.get("y")
+    elif "adj_indptr" in arrays or "adj_matrix" in arrays:
+        matrix, own_features = sp.csr_array(_matrix(arrays, "adj", path)), _matrix(arrays, "attr", path)
+        own_labels = arrays.get("labels")
+    else:
+        raise DataError(
+            f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}; expected indptr and indices, "
+            "or adj_indptr and adj_indices."
+        )
+    features = own_features if features is None else features
+    labels: Any = own_labels if y is None else y
+    for what, value in (("features", features), ("y", labels)):
+        if value is None:
+            raise DataError(f"{path} holds an adjacency matrix but no {what}; give {what}=.")
+    coo = matrix.tocoo()
+    weights = None if np.all(coo.data == 1) else coo.data
+    adjacency, repairs = build_adjacency(
+        coo.col, coo.row, matrix.shape[0], weights=weights, directed=directed
+    )
+    ids = arrays.get("node_names")
+    is_ours = features is own_features  # what was read here nobody else can change
+    graph = Graph(adjacency, features, node_ids=ids, repairs=repairs, copy=not is_ours)
+    if normalize_features:
+        graph = graph.with_row_normalized_features()
+    codes = as_labels(labels, f"{path}: labels")
+    own = splits_of_masks(arrays.get, graph.n_nodes, str(path))
+    chosen, how = choose_split(split, codes, own, str(path), seed=seed)
+    names: Any = arrays.get("class_names")
+    return Dataset(name or path.stem, graph, codes, chosen, names, source=str(path), split_name=how)
+
+
+def _load(path: Path) -> Arrays:
+    if not path.is_file():
+        raise DataError(f"{path} is not a file.")
+    if not zipfile.is_zipfile(path):
+        raise DataError(f"{path} is not an .npz archive, or only the first part of one.")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {key: _read_member(archive, key, path) for key in archive.files if _KNOWN.fullmatch(key)}
+    except (OSError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} is not a readable .npz file: {error}.") from error
+
+
+def _read_member(archive: Any, key: str, path: Path) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = archive[key]
+    except ValueError as error:
+        raise DataError(
+            f"{path}: array {key!r} cannot be read without unpickling ({error}); "
+            "save it again with a plain dtype."
+        ) from error
+    return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+
+
+def _matrix(arrays: Arrays, prefix: str, path: Path) -> Any:
+    """Return the dense or CSR matrix under a prefix, or None."""
+    for key in (prefix, f"{prefix}_matrix"):
+        if key in arrays:
+            return arrays[key]
+    return _csr_of(arrays, f"{prefix}_", path) if f"{prefix}_indptr" in arrays else None
+
+
+def _csr_of(arrays: Arrays, prefix: str, path: Path) -> sp.csr_array:
+    try:
+        indices, indptr = arrays[f"{prefix}indices"], arrays[f"{prefix}indptr"]
+    except KeyError as error:
+        raise DataError(f"{path} lacks the array {error}.") from None
+    if indices.ndim != 1 or indptr.ndim != 1 or not len(indptr):
+        raise DataError(f"{path}: {prefix}indices and {prefix}indptr must be flat arrays.")
+    data = arrays.get(f"{prefix}data", np.ones(len(indices), np.float32))
+    shape = arrays.get(f"{prefix}shape", (len(indptr) - 1,) * 2)
+    return _csr((data, indices, indptr), shape, f"{path}: the CSR parts {prefix}*", full_check=True)
+
+
+def _csr(parts: tuple[Any, Any, Any], shape: Any, what: str, *, full_check: bool) -> sp.csr_array:
+    try:
+        matrix = sp.csr_array(parts, shape=tuple(int(n) for n in shape))
+        matrix.check_format(full_check)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} do not fit together: {error}.") from error
+    return matrix
+
+
+def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
+    """Write a data set to a folder, by custom called ``something.gbgraph``; return the folder.
+
+    The folder appears whole or not at all. One that holds an older data set is replaced; any other
+    folder is left alone with an error.
+
+    Examples
+    --------
+    >>> from gbgnn.datasets import karate
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     load_dataset(save_dataset(karate(), Path(place, "karate.gbgraph")))
+    Dataset('karate', n_nodes=34, n_edges=78, n_features=34, n_classes=2, train=2, val=0, test=32)
+    """
+    target = Path(folder)
+    if target.exists() and not is_stored(target):
+        raise DataError(f"{target} exists and is not a gbgnn data set; choose another name.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    fresh, old = scratch / "new", scratch / "old"
+    try:
+        fresh.mkdir()
+        arrays = _arrays(dataset)
+        for name, array in arrays.items():
+            np.save(fresh / f"{name}.npy", array, allow_pickle=False)
+        text = json.dumps(_meta(dataset, arrays), indent=2)
+        (fresh / META).write_text(text, encoding="utf-8")
+        if target.exists():
+            target.rename(old)
+        fresh.rename(target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return target
+
+
+def load_dataset(folder: str | os.PathLike[str]) -> Dataset:
+    """Read a folder that :func:`save_dataset` wrote."""
+    path = Path(folder)
+    meta = _read_meta(path)
+    try:
+        strange = sorted(set(meta["arrays"]) - _STORED)
+        if strange:
+            raise DataError(f"{path} is damaged: {META} names the unknown array {strange[0]!r}.")
+        arrays = {name: _read_array(path, name, described) for name, described in meta["arrays"].items()}
+        graph = _stored_graph(meta, arrays)
+        split = NodeSplit(*(np.array(arrays[part]) for part in ("train", "val", "test")))
+        texts = {key: meta[key] for key in _TEXTS}
+        return Dataset(graph=graph, y=arrays["y"], split=split, class_names=meta["class_names"], **texts)
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{path} is damaged: {META} or an array lacks {error}.") from error
+
+
+def is_stored(folder: Path) -> bool:
+    """Whether a folder looks like one that :func:`save_dataset` wrote."""
+    try:
+        return bool(_read_meta(folder))
+    except DataError:
+        return False
+
+
+def _arrays(dataset: Dataset) -> dict[str, NDArray[Any]]:
+    graph = dataset.graph
+    arrays = {"indptr": graph.adjacency.indptr, "indices": graph.adjacency.indices}
+    if graph.is_weighted:
+        arrays["weights"] = graph.adjacency.data
+    X: Any = graph.features
+    if sp.issparse(X):
+        arrays |= {"feature_data": X.data, "feature_indices": X.indices, "feature_indptr": X.indptr}
+    else:
+        arrays["features"] = X
+    ids = graph.node_ids if graph.node_ids.dtype.kind in "iuU" else graph.node_ids.astype(np.str_)
+    return arrays | {
+        "y": dataset.y,
+        **{part: getattr(dataset, part) for part in ("train", "val", "test")},
+        "node_ids": ids,
+    }
+
+
+def _meta(dataset: Dataset, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    graph = dataset.graph
+    names = dataset.class_names
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "gbgnn": __version__,
+        **{key: getattr(dataset, key) for key in _TEXTS},
+        **{count: getattr(graph, count) for count in ("n_nodes", "n_edges", "n_features")},
+        "n_classes": dataset.n_classes,
+        "dtype": str(graph.adjacency.dtype),
+        "class_names": None if names is None else list(names),
+        "repairs": list(graph.repairs),
+        "arrays": {name: [str(array.dtype), list(array.shape)] for name, array in arrays.items()},
+    }
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    file = path / META
+    if not file.is_file():
+        raise DataError(f"{path} is not a gbgnn data set: it has no {META}.")
+    try:
+        meta = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{file} is damaged: {error}.") from error
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+        raise DataError(f"{file} does not describe a gbgnn data set.")
+    version = meta.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise DataError(
+            f"{path} has format version {version}, written by gbgnn {meta.get('gbgnn')}; this gbgnn "
+            f"({__version__}) reads up to version {VERSION}. Upgrade gbgnn or save it again."
+        )
+    return meta
+
+
+def _read_array(path: Path, name: str, described: list[Any]) -> NDArray[Any]:
+    file = path / f"{name}.npy"
+    try:
+        array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (OSError, EOFError, ValueError) as error:
+        raise DataError(f"{file} is missing or damaged: {error}.") from error
+    if [str(array.dtype), list(array.shape)] != described:
+        raise DataError(
+            f"{file} holds {array.dtype} of shape {array.shape}, but {META} says {described[0]} of shape "
+            f"{tuple(described[1])}."
+        )
+    return array
+
+
+def _stored_graph(meta: dict[str, Any], arrays: Arrays) -> Graph:
+    n_nodes = meta["n_nodes"]
+    weights = arrays.get("weights")
+    if weights is None:
+        weights = np.ones(len(arrays["indices"]), dtype=meta["dtype"])
+    edges = (weights, arrays["indices"], arrays["indptr"])
+    # Graph looks at the indices.
+    adjacency = _csr(edges, (n_nodes, n_nodes), "the stored edges", full_check=False)
+    if "features" in arrays:
+        features: Any = np.asarray(arrays["features"])  # a plain array as it was saved, though on disk
+    else:
+        data, indices, indptr = (arrays[f"feature_{part}"] for part in ("data", "indices", "indptr"))
+        shape = (n_nodes, meta["n_features"])
+        features = _csr((data, indices, indptr), shape, "the stored features", full_check=False)
+    try:  # the arrays are ours: nothing to copy, and what is mapped stays on disk
+        return Graph(adjacency, features, node_ids=arrays["node_ids"], repairs=meta["repairs"], copy=False)
+    except GraphError as error:
+        what = str(error).split()[0].strip(":").replace("adjacency", "edges")  # it begins with the argument
+        raise DataError(f"the stored {what} do not fit together: {error}") from error
