@@ -6,6 +6,7 @@ import csv
 import os
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,10 +129,8 @@ def _read_csv(
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} is not readable UTF-8 text: {error}.") from error
     cells = zip(*rows, strict=True) if rows else ((),) * len(header)
-    return {
-        name: as_plain(np.array(column, dtype=np.str_)) if name in plain else _infer(column)
-        for name, column in zip(header, cells, strict=True)
-    }
+    columns = {name: np.array(column, dtype=np.str_) for name, column in zip(header, cells, strict=True)}
+    return {name: as_plain(column) if name in plain else _infer(column) for name, column in columns.items()}
 
 
 def as_plain(cells: NDArray[np.str_]) -> NDArray[Any]:
@@ -143,16 +142,15 @@ def as_plain(cells: NDArray[np.str_]) -> NDArray[Any]:
     return numbers if np.array_equal(numbers.astype(cells.dtype), cells) else cells
 
 
-def _infer(cells: tuple[str, ...]) -> NDArray[Any]:
-    gaps = [cell in MISSING for cell in cells]
-    if not all(gap or _NUMBER.fullmatch(cell) for cell, gap in zip(cells, gaps, strict=True)):
-        return np.array(["" if gap else cell for cell, gap in zip(cells, gaps, strict=True)])
-    if not any(gaps) and all(cell.lstrip("+-").isdigit() for cell in cells):
-        try:
-            return np.array([int(cell) for cell in cells], dtype=np.int64)
-        except OverflowError:
-            pass
-    return np.array([np.nan if gap else float(cell) for cell, gap in zip(cells, gaps, strict=True)])
+def _infer(cells: NDArray[np.str_]) -> NDArray[Any]:
+    """Return text cells as integers or, where there are gaps or fractions, floats if all are numbers."""
+    gaps = np.isin(cells, MISSING)
+    if not all(map(_NUMBER.fullmatch, cells[~gaps])):
+        return np.where(gaps, "", cells)
+    if not gaps.any():
+        with suppress(ValueError, OverflowError):
+            return cells.astype(np.int64)
+    return np.where(gaps, "nan", cells).astype(np.float64)
 
 
 def _read_csv_with_arrow(
