@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gbgnn._version import __version__
 from gbgnn.datasets.dataset import Dataset, as_labels, build_adjacency
-from gbgnn.datasets.splits import choose_split, splits_of_masks
+from gbgnn.datasets.splits import SplitChoice, choose_split, splits_of_masks
 from gbgnn.errors import DataError, GraphError
 from gbgnn.graph import Graph, NodeSplit
 
@@ -43,7 +43,7 @@ def read_npz(
     *,
     features: Any = None,
     y: Any = None,
-    split: str | int | NodeSplit | None = None,
+    split: SplitChoice = None,
     directed: bool = False,
     normalize_features: bool = False,
     seed: int = 0,

@@ -11,18 +11,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn.datasets.dataset import Dataset, as_labels, build_adjacency
-from gbgnn.datasets.splits import choose_split, named_split, splits_of_masks
+from gbgnn.datasets.splits import SplitChoice, choose_split, named_split, splits_of_masks
 from gbgnn.errors import DataError, suggest
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import Graph
 
 
 def from_pyg(
-    data: Any,
-    *,
-    split: str | int | NodeSplit | None = None,
-    weight: str | None = None,
-    seed: int = 0,
-    name: str = "pyg",
+    data: Any, *, split: SplitChoice = None, weight: str | None = None, seed: int = 0, name: str = "pyg"
 ) -> Dataset:
     """Take over a PyG ``Data`` object.
 
@@ -87,7 +82,7 @@ def from_networkx(
     features: str | Sequence[str] | None = None,
     label: str = "label",
     weight: str | None = "weight",
-    split: str | int | NodeSplit | None = None,
+    split: SplitChoice = None,
     seed: int = 0,
     name: str | None = None,
 ) -> Dataset:

@@ -15,7 +15,7 @@ from gbgnn.datasets.built_in import csbm, digits, karate
 from gbgnn.datasets.catalog import CATALOG
 from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.planetoid import load_planetoid
-from gbgnn.datasets.splits import SIZES, choose_split
+from gbgnn.datasets.splits import SIZES, SplitChoice, choose_split
 from gbgnn.datasets.tables import (
     find_tables,
     is_graphland,
@@ -33,7 +33,7 @@ def load(
     name: str | os.PathLike[str] = "digits",
     *,
     data_dir: str | os.PathLike[str] | None = None,
-    split: str | int | NodeSplit | None = None,
+    split: SplitChoice = None,
     seed: int = 0,
     normalize_features: bool | None = None,
     download: bool = True,

@@ -13,6 +13,7 @@ from gbgnn.datasets.dataset import as_labels, is_labelled
 from gbgnn.errors import DataError, ParameterError, suggest
 from gbgnn.graph import NodeSplit
 
+SplitChoice = str | int | NodeSplit | None
 N_FOLDS = 5
 _PART_OF_WORD = {
     **{word: word for word in ("train", "val", "test")},
@@ -134,13 +135,7 @@ def kfold_splits(
 
 
 def choose_split(
-    split: str | int | NodeSplit | None,
-    y: NDArray[Any],
-    own: Sequence[NodeSplit],
-    where: str,
-    *,
-    seed: int = 0,
-    **sizes: Any,
+    split: SplitChoice, y: NDArray[Any], own: Sequence[NodeSplit], where: str, *, seed: int = 0, **sizes: Any
 ) -> tuple[NodeSplit, str]:
     """Return the split that ``split`` asks for, and a name for it.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gbgnn.datasets.columns import CSV_SUFFIXES, MISSING, PARQUET_SUFFIXES, Table, as_plain, read_table
 from gbgnn.datasets.dataset import Dataset, NodeIndex, as_labels, build_adjacency, is_labelled, no_label
-from gbgnn.datasets.splits import choose_split, named_split
+from gbgnn.datasets.splits import SplitChoice, choose_split, named_split
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph, NodeSplit
 
@@ -31,7 +31,7 @@ def read_tables(
     id: Column = "id",
     label: Column = "label",
     features: Sequence[Column] | None = None,
-    split: str | int | NodeSplit | None = None,
+    split: SplitChoice = None,
     directed: bool = False,
     normalize_features: bool = False,
     seed: int = 0,
@@ -83,12 +83,12 @@ def read_tables(
     (['ann', 'bob', 'cat'], ['x', 'y', 'x'])
     """
     node_table = read_table(nodes, text=(id, label, "split", *([split] if isinstance(split, str) else [])))
-    label_name = node_table.find_column(label, "labels")
+    id_name, label_name = node_table.find_column(id, "node ids"), node_table.find_column(label, "labels")
     split_name = split if split in node_table.columns else None
     if split in (None, "auto", "public") and "split" in node_table.columns:
         split_name = "split"
     edge_columns, other_roles = (source, target, weight), (label_name, split_name)
-    graph = _read_graph(edges, edge_columns, node_table, id, features, other_roles, directed)
+    graph = _read_graph(edges, edge_columns, node_table, id_name, features, other_roles, directed)
     if normalize_features:
         graph = graph.with_row_normalized_features()
     y = as_labels(_label_cells(node_table.columns[label_name]), f"{node_table.path}, column {label_name!r}")
@@ -231,7 +231,7 @@ def is_graphland(folder: Path) -> bool:
 def read_graphland(
     folder: str | os.PathLike[str],
     *,
-    split: str | int | NodeSplit | None = None,
+    split: SplitChoice = None,
     directed: bool = False,
     standardize: bool = True,
     normalize_features: bool = False,
