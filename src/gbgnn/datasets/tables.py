@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn.datasets.columns import CSV_SUFFIXES, MISSING, PARQUET_SUFFIXES, Table, as_plain, read_table
+from gbgnn.datasets.columns import CSV_SUFFIXES, MISSING, PARQUET_SUFFIXES, Table, as_integers, read_table
 from gbgnn.datasets.dataset import Dataset, NodeIndex, as_labels, build_adjacency, is_labelled, no_label
 from gbgnn.datasets.splits import SplitChoice, choose_split, named_split
 from gbgnn.errors import DataError
@@ -161,7 +161,7 @@ def _label_cells(cells: NDArray[Any]) -> NDArray[Any]:
     if cells.dtype.kind != "U":
         return cells
     gaps = np.isin(cells, MISSING)
-    present = as_plain(cells[~gaps])
+    present = as_integers(cells[~gaps])
     with suppress(ValueError):
         floats = present.astype(np.float64)
         # A table written with gaps often holds 1.0 for 1; 01 and 1e0 are names.
