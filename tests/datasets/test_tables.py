@@ -158,6 +158,8 @@ def test_label_and_split_columns_are_no_features_of_the_graph(tmp_path: Path) ->
     (tmp_path / "edges.csv").write_text("source,target\na,b\n")
     (tmp_path / "nodes.csv").write_text("id,label,split,x\na,,train,1\nb,,test,3\n")
     assert datasets.read_folder_graph(tmp_path).features.tolist() == [[1], [3]]
+    (tmp_path / "nodes.csv").write_text("id,kind,x\na,5,1\nb,6,3\n")
+    assert datasets.read_folder_graph(tmp_path, label=1).features.tolist() == [[1], [3]]
 
 
 def test_graph_of_an_empty_table_is_an_error(tmp_path: Path) -> None:
