@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from gbgnn import Graph
-from gbgnn import _blocks as blocks_module
+from gbgnn import _arrays as arrays_module
 from gbgnn.graph import labels_checksum
 
 DENSE = "6fd4eade10341abcfc6f36b619cc336baa4b4a66a0259c5f0075f5ace4b02e25"
@@ -57,5 +57,5 @@ def test_the_checksum_does_not_depend_on_the_block_size(monkeypatch: pytest.Monk
     for ids in (None, np.arange(30, dtype=np.int32), np.arange(30) / 7, [f"n{i}" for i in range(30)]):
         whole = Graph(np.ones((30, 30)), X, node_ids=ids).checksum
         with monkeypatch.context() as patch:
-            patch.setattr(blocks_module, "_BLOCK", 7)
+            patch.setattr(arrays_module, "_BLOCK", 7)
             assert Graph(np.ones((30, 30)), X, node_ids=ids).checksum == whole

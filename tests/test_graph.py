@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gbgnn import _blocks as blocks_module
+from gbgnn import _arrays as arrays_module
 from gbgnn.errors import GraphError
 from gbgnn.graph import Graph, NodeSplit, as_nodes
 
@@ -107,7 +107,7 @@ def test_nodes_may_be_a_column_or_whole_floats() -> None:
 def test_traits_agree_with_dense_arithmetic_over_many_blocks(
     symmetric: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks_module, "_BLOCK", 8)
+    monkeypatch.setattr(arrays_module, "_BLOCK", 8)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     rng = np.random.default_rng(1)
     for density in (0.02, 0.05, 0.3):

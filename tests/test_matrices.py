@@ -11,8 +11,9 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gbgnn import _blocks as blocks_module
-from gbgnn._matrices import as_adjacency, as_features, as_node_ids, freeze
+from gbgnn import _arrays as arrays_module
+from gbgnn._arrays import freeze
+from gbgnn._matrices import as_adjacency, as_features, as_node_ids
 from gbgnn.errors import GraphError
 from gbgnn.graph import Graph
 
@@ -225,7 +226,7 @@ def test_a_wrong_claim_of_canonical_form_is_not_believed() -> None:
 @pytest.mark.parametrize("fault", ["none", "unsorted", "repeated", "zero", "nan", "outside"])
 @pytest.mark.parametrize("place", [0, 1, 7, 8, 9, 40, -1])
 def test_every_block_is_looked_at(fault: str, place: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks_module, "_BLOCK", 8)
+    monkeypatch.setattr(arrays_module, "_BLOCK", 8)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     rng = np.random.default_rng(0)
     dense = np.where(rng.random((12, 12)) < 0.5, rng.random((12, 12)), 0)

@@ -1,13 +1,17 @@
-"""Writing files so that a reader never sees half of one, be it after a loss of power."""
+"""Files written whole or not at all, be it after a loss of power; values as JSON has them."""
 
 from __future__ import annotations
 
 import errno
+import json
+import math
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -49,3 +53,26 @@ def _sync(path: Path) -> None:
             raise
     finally:
         os.close(handle)
+
+
+def as_plain(value: Any, *, unknown: Callable[[Any], Any] = str, finite: bool = False) -> Any:
+    """Return a value of dictionaries with text keys, lists, numbers, text, booleans and None.
+
+    NumPy's arrays and scalars become lists and numbers, tuples become lists, and any other object what
+    ``unknown`` makes of it: its text by default. With ``finite`` NaN and infinity become None.
+    """
+    plain = partial(as_plain, unknown=unknown, finite=finite)
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if finite and isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (bool, int, float, str, type(None))) else unknown(value)
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """Return standard JSON text; what is not finite is null, which standard JSON has no numbers for."""
+    return json.dumps(as_plain(value, finite=True), indent=indent, ensure_ascii=False, allow_nan=False)

@@ -1,25 +1,28 @@
-"""The matrices and ids of a graph, as its user has them: checked, in canonical form and read-only."""
+"""The matrices and ids of a graph, in whatever form its user has them: checked, canonical and read-only."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from numpy.typing import NDArray
 
-from gbgnn._blocks import convert, count_nonfinite, is_any, row_width, split_blocks
-from gbgnn._layouts import (
-    SparseParts,
+from gbgnn._arrays import (
     as_array,
     as_index,
-    as_matrix,
     check_bounds,
     check_pointers,
     check_span,
+    convert,
+    count_nonfinite,
     float_dtype,
+    is_any,
+    own,
+    row_width,
     scan_entries,
-    split_scipy,
+    split_blocks,
 )
 from gbgnn.errors import GraphError
 
@@ -28,13 +31,13 @@ Features: TypeAlias = "NDArray[np.floating[Any]] | sp.csr_array"
 
 def as_adjacency(adjacency: Any, copy: bool, name: str = "adjacency") -> tuple[sp.csr_array, list[str]]:
     """Return a square matrix in canonical form without zeros, and what was mended, as sentences."""
-    given = as_matrix(adjacency, name)
+    given = _as_matrix(adjacency, name)
     if len(given.shape) != 2 or given.shape[0] != given.shape[1]:
         raise GraphError(f"{name} must be a square matrix; got shape {given.shape}.")
     if given.shape[0] == 0:
         raise GraphError(f"{name} is 0 x 0; a graph needs at least one node.")
     if isinstance(given, np.ndarray):
-        given = split_scipy(sp.csr_array(convert(given, float_dtype(given, name))), name)
+        given = _split_scipy(sp.csr_array(convert(given, float_dtype(given, name))), name)
         copy = False  # nobody else knows these arrays
     matrix, summed, zeros, n_nonfinite = _as_csr(given, name, copy, drop_zeros=True)
     if n_nonfinite:
@@ -49,7 +52,7 @@ def as_adjacency(adjacency: Any, copy: bool, name: str = "adjacency") -> tuple[s
 
 def as_features(features: Any, n_nodes: int, copy: bool) -> Features:
     """Return finite features of ``n_nodes`` nodes, dense or in canonical form."""
-    given = as_matrix(features, "features")
+    given = _as_matrix(features, "features")
     if len(given.shape) != 2:
         raise GraphError(f"features must be a matrix with one row per node; got shape {given.shape}.")
     if given.shape[0] != n_nodes:
@@ -61,7 +64,7 @@ def as_features(features: Any, n_nodes: int, copy: bool) -> Features:
         raise GraphError("features has no columns; give each node at least one feature.")
     X: Any
     if isinstance(given, np.ndarray):
-        X = _own(given, float_dtype(given, "features"), copy)
+        X = own(given, float_dtype(given, "features"), copy)
         n_nonfinite = count_nonfinite(X)
     else:
         X, _, _, n_nonfinite = _as_csr(given, "features", copy, drop_zeros=False)
@@ -85,7 +88,7 @@ def as_node_ids(node_ids: Any, n_nodes: int, copy: bool) -> NDArray[Any]:
         )
     if _is_repeating(ids):
         raise GraphError("node_ids holds repeated ids; each node needs a name of its own.")
-    return _own(ids, ids.dtype, copy)
+    return own(ids, ids.dtype, copy)
 
 
 def _is_repeating(ids: NDArray[Any]) -> bool:
@@ -114,10 +117,10 @@ def _as_csr(
     n_rows, n_columns = given.shape
     if given.layout == "csr":
         # SciPy keeps views of what it is given, so a part's own flag is what its owner could set.
-        indptr = _own(pointers, pointers.dtype, copy and pointers.flags.writeable)
+        indptr = own(pointers, pointers.dtype, copy and pointers.flags.writeable)
         n_given = check_pointers(indptr, n_rows, indices, given.data, name)
-        indices = _own(indices[:n_given], indices.dtype, copy and indices.flags.writeable)
-        data = _own(np.asarray(given.data[:n_given]), dtype, copy and given.data.flags.writeable)
+        indices = own(indices[:n_given], indices.dtype, copy and indices.flags.writeable)
+        data = own(np.asarray(given.data[:n_given]), dtype, copy and given.data.flags.writeable)
     else:
         # Converted before SciPy sums entries given twice: two int8 of 100 would make -56.
         floats = given.data if given.data.dtype == dtype else convert(given.data, dtype)
@@ -139,8 +142,8 @@ def _as_csr(
         data, indices, indptr = matrix.data, matrix.indices, matrix.indptr
     seen = scan_entries(data, indices, indptr)
     check_bounds(seen.lowest, seen.highest, n_columns, name)
-    summed, n_nonfinite = n_given - len(data), seen.n_nonfinite
-    dropped = 0
+    matrix = _assemble(data, indices, indptr, given.shape)
+    summed, dropped, n_nonfinite = n_given - len(data), 0, seen.n_nonfinite
     if not seen.is_canonical or (drop_zeros and seen.n_zeros):
         if indices.dtype != indptr.dtype:  # SciPy would mend a converted copy, not these
             indices, indptr = convert(indices, np.int64), convert(indptr, np.int64)
@@ -153,11 +156,9 @@ def _as_csr(
         if drop_zeros:
             matrix.eliminate_zeros()
             dropped = n_given - summed - matrix.nnz
-        data, indices, indptr = matrix.data, matrix.indices, matrix.indptr
-        n_nonfinite = count_nonfinite(data)
-    result = _assemble(data, indices, indptr, given.shape)
-    result.has_canonical_format = True  # so that SciPy need not look again
-    return result, summed, dropped, n_nonfinite
+        n_nonfinite = count_nonfinite(matrix.data)
+    matrix.has_canonical_format = True  # so that SciPy need not look again
+    return matrix, summed, dropped, n_nonfinite
 
 
 def _assemble(
@@ -169,35 +170,6 @@ def _assemble(
     return matrix
 
 
-def _own(array: NDArray[Any], dtype: np.dtype[Any], copy: bool) -> NDArray[Any]:
-    """Return the array in a dtype: read-only and shared where that is safe or wished, else a copy."""
-    if array.dtype != dtype or (copy and not _is_frozen(array)):
-        return convert(array, dtype)
-    if array.flags.writeable:
-        array = array.view()  # the caller's own array stays writable
-        array.flags.writeable = False
-    return array
-
-
-def freeze(array: Any) -> None:
-    """Make an array of ours read-only, with those that it is a view of; one that is shared is so already."""
-    while isinstance(array, np.ndarray) and array.flags.writeable:
-        array.flags.writeable = False
-        array = array.base
-
-
-def _is_frozen(array: Any) -> bool:
-    """Whether nobody can write to an array, not through the arrays that it is a view of either."""
-    while isinstance(array, np.ndarray):
-        if array.flags.writeable:
-            return False
-        array = array.base
-    try:
-        return array is None or memoryview(array).readonly
-    except TypeError:  # an owner that shows no buffer: the array's own flag is all there is
-        return True
-
-
 def _first_nonfinite(matrix: Any) -> tuple[int, int]:
     """Return row and column of the first value that is NaN or infinite."""
     values = matrix.data if sp.issparse(matrix) else np.asarray(matrix)
@@ -207,3 +179,116 @@ def _first_nonfinite(matrix: Any) -> tuple[int, int]:
     if column:
         return int(first), int(column[0])
     return int(np.searchsorted(matrix.indptr, first, side="right")) - 1, int(matrix.indices[first])
+
+
+class SparseParts(NamedTuple):
+    """A sparse matrix as given, unchecked: nothing but these functions may look at it."""
+
+    layout: str  # "csr", "csc" or "coo"
+    shape: tuple[int, ...]
+    data: NDArray[Any]
+    indices: NDArray[Any]  # the columns; of CSC, the rows
+    pointers: NDArray[Any]  # where each row, of CSC each column, begins; of COO, the rows
+
+
+def _as_matrix(value: Any, name: str) -> NDArray[Any] | SparseParts:
+    """Return a matrix of any kind as a dense array or as unchecked parts, sharing memory if possible."""
+    if isinstance(value, torch.Tensor):
+        return _split_torch(value, name)
+    if sp.issparse(value):
+        return _split_scipy(value, name)
+    array = as_array(value, name)
+    float_dtype(array, name, f"{type(value).__name__} of ")
+    return array
+
+
+def _split_scipy(matrix: Any, name: str) -> SparseParts:
+    """Return the arrays of a SciPy matrix, without calling any SciPy code that trusts indices."""
+    if matrix.ndim != 2:
+        empty = np.empty(0, np.float32)
+        return SparseParts("coo", matrix.shape, empty, empty, empty)  # the shape is refused before the rest
+    layout = matrix.format
+    if layout == "dia":
+        return _split_diagonals(matrix, name)
+    try:
+        if layout == "lil":
+            if [*map(len, matrix.rows)] != [*map(len, matrix.data)]:
+                raise ValueError("the lists of columns and of values differ in length")
+            matrix = matrix.tocsr()
+        elif layout not in ("csr", "csc", "bsr"):
+            matrix = matrix.tocoo()  # itself, when it is one
+    except (ValueError, TypeError, IndexError, OverflowError) as error:
+        raise GraphError(f"{name} is not a sound {layout} matrix: {error}.") from error
+    data = as_array(matrix.data, name)
+    if matrix.format == "coo":
+        return SparseParts("coo", matrix.shape, data, matrix.col, matrix.row)
+    if matrix.format == "bsr":
+        return _split_blocks(SparseParts("csr", matrix.shape, data, matrix.indices, matrix.indptr), name)
+    return SparseParts(matrix.format, matrix.shape, data, matrix.indices, matrix.indptr)
+
+
+def _split_torch(tensor: torch.Tensor, name: str) -> NDArray[Any] | SparseParts:
+    if tensor.is_meta:
+        raise GraphError(f"{name} is a meta tensor, which has a shape but no values; give a real one.")
+    try:
+        with torch.no_grad():
+            if tensor.layout == torch.sparse_coo:
+                layout, where, values = "coo", tuple(tensor._indices()), tensor._values()
+            elif tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+                layout, where, values = "csr", (tensor.crow_indices(), tensor.col_indices()), tensor.values()
+            elif tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+                layout, where, values = "csc", (tensor.ccol_indices(), tensor.row_indices()), tensor.values()
+            else:
+                return _torch_values(tensor.to_dense())
+            data = _torch_values(values)
+            pointers, indices = (each.detach().cpu().numpy() for each in where)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise GraphError(f"{name} is a torch tensor that NumPy cannot read: {error}.") from error
+    parts = SparseParts(layout, tuple(tensor.shape), data, indices, pointers)
+    return _split_blocks(parts, name) if tensor.layout in (torch.sparse_bsr, torch.sparse_bsc) else parts
+
+
+def _torch_values(tensor: torch.Tensor) -> NDArray[Any]:
+    values = tensor.detach().cpu()
+    if values.is_quantized:
+        values = values.dequantize()
+    if values.is_floating_point() and values.dtype not in (torch.float32, torch.float64):
+        values = values.float()  # NumPy has no bfloat16
+    array: NDArray[Any] = values.resolve_conj().resolve_neg().numpy()
+    return array
+
+
+def _split_blocks(given: SparseParts, name: str) -> SparseParts:
+    """Return the entries of a matrix whose values are small dense blocks."""
+    layout, shape, data, indices, pointers = given
+    if data.ndim != 3 or len(shape) != 2 or shape[0] % data.shape[1] or shape[1] % data.shape[2]:
+        raise GraphError(f"{name}: blocks of shape {data.shape} do not fill a matrix of shape {shape}.")
+    blocks = data if layout == "csr" else data.transpose(0, 2, 1)
+    size = shape if layout == "csr" else shape[::-1]
+    n_rows, n_columns = size[0] // blocks.shape[1], size[1] // blocks.shape[2]
+    indices, pointers = as_index(indices, f"{name}: indices"), as_index(pointers, f"{name}: indptr")
+    n_given = check_pointers(pointers, n_rows, indices, data, name)
+    indices = indices[:n_given]
+    check_span(indices, n_columns, name, "block")
+    floats = convert(blocks[:n_given], float_dtype(data, name))
+    matrix = sp.bsr_array((floats, indices, pointers), shape=size).tocsr()
+    return SparseParts(layout, shape, matrix.data, matrix.indices, matrix.indptr)
+
+
+def _split_diagonals(matrix: Any, name: str) -> SparseParts:
+    """Return the entries of a matrix that is stored by diagonals, with NumPy: SciPy trusts the sizes."""
+    shape, data = matrix.shape, as_array(matrix.data, name)
+    float_dtype(data, name)
+    offsets = as_index(matrix.offsets, f"{name}: offsets")
+    if data.ndim != 2 or len(data) != len(offsets):
+        raise GraphError(
+            f"{name}: values of shape {data.shape} do not fit {len(offsets)} diagonals; give one row each."
+        )
+    data = data[:, : shape[1]]
+    columns = np.broadcast_to(np.arange(data.shape[1]), data.shape)
+    rows = columns - offsets[:, None].astype(np.int64)
+    is_inside = (rows >= 0) & (rows < shape[0]) & (data != 0)
+    index = np.int32 if max(shape) <= np.iinfo(np.int32).max else np.int64
+    return SparseParts(
+        "coo", shape, data[is_inside], columns[is_inside].astype(index), rows[is_inside].astype(index)
+    )

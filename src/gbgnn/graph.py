@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from gbgnn._blocks import is_any, is_equal, over_blocks, row_width, split_blocks
-from gbgnn._matrices import Features, as_adjacency, as_features, as_node_ids, freeze
+from gbgnn._arrays import freeze, is_any, is_equal, over_blocks, row_width, split_blocks
+from gbgnn._matrices import Features, as_adjacency, as_features, as_node_ids
 from gbgnn.errors import GraphError
 
 
@@ -181,14 +181,9 @@ class Graph:
         return self  # immutable, like a string
 
     def __repr__(self) -> str:
-        traits = [
-            f"n_nodes={self.n_nodes}",
-            f"n_edges={self.n_edges}",
-            f"n_features={self.n_features}",
-            *(["directed"] if self.is_directed else []),
-            *(["weighted"] if self.is_weighted else []),
-        ]
-        return f"Graph({', '.join(traits)})"
+        directed, weighted = ", directed" * self.is_directed, ", weighted" * self.is_weighted
+        counts = f"n_nodes={self.n_nodes}, n_edges={self.n_edges}, n_features={self.n_features}"
+        return f"Graph({counts}{directed}{weighted})"
 
 
 @dataclass(frozen=True, eq=False)

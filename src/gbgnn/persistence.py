@@ -15,8 +15,7 @@ import scipy.sparse as sp
 import torch
 
 from gbgnn._devices import as_device, as_dtype
-from gbgnn._files import atomic_path
-from gbgnn._json import as_plain
+from gbgnn._files import as_plain, atomic_path
 from gbgnn._version import __version__
 from gbgnn.boosting import Ensemble, History, Round, StopReason
 from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError

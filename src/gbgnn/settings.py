@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from gbgnn._json import as_plain
+from gbgnn._files import as_plain
 from gbgnn.errors import ParameterError, suggest
 from gbgnn.finetuning import FineTuner, as_fine_tuner
 from gbgnn.learners import SklearnLearner

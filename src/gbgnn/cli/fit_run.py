@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gbgnn import callbacks
-from gbgnn._json import to_json
+from gbgnn._files import to_json
 from gbgnn.boosting import StopReason
 from gbgnn.cli import screen
 from gbgnn.cli.command import describe_error, exit_after

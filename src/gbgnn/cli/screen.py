@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from gbgnn._json import to_json
+from gbgnn._files import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console

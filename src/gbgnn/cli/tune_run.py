@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gbgnn._json import to_json
+from gbgnn._files import to_json
 from gbgnn.cli import screen
 from gbgnn.cli.command import describe_error, exit_after
 from gbgnn.cli.data_source import Source, describe, read_toml, to_toml

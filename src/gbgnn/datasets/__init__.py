@@ -1,17 +1,14 @@
 """Graphs with labels: known data sets by name, your own from files, and ways to split them."""
 
+from gbgnn.datasets.arrays import load_dataset, read_npz, save_dataset
 from gbgnn.datasets.built_in import csbm, digits, karate
-from gbgnn.datasets.catalog import CATALOG, Entry, names
+from gbgnn.datasets.catalog import CATALOG, Entry, SearchedPlace, cache_folder, names, search_places, where
 from gbgnn.datasets.convert import from_networkx, from_pyg
 from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.download import SearchedPlace, cache_folder, search_places, where
-from gbgnn.datasets.graphland import read_graphland
 from gbgnn.datasets.loading import load
-from gbgnn.datasets.npz import read_npz
 from gbgnn.datasets.planetoid import read_planetoid
 from gbgnn.datasets.splits import kfold_splits, random_split, stratified_split
-from gbgnn.datasets.store import load_dataset, save_dataset
-from gbgnn.datasets.tables import read_folder, read_folder_graph, read_graph, read_tables
+from gbgnn.datasets.tables import read_folder, read_folder_graph, read_graph, read_graphland, read_tables
 
 __all__ = [
     "CATALOG",

@@ -1,163 +1,315 @@
-"""Ids, edges and labels as they arrive, checked and made into arrays."""
+"""Graphs as NumPy arrays on disk: in one .npz file, or in the library's own folder, ``.gbgraph``."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from gbgnn.errors import DataError
+from gbgnn._version import __version__
+from gbgnn.datasets.dataset import Dataset, as_labels, build_adjacency
+from gbgnn.datasets.splits import SplitChoice, choose_split, splits_of_masks
+from gbgnn.errors import DataError, GraphError
+from gbgnn.graph import Graph, NodeSplit
 
+Arrays = dict[str, NDArray[Any]]
+# Other arrays of an .npz file are left unread: some published files carry pickled notes beside the data.
+_KNOWN = re.compile(
+    r"(adj_|attr_|feat_)?(data|indices|indptr|shape)|(adj|attr)_matrix|feat|y|labels"
+    r"|(train|val|test)_mask|(node|class)_names"
+)
 
-class NodeIndex:
-    """Looks up rows by the user's ids: integers or strings, no gaps, no repeats.
-
-    ``where`` is the file or object they came from, for messages.
-    """
-
-    def __init__(self, ids: NDArray[Any], where: str) -> None:
-        self.ids = _whole(ids, where)
-        self.where = where
-        self._order = np.argsort(self.ids, kind="stable")
-        ranked = self.ids[self._order]
-        repeats = np.flatnonzero(ranked[1:] == ranked[:-1])
-        if len(repeats):
-            first, second = self._order[repeats[0]], self._order[repeats[0] + 1]
-            raise DataError(
-                f"{where}: id {ranked[repeats[0]].item()!r} stands in data rows {first + 1} and "
-                f"{second + 1}; each node needs a row of its own ({len(repeats)} repeated ids)."
-            )
-
-    def rows(self, values: NDArray[Any], where: str) -> NDArray[np.int64]:
-        """Return the row of each id, or say which id is unknown."""
-        ids, wanted = self.ids, _whole(values, where) if len(values) else values.astype(self.ids.dtype)
-        order = self._order
-        if (ids.dtype.kind == "U") != (wanted.dtype.kind == "U"):
-            # One file may hold only number-like ids, the other also words.
-            ids, wanted = ids.astype(np.str_), wanted.astype(np.str_)
-            order = np.argsort(ids, kind="stable")
-        place = np.searchsorted(ids, wanted, sorter=order)
-        rows = order[np.minimum(place, len(ids) - 1)]
-        unknown = np.flatnonzero(ids[rows] != wanted)
-        if len(unknown):
-            raise DataError(
-                f"{where}: data row {unknown[0] + 1} names node {wanted[unknown[0]].item()!r}, which is "
-                f"not an id in {self.where} ({len(unknown)} such rows)."
-            )
-        return rows
+FORMAT = "gbgnn dataset"
+VERSION = 1
+META = "meta.json"
+_STORED = {
+    *("indptr", "indices", "weights", "features", "feature_data", "feature_indices", "feature_indptr"),
+    *("y", "train", "val", "test", "node_ids"),
+}
+_TEXTS = ("name", "source", "licence", "split_name")
 
 
-def _whole(ids: NDArray[Any], where: str) -> NDArray[Any]:
-    """Return ids as integers or text; a gap or a fraction is an error."""
-    gaps = np.flatnonzero(ids == "" if ids.dtype.kind == "U" else np.isnan(ids))
-    if len(gaps):
-        raise DataError(f"{where}: data row {gaps[0] + 1} has no id ({len(gaps)} such rows).")
-    if ids.dtype.kind != "f":
-        return ids
-    if not np.array_equal(ids, np.round(ids)):
-        bad = np.flatnonzero(ids != np.round(ids))[0]
-        raise DataError(f"{where}: data row {bad + 1} has id {ids[bad]}; ids are whole numbers or text.")
-    return ids.astype(np.int64)
-
-
-def build_adjacency(
-    sources: NDArray[Any],
-    targets: NDArray[Any],
-    n_nodes: int,
+def read_npz(
+    path: str | os.PathLike[str],
     *,
-    weights: NDArray[Any] | None = None,
+    features: Any = None,
+    y: Any = None,
+    split: SplitChoice = None,
     directed: bool = False,
-) -> tuple[sp.csr_array, list[str]]:
-    """Return the adjacency matrix of an edge list, and what was mended on the way.
+    normalize_features: bool = False,
+    seed: int = 0,
+    name: str | None = None,
+) -> Dataset:
+    """Read a graph from an ``.npz`` file; nothing in it is ever unpickled.
 
-    An edge lets its target aggregate from its source: ``adjacency[target, source]``. Self loops are dropped.
-    Edges given more than once become one edge, their weights summed. Undirected lists may name an edge
-    in either direction or both; a list that holds *every* edge both ways with equal weights means each
-    pair as one edge.
+    Three layouts are known. *Plain*: ``indptr``, ``indices`` and maybe ``data``; ``feat`` (dense) or
+    ``feat_data``, ``feat_indices``, ``feat_indptr``, ``feat_shape``; ``y``; ``train_mask``, ``val_mask``,
+    ``test_mask`` of shape (n,) or (n, k). *gnn-benchmark*: ``adj_data``, ``adj_indices``, ``adj_indptr``,
+    ``adj_shape``, the same with ``attr_`` (or dense ``attr_matrix``), ``labels``, maybe ``node_names`` and
+    ``class_names``. A matrix saved by ``scipy.sparse.save_npz`` needs ``features`` and ``y`` besides.
+
+    Parameters
+    ----------
+    path
+        The file.
+    features, y
+        Features and labels, when the file has none or you have better ones.
+    split
+        Number of one of several masks in the file, or as in :func:`read_tables`.
+    directed
+        Keep one-way edges, which lead from columns to rows; otherwise they are mirrored.
+    normalize_features
+        Scale every feature row to an absolute sum of one.
+    seed
+        Seed of a drawn split.
+    name
+        Name of the data set; the file's name when not given.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "pair.npz")
+    ...     arrays = dict(indptr=[0, 1, 2], indices=[1, 0], feat=[[0.5], [0.7]], y=[0, 1])
+    ...     np.savez(path, **arrays, train_mask=[True, False])
+    ...     read_npz(path)
+    Dataset('pair', n_nodes=2, n_edges=1, n_features=1, n_classes=2, train=1, val=0, test=0)
     """
-    proper = sources != targets
-    n_given = int(np.count_nonzero(proper))
-    values = np.ones(n_given, np.float32) if weights is None else _as_floats(weights[proper])
-    pairs = (targets[proper], sources[proper])
-    matrix = sp.coo_array((values, pairs), shape=(n_nodes, n_nodes)).tocsr()
-    matrix.sum_duplicates()
-    if weights is None:
-        matrix.data[:] = 1
-    n_kept = matrix.nnz
-    if not directed and (matrix != matrix.T.tocsr()).nnz:
-        mirrored = matrix.T.tocsr()
-        # For weights, a line and its reverse are two contributions to one edge.
-        matrix = matrix.maximum(mirrored) if weights is None else (matrix + mirrored).tocsr()
-        n_kept = matrix.nnz // 2
-    mended = []
-    if n_given < len(sources):
-        mended.append(f"dropped {len(sources) - n_given} self loops")
-    if n_kept < n_given:
-        summed = "" if weights is None else ", weights summed"
-        mended.append(f"merged {n_given - n_kept} repeated edges{summed}")
-    return matrix, mended
-
-
-def _as_floats(weights: NDArray[Any]) -> NDArray[Any]:
-    return weights if weights.dtype.kind == "f" else weights.astype(np.float32)
-
-
-def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:
-    """Return one label per node as a flat integer or text array.
-
-    Integers keep -1 for "no label". Whole-numbered floats become integers and NaN among them becomes
-    -1. None among strings becomes ``""``, the text for "no label".
-    """
-    array = np.asarray(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise DataError(f"{where} must hold one label per node, shape (n,); got shape {array.shape}.")
-    if array.dtype.kind == "O":
-        array = _from_objects(array, where)
-    if array.dtype.kind == "f":
-        array = _from_floats(array, where)
-    if array.dtype.kind not in "iubU":
+    path = Path(path)
+    arrays = _load(path)
+    if {"indptr", "indices"} <= arrays.keys():
+        matrix, own_features = _csr_of(arrays, "", path), _matrix(arrays, "feat", path)
+        own_labels = arrays.get("y")
+    elif "adj_indptr" in arrays or "adj_matrix" in arrays:
+        matrix, own_features = sp.csr_array(_matrix(arrays, "adj", path)), _matrix(arrays, "attr", path)
+        own_labels = arrays.get("labels")
+    else:
         raise DataError(
-            f"{where} must hold integers or strings, one class per node; got dtype {array.dtype}."
+            f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}; expected indptr and indices, "
+            "or adj_indptr and adj_indices."
         )
-    if array.dtype.kind == "U":
-        return array
-    array = array.astype(np.int64)
-    if np.array_equal(np.unique(array), [-1, 1]):
+    features = own_features if features is None else features
+    labels: Any = own_labels if y is None else y
+    for what, value in (("features", features), ("y", labels)):
+        if value is None:
+            raise DataError(f"{path} holds an adjacency matrix but no {what}; give {what}=.")
+    coo = matrix.tocoo()
+    weights = None if np.all(coo.data == 1) else coo.data
+    adjacency, repairs = build_adjacency(
+        coo.col, coo.row, matrix.shape[0], weights=weights, directed=directed
+    )
+    ids = arrays.get("node_names")
+    is_ours = features is own_features  # what was read here nobody else can change
+    graph = Graph(adjacency, features, node_ids=ids, repairs=repairs, copy=not is_ours)
+    if normalize_features:
+        graph = graph.with_row_normalized_features()
+    codes = as_labels(labels, f"{path}: labels")
+    own = splits_of_masks(arrays.get, graph.n_nodes, str(path))
+    chosen, how = choose_split(split, codes, own, str(path), seed=seed)
+    names: Any = arrays.get("class_names")
+    return Dataset(name or path.stem, graph, codes, chosen, names, source=str(path), split_name=how)
+
+
+def _load(path: Path) -> Arrays:
+    if not path.is_file():
+        raise DataError(f"{path} is not a file.")
+    if not zipfile.is_zipfile(path):
+        raise DataError(f"{path} is not an .npz archive, or only the first part of one.")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {key: _read_member(archive, key, path) for key in archive.files if _KNOWN.fullmatch(key)}
+    except (OSError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} is not a readable .npz file: {error}.") from error
+
+
+def _read_member(archive: Any, key: str, path: Path) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = archive[key]
+    except ValueError as error:
         raise DataError(
-            f"{where} holds only -1 and 1, and -1 means 'no label' here; "
-            "name the classes 0 and 1, or use strings."
+            f"{path}: array {key!r} cannot be read without unpickling ({error}); "
+            "save it again with a plain dtype."
+        ) from error
+    return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+
+
+def _matrix(arrays: Arrays, prefix: str, path: Path) -> Any:
+    """Return the dense or CSR matrix under a prefix, or None."""
+    for key in (prefix, f"{prefix}_matrix"):
+        if key in arrays:
+            return arrays[key]
+    return _csr_of(arrays, f"{prefix}_", path) if f"{prefix}_indptr" in arrays else None
+
+
+def _csr_of(arrays: Arrays, prefix: str, path: Path) -> sp.csr_array:
+    try:
+        indices, indptr = arrays[f"{prefix}indices"], arrays[f"{prefix}indptr"]
+    except KeyError as error:
+        raise DataError(f"{path} lacks the array {error}.") from None
+    if indices.ndim != 1 or indptr.ndim != 1 or not len(indptr):
+        raise DataError(f"{path}: {prefix}indices and {prefix}indptr must be flat arrays.")
+    data = arrays.get(f"{prefix}data", np.ones(len(indices), np.float32))
+    shape = arrays.get(f"{prefix}shape", (len(indptr) - 1,) * 2)
+    return _csr((data, indices, indptr), shape, f"{path}: the CSR parts {prefix}*", full_check=True)
+
+
+def _csr(parts: tuple[Any, Any, Any], shape: Any, what: str, *, full_check: bool) -> sp.csr_array:
+    try:
+        matrix = sp.csr_array(parts, shape=tuple(int(n) for n in shape))
+        matrix.check_format(full_check)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} do not fit together: {error}.") from error
+    return matrix
+
+
+def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
+    """Write a data set to a folder, by custom called ``something.gbgraph``; return the folder.
+
+    The folder appears whole or not at all. One that holds an older data set is replaced; any other
+    folder is left alone with an error.
+
+    Examples
+    --------
+    >>> from gbgnn.datasets import karate
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     load_dataset(save_dataset(karate(), Path(place, "karate.gbgraph")))
+    Dataset('karate', n_nodes=34, n_edges=78, n_features=34, n_classes=2, train=2, val=0, test=32)
+    """
+    target = Path(folder)
+    if target.exists() and not is_stored(target):
+        raise DataError(f"{target} exists and is not a gbgnn data set; choose another name.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    fresh, old = scratch / "new", scratch / "old"
+    try:
+        fresh.mkdir()
+        arrays = _arrays(dataset)
+        for name, array in arrays.items():
+            np.save(fresh / f"{name}.npy", array, allow_pickle=False)
+        text = json.dumps(_meta(dataset, arrays), indent=2)
+        (fresh / META).write_text(text, encoding="utf-8")
+        if target.exists():
+            target.rename(old)
+        fresh.rename(target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return target
+
+
+def load_dataset(folder: str | os.PathLike[str]) -> Dataset:
+    """Read a folder that :func:`save_dataset` wrote."""
+    path = Path(folder)
+    meta = _read_meta(path)
+    try:
+        strange = sorted(set(meta["arrays"]) - _STORED)
+        if strange:
+            raise DataError(f"{path} is damaged: {META} names the unknown array {strange[0]!r}.")
+        arrays = {name: _read_array(path, name, described) for name, described in meta["arrays"].items()}
+        graph = _stored_graph(meta, arrays)
+        split = NodeSplit(*(np.array(arrays[part]) for part in ("train", "val", "test")))
+        texts = {key: meta[key] for key in _TEXTS}
+        return Dataset(graph=graph, y=arrays["y"], split=split, class_names=meta["class_names"], **texts)
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{path} is damaged: {META} or an array lacks {error}.") from error
+
+
+def is_stored(folder: Path) -> bool:
+    """Whether a folder looks like one that :func:`save_dataset` wrote."""
+    try:
+        return bool(_read_meta(folder))
+    except DataError:
+        return False
+
+
+def _arrays(dataset: Dataset) -> Arrays:
+    graph = dataset.graph
+    arrays = {"indptr": graph.adjacency.indptr, "indices": graph.adjacency.indices}
+    if graph.is_weighted:
+        arrays["weights"] = graph.adjacency.data
+    X: Any = graph.features
+    if sp.issparse(X):
+        arrays |= {"feature_data": X.data, "feature_indices": X.indices, "feature_indptr": X.indptr}
+    else:
+        arrays["features"] = X
+    parts = {part: getattr(dataset, part) for part in ("train", "val", "test")}
+    ids = graph.node_ids if graph.node_ids.dtype.kind in "iuU" else graph.node_ids.astype(np.str_)
+    return arrays | {"y": dataset.y, **parts, "node_ids": ids}
+
+
+def _meta(dataset: Dataset, arrays: Arrays) -> dict[str, Any]:
+    graph = dataset.graph
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "gbgnn": __version__,
+        **{key: getattr(dataset, key) for key in _TEXTS},
+        **{count: getattr(graph, count) for count in ("n_nodes", "n_edges", "n_features")},
+        "n_classes": dataset.n_classes,
+        "dtype": str(graph.adjacency.dtype),
+        "class_names": dataset.class_names,
+        "repairs": graph.repairs,
+        "arrays": {name: (str(array.dtype), array.shape) for name, array in arrays.items()},
+    }
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    file = path / META
+    if not file.is_file():
+        raise DataError(f"{path} is not a gbgnn data set: it has no {META}.")
+    try:
+        meta = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{file} is damaged: {error}.") from error
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+        raise DataError(f"{file} does not describe a gbgnn data set.")
+    version = meta.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise DataError(
+            f"{path} has format version {version}, written by gbgnn {meta.get('gbgnn')}; this gbgnn "
+            f"({__version__}) reads up to version {VERSION}. Upgrade gbgnn or save it again."
+        )
+    return meta
+
+
+def _read_array(path: Path, name: str, described: list[Any]) -> NDArray[Any]:
+    file = path / f"{name}.npy"
+    try:
+        array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (OSError, EOFError, ValueError) as error:
+        raise DataError(f"{file} is missing or damaged: {error}.") from error
+    if [str(array.dtype), list(array.shape)] != described:
+        raise DataError(
+            f"{file} holds {array.dtype} of shape {array.shape}, but {META} says {described[0]} of shape "
+            f"{tuple(described[1])}."
         )
     return array
 
 
-def is_labelled(y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask of the nodes that have a label."""
-    mask: NDArray[np.bool_] = y != ("" if y.dtype.kind == "U" else -1)
-    return mask
-
-
-def _from_objects(array: NDArray[Any], where: str) -> NDArray[Any]:
-    missing = np.array([value is None for value in array], dtype=bool)
-    present = array[~missing]
-    if all(isinstance(value, str) for value in present):
-        return np.array(["" if value is None else value for value in array], dtype=np.str_)
-    try:
-        return np.array([np.nan if value is None else value for value in array], dtype=np.float64)
-    except (TypeError, ValueError):
-        kinds = sorted({type(value).__name__ for value in present})
-        raise DataError(f"{where} mixes labels of types {', '.join(kinds)}; use one kind.") from None
-
-
-def _from_floats(array: NDArray[Any], where: str) -> NDArray[Any]:
-    missing = np.isnan(array)
-    whole = np.where(missing, -1, array)
-    bad = np.flatnonzero(~np.isfinite(whole) | (whole != np.round(whole)))
-    if len(bad):
-        raise DataError(
-            f"{where} holds {array[bad[0]]} at node {bad[0]}; classes must be whole numbers or strings."
-        )
-    return whole.astype(np.int64)
+def _stored_graph(meta: dict[str, Any], arrays: Arrays) -> Graph:
+    n_nodes = meta["n_nodes"]
+    weights = arrays.get("weights")
+    if weights is None:
+        weights = np.ones(len(arrays["indices"]), dtype=meta["dtype"])
+    edges = (weights, arrays["indices"], arrays["indptr"])
+    # Graph looks at the indices.
+    adjacency = _csr(edges, (n_nodes, n_nodes), "the stored edges", full_check=False)
+    if "features" in arrays:
+        features: Any = np.asarray(arrays["features"])  # a plain array as it was saved, though on disk
+    else:
+        data, indices, indptr = (arrays[f"feature_{part}"] for part in ("data", "indices", "indptr"))
+        shape = (n_nodes, meta["n_features"])
+        features = _csr((data, indices, indptr), shape, "the stored features", full_check=False)
+    try:  # the arrays are ours: nothing to copy, and what is mapped stays on disk
+        return Graph(adjacency, features, node_ids=arrays["node_ids"], repairs=meta["repairs"], copy=False)
+    except GraphError as error:
+        what = str(error).split()[0].strip(":").replace("adjacency", "edges")  # it begins with the argument
+        raise DataError(f"the stored {what} do not fit together: {error}") from error

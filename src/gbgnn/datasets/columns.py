@@ -6,6 +6,7 @@ import csv
 import os
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,10 @@ class Table:
         raise DataError(
             f"{self.path} has no column {key!r} for the {role}.{hint} Columns: {', '.join(names)}."
         )
+
+    def pick(self, key: str | int, role: str) -> NDArray[Any]:
+        """Return the values of the column with this name or position."""
+        return self.columns[self.find_column(key, role)]
 
     def numbers(self, name: str) -> NDArray[Any]:
         """Return a numeric column without gaps, or say which cell is wrong."""
@@ -124,13 +129,13 @@ def _read_csv(
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} is not readable UTF-8 text: {error}.") from error
     cells = zip(*rows, strict=True) if rows else ((),) * len(header)
+    columns = {name: np.array(column, dtype=np.str_) for name, column in zip(header, cells, strict=True)}
     return {
-        name: as_plain(np.array(column, dtype=np.str_)) if name in plain else _infer(column)
-        for name, column in zip(header, cells, strict=True)
+        name: as_integers(column) if name in plain else _infer(column) for name, column in columns.items()
     }
 
 
-def as_plain(cells: NDArray[np.str_]) -> NDArray[Any]:
+def as_integers(cells: NDArray[np.str_]) -> NDArray[Any]:
     """Return text cells as integers if every one is written the way Python writes an integer."""
     try:
         numbers = cells.astype(np.int64)
@@ -139,16 +144,15 @@ def as_plain(cells: NDArray[np.str_]) -> NDArray[Any]:
     return numbers if np.array_equal(numbers.astype(cells.dtype), cells) else cells
 
 
-def _infer(cells: tuple[str, ...]) -> NDArray[Any]:
-    gaps = [cell in MISSING for cell in cells]
-    if not all(gap or _NUMBER.fullmatch(cell) for cell, gap in zip(cells, gaps, strict=True)):
-        return np.array(["" if gap else cell for cell, gap in zip(cells, gaps, strict=True)])
-    if not any(gaps) and all(cell.lstrip("+-").isdigit() for cell in cells):
-        try:
-            return np.array([int(cell) for cell in cells], dtype=np.int64)
-        except OverflowError:
-            pass
-    return np.array([np.nan if gap else float(cell) for cell, gap in zip(cells, gaps, strict=True)])
+def _infer(cells: NDArray[np.str_]) -> NDArray[Any]:
+    """Return text cells as integers or, where there are gaps or fractions, floats if all are numbers."""
+    gaps = np.isin(cells, MISSING)
+    if not all(map(_NUMBER.fullmatch, cells[~gaps])):
+        return np.where(gaps, "", cells)
+    if not gaps.any():
+        with suppress(ValueError, OverflowError):
+            return cells.astype(np.int64)
+    return np.where(gaps, "nan", cells).astype(np.float64)
 
 
 def _read_csv_with_arrow(
@@ -208,5 +212,5 @@ def _from_arrow(column: Any, *, plain: bool = False) -> NDArray[Any]:
         column = column.cast(pa.int8())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         cells = np.asarray(column.cast(pa.string()).fill_null("").to_numpy(), dtype=np.str_)
-        return as_plain(cells) if plain else cells
+        return as_integers(cells) if plain else cells
     return np.asarray(column.to_numpy())

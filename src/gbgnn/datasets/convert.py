@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,21 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gbgnn.datasets.arrays import as_labels, build_adjacency
-from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.npz import splits_of_masks
-from gbgnn.datasets.splits import choose_split, named_split
+from gbgnn.datasets.dataset import Dataset, as_labels, build_adjacency
+from gbgnn.datasets.splits import SplitChoice, choose_split, named_split, splits_of_masks
 from gbgnn.errors import DataError, suggest
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import Graph
 
 
 def from_pyg(
-    data: Any,
-    *,
-    split: str | int | NodeSplit | None = None,
-    weight: str | None = None,
-    seed: int = 0,
-    name: str = "pyg",
+    data: Any, *, split: SplitChoice = None, weight: str | None = None, seed: int = 0, name: str = "pyg"
 ) -> Dataset:
     """Take over a PyG ``Data`` object.
 
@@ -49,6 +42,7 @@ def from_pyg(
     --------
     >>> import torch
     >>> from types import SimpleNamespace
+    >>> from gbgnn import NodeSplit
     >>> one_way = SimpleNamespace(
     ...     edge_index=torch.tensor([[0], [1]]), x=torch.eye(2), y=torch.tensor([0, 1])
     ... )
@@ -64,7 +58,16 @@ def from_pyg(
     outside = edge_index[(edge_index < 0) | (edge_index >= n_nodes)]
     if len(outside):
         raise DataError(f"edge_index names node {outside[0]}, but x has {n_nodes} rows.")
-    weights = _pyg_weights(data, weight, edge_index.shape[1])
+    n_edges, weights = edge_index.shape[1], _array(data, weight or "edge_weight")
+    if weights is None and weight:
+        raise DataError(f"{type(data).__name__} has no {weight} to take edge weights from.")
+    if weights is not None:
+        if weights.shape not in ((n_edges,), (n_edges, 1)):
+            raise DataError(
+                f"{weight or 'edge_weight'} has shape {weights.shape}; expected one weight for each of the "
+                f"{n_edges} edges."
+            )
+        weights = weights.reshape(n_edges)
     adjacency, repairs = build_adjacency(
         edge_index[0], edge_index[1], n_nodes, weights=weights, directed=True
     )
@@ -80,7 +83,7 @@ def from_networkx(
     features: str | Sequence[str] | None = None,
     label: str = "label",
     weight: str | None = "weight",
-    split: str | int | NodeSplit | None = None,
+    split: SplitChoice = None,
     seed: int = 0,
     name: str | None = None,
 ) -> Dataset:
@@ -128,13 +131,13 @@ def from_networkx(
     adjacency, repairs = build_adjacency(
         ends[:, 0], ends[:, 1], len(nodes), weights=weights, directed=G.is_directed()
     )
-    known = {key for _, attributes in G.nodes(data=True) for key in attributes}
-    graph = Graph(adjacency, _nx_features(G, features, known), node_ids=_names(nodes), repairs=repairs)
-    _check_attribute(label, known, "labels")
-    y = as_labels(np.array(_attribute(G, label), dtype=object), f"attribute {label!r}")
+    is_plain = {type(node) for node in nodes} in ({int}, {str})
+    ids = np.array(nodes if is_plain else [str(node) for node in nodes])
+    graph = Graph(adjacency, _nx_features(G, features), node_ids=ids, repairs=repairs)
+    y = as_labels(np.array(_attribute(G, label, "labels"), dtype=object), f"attribute {label!r}")
     title = name or getattr(G, "name", "") or "networkx"
-    if isinstance(split, str) and split in known:
-        words = ["" if word is None else word for word in _attribute(G, split)]
+    if isinstance(split, str) and any(split in attributes for _, attributes in G.nodes(data=True)):
+        words = ["" if word is None else word for _, word in G.nodes(data=split)]
         chosen, how = named_split(np.array(words), f"attribute {split!r}"), "public"
     else:
         chosen, how = choose_split(split, y, (), title, seed=seed)
@@ -153,40 +156,23 @@ def _needed(data: Any, key: str, meaning: str) -> NDArray[Any]:
     return value
 
 
-def _pyg_weights(data: Any, weight: str | None, n_edges: int) -> NDArray[Any] | None:
-    values = _array(data, weight or "edge_weight")
-    if values is None:
-        if weight:
-            raise DataError(f"{type(data).__name__} has no {weight} to take edge weights from.")
-        return None
-    if values.shape not in ((n_edges,), (n_edges, 1)):
-        raise DataError(
-            f"{weight or 'edge_weight'} has shape {values.shape}; expected one weight for each of the "
-            f"{n_edges} edges."
-        )
-    return values.reshape(n_edges)
-
-
-def _attribute(G: Any, key: str) -> list[Any]:
-    return [attributes.get(key) for _, attributes in G.nodes(data=True)]
-
-
-def _check_attribute(key: str, known: Iterable[str], role: str) -> None:
-    if key not in known:
-        names = sorted(map(str, known))
+def _attribute(G: Any, key: str, role: str) -> list[Any]:
+    """Return an attribute of all nodes, None where a node lacks it."""
+    if not any(key in attributes for _, attributes in G.nodes(data=True)):
+        names = sorted({str(name) for _, attributes in G.nodes(data=True) for name in attributes})
         raise DataError(
             f"no node has an attribute {key!r} for the {role}.{suggest(key, names)} "
             f"Attributes: {', '.join(names) or 'none'}."
         )
+    return [value for _, value in G.nodes(data=key)]
 
 
-def _nx_features(G: Any, features: str | Sequence[str] | None, known: set[str]) -> Any:
+def _nx_features(G: Any, features: str | Sequence[str] | None) -> Any:
     if features is None:
         return sp.eye_array(len(G), dtype=np.float32, format="csr")
     blocks = []
     for key in [features] if isinstance(features, str) else features:
-        _check_attribute(key, known, "features")
-        values = _attribute(G, key)
+        values = _attribute(G, key, "features")
         bare = [node for node, value in zip(G.nodes, values, strict=True) if value is None]
         if bare:
             raise DataError(f"{len(bare)} nodes lack the feature {key!r} (first: {bare[0]!r}).")
@@ -196,10 +182,3 @@ def _nx_features(G: Any, features: str | Sequence[str] | None, known: set[str]) 
             raise DataError(f"feature {key!r} is not one number or list per node: {error}.") from error
         blocks.append(block.reshape(len(values), -1))
     return np.hstack(blocks)
-
-
-def _names(nodes: list[Any]) -> NDArray[Any]:
-    for kind in (int, str):
-        if all(type(node) is kind for node in nodes):
-            return np.array(nodes)
-    return np.array([str(node) for node in nodes])

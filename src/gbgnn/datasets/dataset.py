@@ -1,4 +1,4 @@
-"""Dataset: a graph with labels and a split, checked once when built."""
+"""Dataset: a graph with labels and a split; and ids, edges and labels as they arrive, made into arrays."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
-from gbgnn.datasets.arrays import as_labels, is_labelled
 from gbgnn.datasets.catalog import Entry
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph, NodeSplit
@@ -59,7 +59,26 @@ class Dataset:
         object.__setattr__(self, "y", y)
         if self.class_names is not None:
             object.__setattr__(self, "class_names", tuple(map(str, self.class_names)))
-        self._check()
+        n_nodes = self.graph.n_nodes
+        if len(y) != n_nodes:
+            raise DataError(
+                f"{self.name}: y has {len(y)} labels but the graph has {n_nodes} nodes; "
+                "give one label per node."
+            )
+        self.split.check(n_nodes)
+        for part in ("train", "val", "test"):
+            nodes = getattr(self, part)
+            bare = nodes[~is_labelled(y[nodes])]
+            if len(bare):
+                raise DataError(
+                    f"{self.name}: {part} holds {len(bare)} nodes without a label (first: node "
+                    f"{bare[0]}); leave them out of the split."
+                )
+        if self.class_names is not None and y.dtype.kind == "i" and y.max() >= len(self.class_names):
+            raise DataError(
+                f"{self.name}: class_names has {len(self.class_names)} names but y holds class {y.max()}; "
+                "give one name per class."
+            )
 
     @classmethod
     def from_entry(
@@ -103,7 +122,7 @@ class Dataset:
         What is chosen with it cannot have been chosen by looking at the test nodes, which are in no part of
         its split.
         """
-        y = np.full_like(self.y, "" if self.y.dtype.kind == "U" else -1)
+        y = np.full_like(self.y, no_label(self.y))
         seen = np.concatenate([self.train, self.val])
         y[seen] = self.y[seen]
         return replace(self, y=y, split=NodeSplit(self.train, self.val))
@@ -116,26 +135,147 @@ class Dataset:
             f"val={len(self.val)}, test={len(self.test)})"
         )
 
-    def _check(self) -> None:
-        n_nodes = self.graph.n_nodes
-        if len(self.y) != n_nodes:
+
+def no_label(y: NDArray[Any]) -> Any:
+    """Return the mark of nodes without a label, as such labels have it."""
+    return "" if y.dtype.kind == "U" else -1
+
+
+def is_labelled(y: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return a mask of the nodes that have a label."""
+    return np.asarray(y != no_label(y))
+
+
+def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:
+    """Return one label per node as a flat integer or text array.
+
+    Integers keep -1 for "no label". Whole-numbered floats become integers and NaN among them becomes
+    -1. None among strings becomes ``""``, the text for "no label".
+    """
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{where} must hold one label per node, shape (n,); got shape {array.shape}.")
+    if array.dtype.kind == "O":
+        array = _from_objects(array, where)
+    if array.dtype.kind == "f":
+        whole = np.where(np.isnan(array), -1, array)
+        bad = np.flatnonzero(~np.isfinite(whole) | (whole != np.round(whole)))
+        if len(bad):
             raise DataError(
-                f"{self.name}: y has {len(self.y)} labels but the graph has {n_nodes} nodes; "
-                "give one label per node."
+                f"{where} holds {array[bad[0]]} at node {bad[0]}; classes must be whole numbers or strings."
             )
-        self.split.check(n_nodes)
-        labelled = is_labelled(self.y)
-        for part in ("train", "val", "test"):
-            bare = getattr(self, part)[~labelled[getattr(self, part)]]
-            if len(bare):
-                raise DataError(
-                    f"{self.name}: {part} holds {len(bare)} nodes without a label (first: node "
-                    f"{bare[0]}); leave them out of the split."
-                )
-        if self.class_names is not None and self.y.dtype.kind == "i":
-            highest = int(self.y.max(initial=-1))
-            if highest >= len(self.class_names):
-                raise DataError(
-                    f"{self.name}: class_names has {len(self.class_names)} names but y holds class "
-                    f"{highest}; give one name per class."
-                )
+        array = whole.astype(np.int64)
+    if array.dtype.kind == "U":
+        return array
+    if array.dtype.kind not in "iub":
+        raise DataError(
+            f"{where} must hold integers or strings, one class per node; got dtype {array.dtype}."
+        )
+    array = array.astype(np.int64)
+    if np.array_equal(np.unique(array), [-1, 1]):
+        raise DataError(
+            f"{where} holds only -1 and 1, and -1 means 'no label' here; "
+            "name the classes 0 and 1, or use strings."
+        )
+    return array
+
+
+def _from_objects(array: NDArray[Any], where: str) -> NDArray[Any]:
+    kinds = sorted({type(value).__name__ for value in array if value is not None})
+    if all(value is None or isinstance(value, str) for value in array):
+        return np.array(["" if value is None else value for value in array], dtype=np.str_)
+    try:
+        return array.astype(np.float64)  # None becomes NaN
+    except (TypeError, ValueError):
+        raise DataError(f"{where} mixes labels of types {', '.join(kinds)}; use one kind.") from None
+
+
+class NodeIndex:
+    """Looks up rows by the user's ids: integers or strings, no gaps, no repeats.
+
+    ``where`` is the file or object they came from, for messages.
+    """
+
+    def __init__(self, ids: NDArray[Any], where: str) -> None:
+        self.ids = _whole(ids, where)
+        self.where = where
+        self._order = np.argsort(self.ids, kind="stable")
+        ranked = self.ids[self._order]
+        repeats = np.flatnonzero(ranked[1:] == ranked[:-1])
+        if len(repeats):
+            first, second = self._order[repeats[0]], self._order[repeats[0] + 1]
+            raise DataError(
+                f"{where}: id {ranked[repeats[0]].item()!r} stands in data rows {first + 1} and "
+                f"{second + 1}; each node needs a row of its own ({len(repeats)} repeated ids)."
+            )
+
+    def rows(self, values: NDArray[Any], where: str) -> NDArray[np.int64]:
+        """Return the row of each id, or say which id is unknown."""
+        ids, order = self.ids, self._order
+        wanted = _whole(values, where) if len(values) else values.astype(ids.dtype)
+        if (ids.dtype.kind == "U") != (wanted.dtype.kind == "U"):
+            # One file may hold only number-like ids, the other also words.
+            ids, wanted = ids.astype(np.str_), wanted.astype(np.str_)
+            order = np.argsort(ids, kind="stable")
+        place = np.searchsorted(ids, wanted, sorter=order)
+        rows = order[np.minimum(place, len(ids) - 1)]
+        unknown = np.flatnonzero(ids[rows] != wanted)
+        if len(unknown):
+            raise DataError(
+                f"{where}: data row {unknown[0] + 1} names node {wanted[unknown[0]].item()!r}, which is "
+                f"not an id in {self.where} ({len(unknown)} such rows)."
+            )
+        return rows
+
+
+def _whole(ids: NDArray[Any], where: str) -> NDArray[Any]:
+    """Return ids as integers or text; a gap or a fraction is an error."""
+    gaps = np.flatnonzero(ids == "" if ids.dtype.kind == "U" else np.isnan(ids))
+    if len(gaps):
+        raise DataError(f"{where}: data row {gaps[0] + 1} has no id ({len(gaps)} such rows).")
+    if ids.dtype.kind != "f":
+        return ids
+    fractions = np.flatnonzero(ids != np.round(ids))
+    if len(fractions):
+        bad = fractions[0]
+        raise DataError(f"{where}: data row {bad + 1} has id {ids[bad]}; ids are whole numbers or text.")
+    return ids.astype(np.int64)
+
+
+def build_adjacency(
+    sources: NDArray[Any],
+    targets: NDArray[Any],
+    n_nodes: int,
+    *,
+    weights: NDArray[Any] | None = None,
+    directed: bool = False,
+) -> tuple[sp.csr_array, list[str]]:
+    """Return the adjacency matrix of an edge list, and what was mended on the way.
+
+    An edge lets its target aggregate from its source: ``adjacency[target, source]``. Self loops are dropped.
+    Edges given more than once become one edge, their weights summed. Undirected lists may name an edge
+    in either direction or both; a list that holds *every* edge both ways with equal weights means each
+    pair as one edge.
+    """
+    proper = sources != targets
+    n_given = int(np.count_nonzero(proper))
+    values = np.ones(n_given, np.float32) if weights is None else weights[proper]
+    if values.dtype.kind != "f":
+        values = values.astype(np.float32)
+    matrix = sp.coo_array((values, (targets[proper], sources[proper])), shape=(n_nodes, n_nodes)).tocsr()
+    if weights is None:
+        matrix.data[:] = 1
+    n_kept = matrix.nnz
+    if not directed and (matrix != (mirrored := matrix.T.tocsr())).nnz:
+        # For weights, a line and its reverse are two contributions to one edge.
+        matrix = matrix.maximum(mirrored) if weights is None else (matrix + mirrored).tocsr()
+        n_kept = matrix.nnz // 2
+    mended = []
+    if n_given < len(sources):
+        mended.append(f"dropped {len(sources) - n_given} self loops")
+    if n_kept < n_given:
+        summed = "" if weights is None else ", weights summed"
+        mended.append(f"merged {n_given - n_kept} repeated edges{summed}")
+    return matrix, mended

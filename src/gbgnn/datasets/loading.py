@@ -6,18 +6,23 @@ import inspect
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gbgnn.datasets.arrays import is_stored, load_dataset, read_npz
 from gbgnn.datasets.built_in import csbm, digits, karate
 from gbgnn.datasets.catalog import CATALOG
 from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.graphland import is_graphland, read_graphland
-from gbgnn.datasets.npz import read_npz
 from gbgnn.datasets.planetoid import load_planetoid
-from gbgnn.datasets.splits import SIZES, choose_split
-from gbgnn.datasets.store import is_stored, load_dataset
-from gbgnn.datasets.tables import is_table_folder, read_folder, read_tables
+from gbgnn.datasets.splits import SIZES, SplitChoice, choose_split
+from gbgnn.datasets.tables import (
+    find_tables,
+    is_graphland,
+    is_plain_table_folder,
+    read_graphland,
+    read_tables,
+)
 from gbgnn.errors import DataError, DatasetNotFoundError, ParameterError, suggest
 from gbgnn.graph import NodeSplit
 
@@ -28,7 +33,7 @@ def load(
     name: str | os.PathLike[str] = "digits",
     *,
     data_dir: str | os.PathLike[str] | None = None,
-    split: str | int | NodeSplit | None = None,
+    split: SplitChoice = None,
     seed: int = 0,
     normalize_features: bool | None = None,
     download: bool = True,
@@ -63,80 +68,54 @@ def load(
     >>> load("karate", split="stratified", seed=1)
     Dataset('karate', n_nodes=34, n_edges=78, n_features=34, n_classes=2, train=20, val=8, test=6)
     """
-    known = SIZES.get(split, ()) if isinstance(split, str) else ()
-    sizes = {size: options.pop(size) for size in known if size in options}
+    sizes = {size: options.pop(size) for size in SIZES.get(str(split), ()) if size in options}
     key = str(name).lower()
-    if key in CATALOG and isinstance(name, str):
-        dataset = _load_known(key, data_dir, seed, download, options)
-        if split is not None:
-            chosen, how = choose_split(split, dataset.y, (dataset.split,), key, seed=seed, **sizes)
-            dataset = dataset.with_split(chosen, how)
-        normalize = key not in _MAKERS if normalize_features is None else normalize_features
+    is_known = isinstance(name, str) and key in CATALOG
+    if is_known:
+        make = _MAKERS.get(key, partial(load_planetoid, CATALOG[key], data_dir, download))
     else:
-        dataset = _load_path(name, split, seed, sizes, options)
-        normalize = bool(normalize_features)
-    if normalize:
-        dataset = replace(dataset, graph=dataset.graph.with_row_normalized_features())
-    return dataset
-
-
-def _load_known(key: str, data_dir: Any, seed: int, download: bool, options: dict[str, Any]) -> Dataset:
-    if key not in _MAKERS:
-        _check_options(key, options, ())
-        return load_planetoid(CATALOG[key], data_dir, download=download)
-    maker = _MAKERS[key]
-    known = list(inspect.signature(maker).parameters)
-    _check_options(key, options, known)
-    return maker(**options, **({"seed": seed} if "seed" in known else {}))
-
-
-def _load_path(
-    name: str | os.PathLike[str],
-    split: str | int | NodeSplit | None,
-    seed: int,
-    sizes: dict[str, Any],
-    options: dict[str, Any],
-) -> Dataset:
-    path = Path(name).expanduser()
-    # A drawn split comes after reading, because its sizes are not the reader's business.
-    is_drawn = isinstance(split, NodeSplit) or split in SIZES
-    first = "auto" if split is None or is_drawn else split
-    if path.is_dir() and (path.suffix == ".gbgraph" or is_stored(path)):
-        _check_options(str(name), options, ())
-        dataset = load_dataset(path)
-        is_drawn = split is not None
-    elif path.is_dir() and is_table_folder(path):
-        reader = read_graphland if is_graphland(path) else read_tables
-        _check_options(str(name), options, [*inspect.signature(reader).parameters][1:])
-        dataset = read_folder(path, split=first, seed=seed, **options)
-    elif path.is_file() and path.suffix.lower() == ".npz":
-        _check_options(str(name), options, [*inspect.signature(read_npz).parameters][1:])
-        dataset = read_npz(path, split=first, seed=seed, **options)
-    else:
-        raise _unknown(name, path)
-    if not is_drawn:
-        return dataset
-    chosen, how = choose_split(split, dataset.y, (dataset.split,), dataset.name, seed=seed, **sizes)
-    return dataset.with_split(chosen, how)
-
-
-def _check_options(owner: str, options: dict[str, Any], known: Any) -> None:
+        make = _find_reader(name)
+    known = list(inspect.signature(make).parameters)
     for option in options:
         if option not in known:
             takes = f"it takes {', '.join(known)}" if known else "it takes none"
             raise ParameterError(
-                f"load({owner!r}) has no option {option!r}; {takes}.{suggest(option, known)}"
+                f"load({str(name)!r}) has no option {option!r}; {takes}.{suggest(option, known)}"
             )
+    # Some readers choose among the splits in their files. A drawn split comes after reading, because its
+    # sizes are not the reader's business.
+    is_drawn = isinstance(split, NodeSplit) or split in SIZES or (split is not None and "split" not in known)
+    choices = {"split": "auto" if split is None or is_drawn else split, "seed": seed}
+    dataset = make(**options, **{choice: value for choice, value in choices.items() if choice in known})
+    if is_drawn:
+        chosen, how = choose_split(split, dataset.y, (dataset.split,), dataset.name, seed=seed, **sizes)
+        dataset = dataset.with_split(chosen, how)
+    if normalize_features is None:
+        normalize_features = is_known and key not in _MAKERS
+    if normalize_features:
+        dataset = replace(dataset, graph=dataset.graph.with_row_normalized_features())
+    return dataset
 
 
-def _unknown(name: str | os.PathLike[str], path: Path) -> DataError:
+def _find_reader(name: str | os.PathLike[str]) -> Callable[..., Dataset]:
+    """Return the reader of a file or folder, which takes options only."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if path.suffix == ".gbgraph" or is_stored(path):
+            return partial(load_dataset, path)
+        if is_graphland(path):
+            return partial(read_graphland, path)
+        if is_plain_table_folder(path):
+            return partial(read_tables, *find_tables(path))
+    elif path.is_file() and path.suffix.lower() == ".npz":
+        return partial(read_npz, path)
     if path.exists():
-        return DataError(
+        raise DataError(
             f"{path} is not a data set: give an .npz file, a folder with an edges and a nodes table "
             "(.csv or .parquet), or a .gbgraph folder."
         )
-    hint = suggest(str(name).lower(), CATALOG)
-    return DatasetNotFoundError(
-        f"no data set or path is named {str(name)!r}.{hint} Known: {', '.join(CATALOG)}; or give the path "
-        "of an .npz file, of a folder with an edges and a nodes table, or of a .gbgraph folder."
+    raise DatasetNotFoundError(
+        f"no data set or path is named {str(name)!r}.{suggest(str(name).lower(), CATALOG)} "
+        f"Known: {', '.join(CATALOG)}; or give the path of an .npz file, of a folder with an edges and a "
+        "nodes table, or of a .gbgraph folder."
     )

@@ -15,10 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gbgnn.datasets.arrays import NodeIndex, build_adjacency
-from gbgnn.datasets.catalog import Entry
-from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.download import find_or_download
+from gbgnn.datasets.catalog import Entry, find_or_download
+from gbgnn.datasets.dataset import Dataset, NodeIndex, build_adjacency
 from gbgnn.errors import DataError, MissingDependencyError
 from gbgnn.graph import Graph, NodeSplit
 
@@ -26,15 +24,11 @@ N_VAL = 500
 _PARTS = ("y", "tx", "ty", "allx", "ally", "graph")
 
 
-def load_planetoid(
-    entry: Entry, data_dir: str | os.PathLike[str] | None = None, *, download: bool = True
-) -> Dataset:
+def load_planetoid(entry: Entry, data_dir: str | os.PathLike[str] | None, download: bool) -> Dataset:
     """Return a catalogued data set from verified files, features as stored."""
     found = find_or_download(entry, data_dir, download=download)
-    if found.files.kind == "cora_raw":
-        graph, y, split = read_cora_raw(found.folder)
-    else:
-        graph, y, split = _read(found.folder, entry.name)
+    is_raw = found.files.kind == "cora_raw"
+    graph, y, split = read_cora_raw(found.folder) if is_raw else _read(found.folder, entry.name)
     return Dataset.from_entry(entry, graph, y, split)
 
 
@@ -69,24 +63,51 @@ def _read(folder: Path, name: str) -> tuple[Graph, NDArray[np.int64], NodeSplit]
     if missing:
         raise DataError(f"{folder} lacks {', '.join(missing)}.")
     parts = {part: read_pickle(paths[part]) for part in _PARTS}
-    listed = _read_index(paths["test.index"])
-    _check_parts(parts, listed, folder, name)
+    try:
+        listed = np.array(paths["test.index"].read_text(encoding="ascii").split(), dtype=np.int64)
+    except ValueError as error:
+        raise DataError(f"{paths['test.index']} must hold one node number per line: {error}.") from error
+    _check_parts(parts, listed, paths, name)
     n_known = parts["allx"].shape[0]
     # Test rows are stored in the order of test.index; ids the list skips get empty rows (CiteSeer).
-    n_range = max(int(listed.max()) + 1 - n_known, 0)
+    n_range = int(listed.max()) + 1 - n_known
     place = sp.csr_array(
         (np.ones(len(listed), np.float32), (listed - n_known, np.arange(len(listed)))),
         shape=(n_range, len(listed)),
     )
     features = sp.vstack([parts["allx"], place @ parts["tx"]], format="csr").astype(np.float32)
     y = np.full(n_known + n_range, -1)
-    y[:n_known] = _classes(parts["ally"])
-    y[listed] = _classes(parts["ty"])
+    for rows, one_hot in ((slice(n_known), parts["ally"]), (listed, parts["ty"])):
+        y[rows] = np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1)
     heads, tails = _edges(parts["graph"], len(y), paths["graph"])
     adjacency, repairs = build_adjacency(heads, tails, len(y))
     n_train = len(parts["y"])
     split = NodeSplit(np.arange(n_train), np.arange(n_train, min(n_train + N_VAL, n_known)), np.sort(listed))
     return Graph(adjacency, features, repairs=repairs), y, split
+
+
+def _check_parts(
+    parts: Mapping[str, Any], listed: NDArray[np.int64], paths: Mapping[str, Path], name: str
+) -> None:
+    kinds = dict.fromkeys(("tx", "allx"), sp.csr_array) | dict.fromkeys(("y", "ty", "ally"), np.ndarray)
+    for part, kind in {**kinds, "graph": dict}.items():
+        if not isinstance(parts[part], kind) or (kind is np.ndarray and parts[part].ndim != 2):
+            raise DataError(
+                f"{paths[part]} holds a {type(parts[part]).__name__}, "
+                f"not the {kind.__name__} of the Planetoid format."
+            )
+    n_known, n_listed = parts["allx"].shape[0], parts["tx"].shape[0]
+    widths_agree = parts["tx"].shape[1] == parts["allx"].shape[1]
+    rows_agree = len(parts["ally"]) == n_known and len(parts["ty"]) == n_listed
+    if not widths_agree or not rows_agree or len(parts["y"]) > n_known:
+        raise DataError(f"{paths['y'].parent}: the ind.{name} files disagree about the size of the data.")
+    if not len(listed):
+        raise DataError(f"{paths['test.index']} is empty; it must list the test nodes.")
+    if len(listed) != n_listed or listed.min() < n_known or len(np.unique(listed)) < n_listed:
+        raise DataError(
+            f"{paths['test.index']} must list {n_listed} distinct nodes, all after the {n_known} of "
+            f"ind.{name}.allx."
+        )
 
 
 def _edges(
@@ -102,40 +123,6 @@ def _edges(
     if len(ends) and not 0 <= ends.min() <= ends.max() < n_nodes:
         raise DataError(f"{path} names a node beyond the {n_nodes} nodes of the features.")
     return heads, tails
-
-
-def _read_index(path: Path) -> NDArray[np.int64]:
-    try:
-        listed = np.array(path.read_text(encoding="ascii").split(), dtype=np.int64)
-    except ValueError as error:
-        raise DataError(f"{path} must hold one node number per line: {error}.") from error
-    if not len(listed):
-        raise DataError(f"{path} is empty; it must list the test nodes.")
-    return listed
-
-
-def _check_parts(parts: Mapping[str, Any], listed: NDArray[np.int64], folder: Path, name: str) -> None:
-    kinds = dict.fromkeys(("tx", "allx"), sp.csr_array) | dict.fromkeys(("y", "ty", "ally"), np.ndarray)
-    for part, kind in {**kinds, "graph": dict}.items():
-        if not isinstance(parts[part], kind) or (kind is np.ndarray and parts[part].ndim != 2):
-            raise DataError(
-                f"{folder / f'ind.{name}.{part}'} holds a {type(parts[part]).__name__}, "
-                f"not the {kind.__name__} of the Planetoid format."
-            )
-    n_known, n_listed = parts["allx"].shape[0], parts["tx"].shape[0]
-    widths_agree = parts["tx"].shape[1] == parts["allx"].shape[1]
-    rows_agree = len(parts["ally"]) == n_known and len(parts["ty"]) == n_listed
-    if not widths_agree or not rows_agree or len(parts["y"]) > n_known:
-        raise DataError(f"{folder}: the ind.{name} files disagree about the size of the data.")
-    if len(listed) != n_listed or listed.min() < n_known or len(np.unique(listed)) < n_listed:
-        raise DataError(
-            f"{folder / f'ind.{name}.test.index'} must list {n_listed} distinct nodes, all after the "
-            f"{n_known} of ind.{name}.allx."
-        )
-
-
-def _classes(one_hot: NDArray[Any]) -> NDArray[np.int64]:
-    return np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1)
 
 
 # Planetoid's class number of each subject number in the raw table.
@@ -163,12 +150,8 @@ def read_cora_raw(folder: Path) -> tuple[Graph, NDArray[np.int64], NodeSplit]:
     heads, tails = (index.rows(cited, str(folder)) for cited in ends)
     adjacency, repairs = build_adjacency(heads, tails, len(order))
     graph = Graph(adjacency, sp.csr_array(words[rows].astype(np.float32)), repairs=repairs)
-    split = NodeSplit(
-        np.arange(_N_TRAIN),
-        np.arange(_N_TRAIN, _N_TRAIN + N_VAL),
-        np.arange(_FIRST_TEST, len(order)),
-    )
-    return graph, y, split
+    train, val = np.split(np.arange(_N_TRAIN + N_VAL), [_N_TRAIN])
+    return graph, y, NodeSplit(train, val, np.arange(_FIRST_TEST, len(order)))
 
 
 def planetoid_order() -> NDArray[np.int64]:

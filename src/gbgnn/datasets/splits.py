@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gbgnn._checks import check_integer, check_number
-from gbgnn.datasets.arrays import as_labels, is_labelled
+from gbgnn.datasets.dataset import as_labels, is_labelled
 from gbgnn.errors import DataError, ParameterError, suggest
 from gbgnn.graph import NodeSplit
 
+SplitChoice = str | int | NodeSplit | None
 N_FOLDS = 5
 _PART_OF_WORD = {
     **{word: word for word in ("train", "val", "test")},
@@ -23,12 +24,7 @@ SIZES = {"random": ("per_class", "n_val", "n_test"), "stratified": ("train", "va
 
 
 def random_split(
-    y: ArrayLike,
-    per_class: int = 20,
-    n_val: int = 500,
-    n_test: int | None = 1000,
-    *,
-    seed: int = 0,
+    y: ArrayLike, per_class: int = 20, n_val: int = 500, n_test: int | None = 1000, *, seed: int = 0
 ) -> NodeSplit:
     """Draw ``per_class`` training nodes of every class, then validation and test nodes from the rest.
 
@@ -52,13 +48,7 @@ def random_split(
     check_integer("random_split", "n_val", n_val, 0)
     check_integer("random_split", "n_test", n_test, 0, optional=True)
     rng = np.random.default_rng(seed)
-    labels, groups = _shuffled_by_class(y, rng)
-    for label, group in zip(labels, groups, strict=True):
-        if len(group) < per_class:
-            raise ParameterError(
-                f"class {label.item()!r} has {len(group)} labelled nodes, fewer than per_class={per_class}; "
-                "lower per_class or use stratified_split."
-            )
+    groups = _shuffled_by_class(y, rng, "per_class", per_class, " or use stratified_split")
     train = np.concatenate([group[:per_class] for group in groups])
     rest = rng.permutation(np.concatenate([group[per_class:] for group in groups]))
     wanted = n_val + (n_test or 0)
@@ -72,12 +62,7 @@ def random_split(
 
 
 def stratified_split(
-    y: ArrayLike,
-    train: float = 0.6,
-    val: float = 0.2,
-    test: float | None = None,
-    *,
-    seed: int = 0,
+    y: ArrayLike, train: float = 0.6, val: float = 0.2, test: float | None = None, *, seed: int = 0
 ) -> NodeSplit:
     """Divide the nodes of every class by the same fractions.
 
@@ -103,16 +88,14 @@ def stratified_split(
     total = train + val + (test or 0)
     if total > 1 + 1e-9:
         raise ParameterError(f"train, val and test add up to {total:g}; they may be at most 1.")
-    _, groups = _shuffled_by_class(y, np.random.default_rng(seed))
-    parts: tuple[list[NDArray[np.int64]], ...] = ([], [], [])
-    for group in groups:
+    pieces = []
+    for group in _shuffled_by_class(y, np.random.default_rng(seed)):
         n = len(group)
         first = max(1, round(train * n))
         second = max(first, round((train + val) * n))
         last = n if test is None else max(second, round(total * n))
-        for part, piece in zip(parts, np.split(group[:last], [first, second]), strict=True):
-            part.append(piece)
-    return NodeSplit(*(np.sort(np.concatenate(part)) for part in parts))
+        pieces.append(np.split(group[:last], [first, second]))
+    return NodeSplit(*(np.sort(np.concatenate(part)) for part in zip(*pieces, strict=True)))
 
 
 def kfold_splits(
@@ -140,19 +123,11 @@ def kfold_splits(
     check_number("kfold_splits", "val", val, 0, 1, open_high=True)
     array = as_labels(y)
     rng = np.random.default_rng(seed)
-    labels, groups = _shuffled_by_class(array, rng)
-    for label, group in zip(labels, groups, strict=True):
-        if len(group) < n_splits:
-            raise ParameterError(
-                f"class {label.item()!r} has {len(group)} labelled nodes, fewer than n_splits={n_splits}; "
-                "lower n_splits."
-            )
-    # Dealing goes on where the previous class ended, so fold sizes differ by one at most.
-    dealt = np.concatenate(groups)
-    folds = [dealt[k::n_splits] for k in range(n_splits)]
-    seeds = rng.integers(2**32, size=n_splits)
+    dealt = np.concatenate(_shuffled_by_class(array, rng, "n_splits", n_splits))
     splits = []
-    for fold, fold_seed in zip(folds, seeds, strict=True):
+    for k, fold_seed in enumerate(rng.integers(2**32, size=n_splits)):
+        # Dealing goes on where the previous class ended, so fold sizes differ by one at most.
+        fold = dealt[k::n_splits]
         rest = np.setdiff1d(dealt, fold)
         inner = stratified_split(array[rest], 1 - val, val, 0.0, seed=int(fold_seed))
         splits.append(NodeSplit(rest[inner.train], rest[inner.val], np.sort(fold)))
@@ -160,13 +135,7 @@ def kfold_splits(
 
 
 def choose_split(
-    split: str | int | NodeSplit | None,
-    y: NDArray[Any],
-    own: Sequence[NodeSplit],
-    where: str,
-    *,
-    seed: int = 0,
-    **sizes: Any,
+    split: SplitChoice, y: NDArray[Any], own: Sequence[NodeSplit], where: str, *, seed: int = 0, **sizes: Any
 ) -> tuple[NodeSplit, str]:
     """Return the split that ``split`` asks for, and a name for it.
 
@@ -203,6 +172,26 @@ def choose_split(
     return kfold_splits(y, seed=seed)[split], f"fold {split} of {N_FOLDS}, seed {seed}"
 
 
+def splits_of_masks(find: Callable[[str], NDArray[Any] | None], n_nodes: int, where: str) -> list[NodeSplit]:
+    """Return one split per column of the masks that ``find`` finds; a flat mask serves every split."""
+    found = {part: find(f"{part}_mask") for part in ("train", "val", "test")}
+    masks = {part: mask for part, mask in found.items() if mask is not None}
+    if "train" not in masks:
+        return []
+    for part, mask in masks.items():
+        if mask.ndim not in (1, 2) or mask.shape[0] != n_nodes:
+            raise DataError(
+                f"{where}: {part}_mask has shape {mask.shape}; expected ({n_nodes},) or ({n_nodes}, k)."
+            )
+    counts = {mask.shape[1] for mask in masks.values() if mask.ndim == 2}
+    if len(counts) > 1:
+        raise DataError(f"{where}: the masks hold different numbers of splits: {sorted(counts)}.")
+    return [
+        NodeSplit.from_masks(**{part: mask[:, k] if mask.ndim == 2 else mask for part, mask in masks.items()})
+        for k in range(max(counts, default=1))
+    ]
+
+
 def named_split(words: NDArray[Any], where: str) -> NodeSplit:
     """Return the split that a column of words gives; empty cells are in no part."""
     parts = np.array([_PART_OF_WORD.get(str(word).strip().lower(), "?") for word in words])
@@ -219,13 +208,18 @@ def named_split(words: NDArray[Any], where: str) -> NodeSplit:
 
 
 def _shuffled_by_class(
-    y: ArrayLike, rng: np.random.Generator
-) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
-    """Return the classes and, for each, its labelled nodes in random order."""
+    y: ArrayLike, rng: np.random.Generator, name: str = "", least: int = 0, hint: str = ""
+) -> list[NDArray[np.int64]]:
+    """Return the labelled nodes of each class in random order; ``name`` asks for ``least`` in each."""
     array = as_labels(y)
     nodes = rng.permutation(np.flatnonzero(is_labelled(array)))
     if not len(nodes):
         raise DataError("y has no labelled node, so there is nothing to split.")
-    labels, codes = np.unique(array[nodes], return_inverse=True)
-    order = nodes[np.argsort(codes, kind="stable")]
-    return labels, np.split(order, np.cumsum(np.bincount(codes))[:-1])
+    labels, codes, counts = np.unique(array[nodes], return_inverse=True, return_counts=True)
+    if counts.min() < least:
+        rare = np.flatnonzero(counts < least)[0]
+        raise ParameterError(
+            f"class {labels[rare].item()!r} has {counts[rare]} labelled nodes, fewer than {name}={least}; "
+            f"lower {name}{hint}."
+        )
+    return np.split(nodes[np.argsort(codes, kind="stable")], np.cumsum(counts)[:-1])

@@ -1,24 +1,24 @@
-"""A graph from two tables of the user's own: one of edges, one of nodes."""
+"""Graphs from tables, CSV or Parquet: an edge and a node table of the user's own, or a GraphLand folder."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn.datasets.arrays import NodeIndex, as_labels, build_adjacency
-from gbgnn.datasets.columns import CSV_SUFFIXES, MISSING, PARQUET_SUFFIXES, Table, as_plain, read_table
-from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.graphland import is_graphland, read_graphland
-from gbgnn.datasets.splits import choose_split, named_split
+from gbgnn.datasets.columns import CSV_SUFFIXES, MISSING, PARQUET_SUFFIXES, Table, as_integers, read_table
+from gbgnn.datasets.dataset import Dataset, NodeIndex, as_labels, build_adjacency, is_labelled, no_label
+from gbgnn.datasets.splits import SplitChoice, choose_split, named_split
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph, NodeSplit
 
 Column = str | int
+_GRAPHLAND = ("edgelist.csv", "features.csv", "targets.csv")
 
 
 def read_tables(
@@ -31,7 +31,7 @@ def read_tables(
     id: Column = "id",
     label: Column = "label",
     features: Sequence[Column] | None = None,
-    split: str | int | NodeSplit | None = None,
+    split: SplitChoice = None,
     directed: bool = False,
     normalize_features: bool = False,
     seed: int = 0,
@@ -82,17 +82,13 @@ def read_tables(
     >>> data.graph.node_ids.tolist(), data.y.tolist()
     (['ann', 'bob', 'cat'], ['x', 'y', 'x'])
     """
-    node_table = read_table(nodes, text=(id, label, *([split] if isinstance(split, str) else []), "split"))
-    edge_table = read_table(edges, text=(source, target))
-    if not node_table.n_rows:
-        raise DataError(f"{node_table.path} has a header but no rows.")
+    node_table = read_table(nodes, text=(id, label, "split", *([split] if isinstance(split, str) else [])))
     id_name, label_name = node_table.find_column(id, "node ids"), node_table.find_column(label, "labels")
     split_name = split if split in node_table.columns else None
     if split in (None, "auto", "public") and "split" in node_table.columns:
         split_name = "split"
-    edge_columns = (source, target, weight)
-    taken = (id_name, label_name, split_name)
-    graph = _graph(edge_table, node_table, edge_columns, id_name, features, taken, directed)
+    edge_columns, other_roles = (source, target, weight), (label_name, split_name)
+    graph = _read_graph(edges, edge_columns, node_table, id_name, features, other_roles, directed)
     if normalize_features:
         graph = graph.with_row_normalized_features()
     y = as_labels(_label_cells(node_table.columns[label_name]), f"{node_table.path}, column {label_name!r}")
@@ -123,47 +119,41 @@ def read_graph(
     The parameters are those of :func:`read_tables`; the columns ``label`` and ``split`` may be missing, and
     are no features where they are there.
     """
-    node_table, edge_table = read_table(nodes, text=(id, label)), read_table(edges, text=(source, target))
+    node_table = read_table(nodes, text=(id, label))
+    if label in range(len(node_table.columns)):
+        label = node_table.find_column(label, "labels")
+    other_roles = (label, split, "split")
+    return _read_graph(edges, (source, target, weight), node_table, id, features, other_roles, directed)
+
+
+def _read_graph(
+    edges: str | os.PathLike[str],
+    edge_columns: tuple[Column, Column, Column | None],
+    node_table: Table,
+    id: Column,
+    features: Sequence[Column] | None,
+    other_roles: tuple[Any, ...],
+    directed: bool,
+) -> Graph:
+    """Return the graph of an edge table and a node table; columns of other roles are no features."""
+    source, target, weight = edge_columns
+    edge_table = read_table(edges, text=(source, target))
     if not node_table.n_rows:
         raise DataError(f"{node_table.path} has a header but no rows.")
     id_name = node_table.find_column(id, "node ids")
-    taken = (id_name, label, split, "split")
-    return _graph(edge_table, node_table, (source, target, weight), id_name, features, taken, directed)
-
-
-def _graph(
-    edge_table: Table,
-    node_table: Table,
-    edge_columns: tuple[Column, Column, Column | None],
-    id_name: str,
-    features: Sequence[Column] | None,
-    taken: tuple[Any, ...],
-    directed: bool,
-) -> Graph:
     if features is None:
-        feature_names = [column for column in node_table.columns if column not in taken]
+        names = [column for column in node_table.columns if column not in (id_name, *other_roles)]
     else:
-        feature_names = [node_table.find_column(column, "features") for column in features]
+        names = [node_table.find_column(column, "features") for column in features]
+    if not names:
+        raise DataError(f"{node_table.path} has no feature column; give each node at least one number.")
     index = NodeIndex(node_table.columns[id_name], str(node_table.path))
-    adjacency, repairs = _adjacency(edge_table, index, *edge_columns, directed)
-    return Graph(adjacency, _features(node_table, feature_names), node_ids=index.ids, repairs=repairs)
-
-
-def _adjacency(
-    table: Table, index: NodeIndex, source: Column, target: Column, weight: Column | None, directed: bool
-) -> tuple[Any, list[str]]:
-    heads, tails = (
-        index.rows(table.columns[column], f"{table.path}, column {column!r}")
-        for column in (table.find_column(source, "sources"), table.find_column(target, "targets"))
-    )
-    weights = None if weight is None else table.numbers(table.find_column(weight, "weights"))
-    return build_adjacency(heads, tails, len(index.ids), weights=weights, directed=directed)
-
-
-def _features(table: Table, columns: list[str]) -> NDArray[np.float32]:
-    if not columns:
-        raise DataError(f"{table.path} has no feature column; give each node at least one number.")
-    return np.column_stack([table.numbers(column).astype(np.float32) for column in columns])
+    ends = [edge_table.find_column(source, "sources"), edge_table.find_column(target, "targets")]
+    heads, tails = (index.rows(edge_table.columns[end], f"{edge_table.path}, column {end!r}") for end in ends)
+    weights = None if weight is None else edge_table.numbers(edge_table.find_column(weight, "weights"))
+    adjacency, repairs = build_adjacency(heads, tails, len(index.ids), weights=weights, directed=directed)
+    X = np.column_stack([node_table.numbers(column).astype(np.float32) for column in names])
+    return Graph(adjacency, X, node_ids=index.ids, repairs=repairs)
 
 
 def _label_cells(cells: NDArray[Any]) -> NDArray[Any]:
@@ -171,17 +161,15 @@ def _label_cells(cells: NDArray[Any]) -> NDArray[Any]:
     if cells.dtype.kind != "U":
         return cells
     gaps = np.isin(cells, MISSING)
-    present = as_plain(cells[~gaps])
-    if present.dtype.kind == "U":
-        try:  # a table written with gaps often holds 1.0 for 1
-            present = present.astype(np.float64)
-        except ValueError:
-            return np.where(gaps, "", cells)
-        if not np.array_equal(present.astype(np.str_), cells[~gaps]):
-            return np.where(gaps, "", cells)
-    numbers = np.full(len(cells), np.nan)
-    numbers[~gaps] = present
-    return numbers
+    present = as_integers(cells[~gaps])
+    with suppress(ValueError):
+        floats = present.astype(np.float64)
+        # A table written with gaps often holds 1.0 for 1; 01 and 1e0 are names.
+        if present.dtype.kind != "U" or np.array_equal(floats.astype(np.str_), present):
+            numbers = np.full(len(cells), np.nan)
+            numbers[~gaps] = floats
+            return numbers
+    return np.where(gaps, "", cells)
 
 
 def read_folder(folder: str | os.PathLike[str], **options: Any) -> Dataset:
@@ -203,17 +191,12 @@ def read_folder(folder: str | os.PathLike[str], **options: Any) -> Dataset:
         raise DataError(f"{folder} is not a folder.")
     if is_graphland(folder):
         return read_graphland(folder, **options)
-    return read_tables(_only(folder, "edges"), _only(folder, "nodes"), **options)
+    return read_tables(*find_tables(folder), **options)
 
 
 def read_folder_graph(folder: str | os.PathLike[str], **options: Any) -> Graph:
     """Read the graph of a folder with an ``edges`` and a ``nodes`` table, labelled or not."""
-    return read_graph(_only(Path(folder), "edges"), _only(Path(folder), "nodes"), **options)
-
-
-def is_table_folder(folder: Path) -> bool:
-    """Whether a folder holds tables that :func:`read_folder` can read."""
-    return is_graphland(folder) or is_plain_table_folder(folder)
+    return read_graph(*find_tables(Path(folder)), **options)
 
 
 def is_plain_table_folder(folder: Path) -> bool:
@@ -221,14 +204,161 @@ def is_plain_table_folder(folder: Path) -> bool:
     return bool(_tables(folder, "edges") and _tables(folder, "nodes"))
 
 
-def _only(folder: Path, stem: str) -> Path:
-    found = _tables(folder, stem)
-    if len(found) != 1:
-        there = " and ".join(path.name for path in found) or "none"
-        raise DataError(f"{folder} must hold one {stem} table ({stem}.csv or {stem}.parquet); found {there}.")
-    return found[0]
+def find_tables(folder: Path) -> list[Path]:
+    """Return the edge and the node table of a folder."""
+    tables = []
+    for stem in ("edges", "nodes"):
+        found = _tables(folder, stem)
+        if len(found) != 1:
+            there = " and ".join(path.name for path in found) or "none"
+            raise DataError(
+                f"{folder} must hold one {stem} table ({stem}.csv or {stem}.parquet); found {there}."
+            )
+        tables += found
+    return tables
 
 
 def _tables(folder: Path, stem: str) -> list[Path]:
     candidates = (folder / f"{stem}{suffix}" for suffix in CSV_SUFFIXES + PARQUET_SUFFIXES)
     return [path for path in candidates if path.is_file()]
+
+
+def is_graphland(folder: Path) -> bool:
+    """Whether a folder holds the tables of a GraphLand data set."""
+    return all((folder / name).is_file() for name in _GRAPHLAND)
+
+
+def read_graphland(
+    folder: str | os.PathLike[str],
+    *,
+    split: SplitChoice = None,
+    directed: bool = False,
+    standardize: bool = True,
+    normalize_features: bool = False,
+    seed: int = 0,
+    name: str | None = None,
+) -> Dataset:
+    """Read a classification data set in the layout of GraphLand.
+
+    ``edgelist.csv`` holds pairs of node ids, ``features.csv`` and ``targets.csv`` one row per node with
+    the id first, ``split_masks_RL.csv`` and its like the columns train, val and test, and ``info.yaml``
+    the kinds of features. Missing numbers get the column's median, categories become one-hot columns;
+    ``graph.repairs`` says so.
+
+    Parameters
+    ----------
+    folder
+        Where the files lie.
+    split
+        ``"RL"``, ``"RH"`` or ``"TH"`` for one of the masks that come with the data; or as in
+        :func:`read_tables`. None takes RL, or else the first mask file there is.
+    directed
+        Whether an edge goes one way only; then the second node aggregates from the first.
+    standardize
+        Scale numerical features, other than fractions, to mean 0 and deviation 1 over all nodes.
+    normalize_features
+        Scale every feature row to an absolute sum of one.
+    seed
+        Seed of a drawn split.
+    name
+        Name of the data set; the folder's name when not given.
+    """
+    folder = Path(folder)
+    missing = [file for file in _GRAPHLAND if not (folder / file).is_file()]
+    if missing:
+        raise DataError(f"{folder} lacks {', '.join(missing)}.")
+    info = read_info(folder / "info.yaml") if (folder / "info.yaml").is_file() else {}
+    if info.get("task") == "regression":
+        raise DataError(f"{folder} is a regression task; gbgnn classifies nodes.")
+    table = read_table(folder / "features.csv", text=[0])
+    index = NodeIndex(table.pick(0, "node ids"), str(table.path))
+    features, repairs = _graphland_features(table, info, standardize)
+    targets = read_table(folder / "targets.csv", text=[0])
+    column = targets.find_column(info.get("target_name", 1), "targets")
+    labels = as_labels(targets.columns[column], f"{targets.path}, column {column!r}")
+    y = np.full(len(index.ids), no_label(labels), dtype=labels.dtype)
+    y[index.rows(targets.pick(0, "node ids"), str(targets.path))] = labels
+    edges = read_table(folder / "edgelist.csv", text=[0, 1])
+    heads, tails = (index.rows(edges.pick(end, "edges"), str(edges.path)) for end in (0, 1))
+    adjacency, mended = build_adjacency(heads, tails, len(index.ids), directed=directed)
+    graph = Graph(adjacency, features, node_ids=index.ids, repairs=[*repairs, *mended])
+    if normalize_features:
+        graph = graph.with_row_normalized_features()
+    masks = sorted(folder.glob("split_masks_*.csv"), key=lambda path: (path.stem[-2:] != "RL", path))
+    wanted = [path for path in masks if path.stem == f"split_masks_{split}"]
+    if wanted or (masks and split in (None, "auto", "public")):
+        path = (wanted or masks)[0]
+        chosen, how = _graphland_split(path, index, is_labelled(y)), path.stem.removeprefix("split_masks_")
+    else:
+        chosen, how = choose_split(split, y, (), str(folder), seed=seed)
+    return Dataset(name or folder.absolute().name, graph, y, chosen, source=str(folder), split_name=how)
+
+
+def read_info(path: Path) -> dict[str, Any]:
+    r"""Read the flat part of YAML that these files use: ``key: value``, and lists of plain words."""
+    info: dict[str, Any] = {}
+    key = None
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        text = line.split(" #")[0].strip()
+        if not text or text.startswith(("#", "---")):
+            continue
+        if text.startswith("- ") and key is not None and isinstance(info[key], list):
+            info[key].append(_word(text[2:]))
+            continue
+        key, colon, value = (part.strip() for part in text.partition(":"))
+        if not colon or line[0].isspace():
+            raise DataError(f"{path}, line {number}: expected 'key: value' or '- item'; got {line!r}.")
+        if value.startswith("[") and value.endswith("]"):
+            info[key] = [_word(item) for item in value[1:-1].split(",") if item.strip()]
+        else:
+            info[key] = _word(value) if value else []
+    return info
+
+
+def _word(text: str) -> str:
+    return text.strip().strip("'\"")
+
+
+def _graphland_features(
+    table: Table, info: dict[str, Any], standardize: bool
+) -> tuple[NDArray[np.float32], list[str]]:
+    """Return the features, and what was filled or made on the way."""
+    listed = {
+        kind: [table.find_column(name, f"{kind} features") for name in info.get(f"{kind}_features_names", [])]
+        for kind in ("numerical", "fraction", "categorical")
+    }
+    numeric = (
+        list(dict.fromkeys(listed["numerical"] + listed["fraction"])) if info else list(table.columns)[1:]
+    )
+    blocks, repairs = [], []
+    for name in numeric:
+        values = table.columns[name]
+        gaps = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+        if gaps.all():
+            raise DataError(f"{table.path}: column {name!r} has no value at all; leave it out.")
+        if gaps.any():
+            values = np.where(gaps, np.median(values[~gaps]), values)
+            repairs.append(f"filled {gaps.sum()} gaps of feature {name!r} with its median")
+        else:
+            values = table.numbers(name).astype(np.float64)
+        if standardize and name not in listed["fraction"]:
+            values = (values - values.mean()) / (values.std() or 1.0)
+        blocks.append(values[:, None])
+    for name in listed["categorical"]:
+        categories = np.unique(table.columns[name])
+        blocks.append(table.columns[name][:, None] == categories[None, :])
+        repairs.append(f"made {len(categories)} one-hot columns of feature {name!r}")
+    if not blocks:
+        raise DataError(f"{table.path} has no feature column; give each node at least one number.")
+    return np.hstack(blocks).astype(np.float32), repairs
+
+
+def _graphland_split(path: Path, index: NodeIndex, labelled: NDArray[np.bool_]) -> NodeSplit:
+    table = read_table(path, text=[0])
+    rows = index.rows(table.pick(0, "node ids"), str(path))
+    parts = []
+    for part in ("train", "val", "test"):
+        cells = np.char.lower(table.pick(part, "masks").astype(np.str_))
+        inside = rows[np.isin(cells, ("true", "1", "1.0"))]
+        parts.append(np.sort(inside[labelled[inside]]))
+    return NodeSplit(*parts)

@@ -16,7 +16,7 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from gbgnn._checks import check_integer
-from gbgnn._json import as_plain
+from gbgnn._files import as_plain
 from gbgnn.errors import ParameterError, suggest
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import as_fine_tuner

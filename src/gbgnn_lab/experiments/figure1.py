@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from gbgnn._json import as_plain
+from gbgnn._files import as_plain
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset
 from gbgnn.settings import build_model

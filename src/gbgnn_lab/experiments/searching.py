@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gbgnn._json import as_plain
+from gbgnn._files import as_plain
 from gbgnn.datasets import Dataset
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import FineTuner, fine_tune_model

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from gbgnn._devices import as_device
-from gbgnn._json import as_plain
+from gbgnn._files import as_plain
 from gbgnn.boosting.diagnostics import peak_memory
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset, csbm

@@ -8,24 +8,24 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gbgnn import _blocks
-from gbgnn._blocks import is_any, is_equal, over_blocks, row_width, split_blocks
+from gbgnn import _arrays
+from gbgnn._arrays import is_any, is_equal, over_blocks, row_width, split_blocks
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 8 numbers, and three threads."""
-    monkeypatch.setattr(_blocks, "_BLOCK", 8)
+    monkeypatch.setattr(_arrays, "_BLOCK", 8)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
 
 
 @given(n=st.integers(0, 10**7), width=st.integers(0, 10**6))
 def test_blocks_follow_each_other_and_none_is_too_large(n: int, width: int) -> None:
-    n = min(n, 10**4 * max(1, _blocks._BLOCK // max(width, 1)))  # that many blocks at most
+    n = min(n, 10**4 * max(1, _arrays._BLOCK // max(width, 1)))  # that many blocks at most
     blocks = split_blocks(n, width)
     assert sum(stop - start for start, stop in blocks) == n
     assert [start for start, _ in blocks[1:]] == [stop for _, stop in blocks[:-1]]
-    assert all(stop - start == 1 or (stop - start) * width <= _blocks._BLOCK for start, stop in blocks)
+    assert all(stop - start == 1 or (stop - start) * width <= _arrays._BLOCK for start, stop in blocks)
     assert not blocks or blocks[0][0] == 0
 
 
