@@ -104,11 +104,6 @@ def register_worker(study: optuna.Study) -> Iterator[int]:
         study.set_user_attr(mine, False)
 
 
-def sign_trial(trial: optuna.Trial) -> None:
-    """Note that this process trains a trial."""
-    trial.set_user_attr(PROCESS, worker_name())
-
-
 def worker_name() -> str:
     """Return what this process is called in a study."""
     return f"{platform.node()}:{os.getpid()}"
