@@ -16,11 +16,12 @@ import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.samplers import TPESampler
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 
 from gbgnn._isolation import Processes
 from gbgnn.search.study import (
     PROCESS,
+    best_trials,
     finished_trials,
     in_memory_study,
     register_worker,
@@ -121,15 +122,9 @@ def run_studies(
                 for trial in ended:
                     done.append(trial)
                     if on_trial is not None:
-                        on_trial(seed, _report(done, n_trials))
-
-
-def _report(done: Sequence[FrozenTrial], n_trials: int) -> TrialReport:
-    """Return what is known after the last of the finished trials."""
-    values = [trial.values[0] for trial in done if trial.state is TrialState.COMPLETE]
-    last = done[-1]
-    value = None if last.values is None else last.values[0]
-    return TrialReport(state_name(last), value, max(values, default=None), len(done), n_trials)
+                        value = None if trial.values is None else trial.values[0]
+                        best = next((each.values[0] for each in best_trials(done, 1)), None)
+                        on_trial(seed, TrialReport(state_name(trial), value, best, len(done), n_trials))
 
 
 def ask(study: optuna.Study, distributions: Distributions, draw: Draw) -> optuna.Trial:

@@ -221,7 +221,7 @@ class _Family:
 
     def __init__(self, owner: str, kind: str, radius: float, symmetrized: bool) -> None:
         check_choice(owner, "kind", kind, KINDS)
-        check_number(owner, "radius", radius, 0, math.inf, open_high=True)
+        check_number(owner, "radius", radius, 0)
         self.kind, self.radius = kind, float(radius)
         self.is_centred = kind == "finite" and not symmetrized
 
@@ -230,16 +230,16 @@ class _Family:
         return Estimate.from_draws(scale * self.suprema(X, signs), scale * changes, signs.p)
 
     def suprema(self, X: Any, signs: Signs) -> NDArray[np.float64]:
-        drawn = np.concatenate([self._supremum(signs.sums(X, group)) for group in range(signs.n_groups)])
-        return np.asarray(self.radius * drawn[: signs.n_draws])
-
-    def _supremum(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Reduce <sigma, X_c>, a row per draw and a column per c, to the supremum of each draw."""
-        if self.kind == "linear":
-            return np.asarray(np.linalg.norm(sums, axis=1))
-        if self.is_centred:
-            return np.asarray((sums.max(axis=1) - sums.mean(axis=1)).clip(0))  # rounding goes below 0
-        return np.asarray(np.abs(sums).max(axis=1))
+        drawn = []
+        for group in range(-(-signs.n_draws // _GROUP)):  # the last may hold more than were asked for
+            sums = signs.sums(X, group)  # <sigma, X_c>, a row per draw and a column per c
+            if self.kind == "linear":
+                drawn.append(np.linalg.norm(sums, axis=1))
+            elif self.is_centred:
+                drawn.append((sums.max(axis=1) - sums.mean(axis=1)).clip(0))  # rounding goes below 0
+            else:
+                drawn.append(np.abs(sums).max(axis=1))
+        return np.asarray(self.radius * np.concatenate(drawn)[: signs.n_draws])
 
     def differences(self, X: Any) -> NDArray[np.float64]:
         if self.kind == "linear":
@@ -283,11 +283,6 @@ class Signs:
         check_integer(owner, "n_draws", n_draws, 2)
         check_integer(owner, "seed", seed, 0)
         self.n_nodes, self.p, self.n_draws, self.seed = n_nodes, float(p), n_draws, seed
-
-    @property
-    def n_groups(self) -> int:
-        """How many groups hold the draws; the last may hold more than were asked for."""
-        return -(-self.n_draws // _GROUP)
 
     def sums(self, X: Any, group: int) -> NDArray[np.float64]:
         """Return <sigma, X_c>, a row for each draw of the group and a column for each c."""

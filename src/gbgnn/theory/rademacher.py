@@ -106,7 +106,7 @@ def head_factor(n_layers: int, max_norm: float, *, form: str = "corrected") -> f
     (10.0, 18.0, 12.0)
     """
     check_integer("head_factor", "n_layers", n_layers, 1)
-    _check_norm("head_factor", "max_norm", max_norm)
+    check_number("head_factor", "max_norm", max_norm, 0)
     _check_form("head_factor", form)
     last = 2.0 if form == "paper" else float(max_norm)
     return last * _power(2 * max_norm, n_layers - 1)
@@ -155,7 +155,7 @@ def mlp_complexity(
     1.0
     """
     M, U = _sizes("mlp_complexity", n_labelled, n_unlabelled)
-    _check_norm("mlp_complexity", "frobenius_norm", frobenius_norm)
+    check_number("mlp_complexity", "frobenius_norm", frobenius_norm, 0)
     _check_form("mlp_complexity", form, bias)
     columns = _product("mlp_complexity", "mixing_norms", mixing_norms) * float(frobenius_norm)
     if bias:
@@ -226,7 +226,7 @@ def nonlinear_mlp_complexity(
     """
     owner = "nonlinear_mlp_complexity"
     M, U = _sizes(owner, n_labelled, n_unlabelled)
-    _check_norm(owner, "first_hop_norm", first_hop_norm)
+    check_number(owner, "first_hop_norm", first_hop_norm, 0)
     _check_form(owner, form, bias)
     n_hops = len(mixing_norms)
     if n_hops == 0 or len(operator_norms) != n_hops - 1:
@@ -268,7 +268,7 @@ def inductive_bound(inductive: float, n_labelled: int, n_unlabelled: int) -> flo
     0.4
     """
     M, U = _sizes("inductive_bound", n_labelled, n_unlabelled)
-    _check_norm("inductive_bound", "inductive", inductive)
+    check_number("inductive_bound", "inductive", inductive, 0)
     return (M + U) ** 2 / (M * U) * float(inductive)
 
 
@@ -292,8 +292,8 @@ def trade_off(alpha: float, beta: float, *, sharp: bool = False) -> float:
     >>> trade_off(1.0, 0.5), trade_off(1.0, 0.5, sharp=True)
     (0.75, 1.0)
     """
-    _check_norm("trade_off", "alpha", alpha)
-    _check_norm("trade_off", "beta", beta)
+    check_number("trade_off", "alpha", alpha, 0)
+    check_number("trade_off", "beta", beta, 0)
     if not alpha > beta:
         raise ParameterError(f"trade_off needs alpha > beta; got alpha = {alpha!r} and beta = {beta!r}.")
     gap = float(alpha) - float(beta)
@@ -304,10 +304,6 @@ def _sizes(owner: str, n_labelled: int, n_unlabelled: int) -> tuple[int, int]:
     check_integer(owner, "n_labelled", n_labelled, 1)
     check_integer(owner, "n_unlabelled", n_unlabelled, 1)
     return int(n_labelled), int(n_unlabelled)  # NumPy's integers would overflow in a product
-
-
-def _check_norm(owner: str, name: str, value: float) -> None:
-    check_number(owner, name, value, 0, math.inf, open_high=True)
 
 
 def _check_form(owner: str, form: str, bias: bool = False) -> None:
@@ -321,7 +317,7 @@ def _check_form(owner: str, form: str, bias: bool = False) -> None:
 
 def _product(owner: str, name: str, norms: Sequence[float]) -> float:
     for index, norm in enumerate(norms):
-        _check_norm(owner, f"{name}[{index}]", norm)
+        check_number(owner, f"{name}[{index}]", norm, 0)
     return math.prod(float(norm) for norm in norms)
 
 
