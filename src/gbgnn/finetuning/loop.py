@@ -6,7 +6,7 @@ import math
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,14 +90,6 @@ class FineTuner(BaseEstimator):
         check_integer(owner, "patience", self.patience, 1, optional=True)
         check_choice(owner, "keep", self.keep, ("best", "tuned"))
         parse_bytes(self.memory_limit)
-        self._check_moves()
-        if self.patience is not None and not has_validation:
-            raise ParameterError(
-                "FineTuner.patience stops on validation nodes, but there are none; pass validation= or "
-                "validation_fraction, or set patience=None."
-            )
-
-    def _check_moves(self) -> None:
         if isinstance(self.moves, str) or not self.moves or len(set(self.moves)) < len(self.moves):
             raise ParameterError(
                 f"FineTuner.moves must be one or more of {', '.join(MOVES)}, each once, as a sequence such "
@@ -109,6 +101,11 @@ class FineTuner(BaseEstimator):
                 raise ParameterError(
                     f"FineTuner.moves must be of {', '.join(MOVES)}; got {name!r} among them.{hint}"
                 )
+        if self.patience is not None and not has_validation:
+            raise ParameterError(
+                "FineTuner.patience stops on validation nodes, but there are none; pass validation= or "
+                "validation_fraction, or set patience=None."
+            )
 
 
 def as_fine_tuner(value: Any) -> FineTuner | None:
@@ -283,7 +280,7 @@ def descend(network: MultiScaleNetwork, tuner: FineTuner, seed: int, on_epoch: L
         steppers[kind] = Stepper(
             tuner.optimizer, parameters, rate, weight_decay=decay, momentum=tuner.momentum
         )
-    random, metric = generator(seed), network.metric.name
+    random, n_rows, metric = generator(seed), network.train.stop, network.metric.name
     moved: list[torch.Tensor] = []  # what the best epoch is kept of
     if network.validation is not None:
         moved = [value for kind in network.parameters().values() for value in kind]
@@ -291,8 +288,12 @@ def descend(network: MultiScaleNetwork, tuner: FineTuner, seed: int, on_epoch: L
     history = []
     for epoch in range(1, tuner.epochs + 1):
         started, train_loss = time.perf_counter(), 0.0
-        for positions, share in batches(network.train, tuner.batch_size, random):
+        batches: Sequence[Positions] = [network.train]
+        if tuner.batch_size is not None and tuner.batch_size < n_rows:
+            batches = torch.randperm(n_rows, generator=random).split(tuner.batch_size)
+        for positions in batches:
             # Of a batch, the expectation is the loss of all; over an epoch, the shares sum to one.
+            share = 1.0 if isinstance(positions, slice) else len(positions) / n_rows
             train_loss += share * network.accumulate(positions, 1 / share)
             gradients = network.take_gradients()
             with torch.no_grad():
@@ -327,18 +328,6 @@ def descend(network: MultiScaleNetwork, tuner: FineTuner, seed: int, on_epoch: L
         for kept, value in zip(best, moved, strict=True):
             value.copy_(kept)
     return history
-
-
-def batches(
-    train: slice, batch_size: int | None, random: torch.Generator
-) -> Iterator[tuple[Positions, float]]:
-    """Yield the positions of an epoch's batches, and the share of all labelled nodes that each is."""
-    n_rows = train.stop - train.start
-    if batch_size is None or batch_size >= n_rows:
-        yield train, 1.0
-        return
-    for chosen in torch.randperm(n_rows, generator=random).split(batch_size):
-        yield chosen, len(chosen) / n_rows
 
 
 def _row(epoch: int, measured: dict[str, Any], metric: str, started: float) -> Row:

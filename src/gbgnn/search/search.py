@@ -32,15 +32,7 @@ from gbgnn.search.objective import (
     run_one_by_one,
 )
 from gbgnn.search.spaces import SearchSpace
-from gbgnn.search.study import (
-    BEST_ROUND,
-    ENDS,
-    ERROR,
-    best_trials,
-    finished_trials,
-    open_study,
-    state_name,
-)
+from gbgnn.search.study import BEST_ROUND, ENDS, ERROR, best_trials, finished_trials, open_study, state_name
 from gbgnn.settings import Settings, build_model
 
 N_SEEDS = 5

@@ -166,8 +166,17 @@ def as_range(name: str, value: Any, current: Any = None) -> Any:
     try:
         if isinstance(value, Mapping):
             return _parse_table(value, current)
+        if isinstance(value, (list, tuple)) and len(value) == 1:
+            return value[0]
         if isinstance(value, (list, tuple)):
-            return value[0] if len(value) == 1 else _parse_options(value)
+            wrong = [option for option in value if not isinstance(option, _SIMPLE)]
+            if wrong:
+                raise ParameterError(
+                    f"options are strings, numbers, booleans or None; got {wrong[0]!r} among them."
+                )
+            if not value or len(set(value)) < len(value):
+                raise ParameterError(f"options are one or more, each once; got {list(value)!r}.")
+            return Choice(value)
     except ValueError as error:  # ours, and Optuna's of ends that are no range
         raise ParameterError(f"{name}: {error}") from error
     return value
@@ -198,15 +207,6 @@ def extreme_values(given: Range) -> tuple[Any, ...]:
 
 def _has_steps(given: IntDistribution | FloatDistribution) -> bool:
     return given.step is not None and (isinstance(given, Real) or given.step > 1)
-
-
-def _parse_options(options: list[Any] | tuple[Any, ...]) -> CategoricalDistribution:
-    wrong = [option for option in options if not isinstance(option, _SIMPLE)]
-    if wrong:
-        raise ParameterError(f"options are strings, numbers, booleans or None; got {wrong[0]!r} among them.")
-    if not options or len(set(options)) < len(options):
-        raise ParameterError(f"options are one or more, each once; got {list(options)!r}.")
-    return Choice(options)
 
 
 def _parse_table(table: Mapping[str, Any], current: Any) -> IntDistribution | FloatDistribution:

@@ -289,7 +289,13 @@ class Signs:
         total = np.zeros((_GROUP, X.shape[1]))
         width = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
         for rows, signs in self._blocks(group, int(_BLOCK / max(width, _GROUP))):
-            total += _product(signs, X, rows)
+            if isinstance(X, torch.Tensor):
+                # Dense signs: a sparse product would add up in an order that changes from run to run.
+                chosen = X[torch.from_numpy(rows).to(X.device)].double()
+                total += (torch.from_numpy(signs.toarray()).to(X.device).T @ chosen).cpu().numpy()
+            else:
+                sums = signs.T @ X[rows]
+                total += sums.toarray() if sp.issparse(sums) else sums
         return total
 
     def _blocks(self, group: int, size: int) -> Iterator[tuple[NDArray[np.int64], sp.csr_array]]:
@@ -340,14 +346,3 @@ def as_matrix(owner: str, vectors: Any) -> Any:
     if len(entries) and not all(math.isfinite(extreme) for extreme in (entries.max(), entries.min())):
         raise ParameterError(f"{owner}.vectors has NaN or infinite entries.")
     return X
-
-
-def _product(signs: sp.csr_array, X: Any, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return signs^T X[rows] in double precision."""
-    if isinstance(X, torch.Tensor):
-        # Dense signs: a sparse product would add up in an order that changes from run to run.
-        chosen = X[torch.from_numpy(rows).to(X.device)].double()
-        dense = torch.from_numpy(signs.toarray()).to(X.device)
-        return np.asarray((dense.T @ chosen).cpu().numpy())
-    sums = signs.T @ X[rows]
-    return np.asarray(sums.toarray() if sp.issparse(sums) else sums)
