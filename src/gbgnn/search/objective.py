@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import optuna
@@ -25,9 +25,6 @@ from gbgnn.search.loop import DRAW, Batch, Distributions, Draw, Propose, ask
 from gbgnn.search.spaces import SearchSpace
 from gbgnn.search.study import BEST_ROUND, ERROR, finished_trials, in_memory_study
 from gbgnn.settings import Settings
-
-Item = TypeVar("Item")
-Found = TypeVar("Found")
 
 N_STARTUP_TRIALS = 10
 """No trial is pruned before so many are complete: a median of fewer says little."""
@@ -220,7 +217,10 @@ class BatchedTrials:
                 seeds = draw_seeds(draw[0], self._seeds_per_trial)
                 models = [self._objective.build(settings, seed) for seed in seeds]
                 candidates.append(_Candidate(draw, settings, models, batch.before, limits))
-        trials = iter(_train_groups([each.models[0] for each in candidates], candidates, self._train))
+        found: dict[int, FrozenTrial] = {}
+        for group in _group_models([each.models[0] for each in candidates]):
+            found.update(zip(group, self._train([candidates[i] for i in group]), strict=True))
+        trials = (found[i] for i in range(len(candidates)))
         by_batch = [list(islice(trials, len(batch.draws))) for batch in batches]
         for batch, new in zip(batches, by_batch, strict=True):
             batch.study.add_trials(new)
@@ -228,13 +228,15 @@ class BatchedTrials:
 
     def curves(self, models: Sequence[GBGNNClassifier]) -> list[list[float]]:
         """Train models, and return the validation accuracy of each after every round."""
-
-        def train(group: Sequence[GBGNNClassifier]) -> list[list[float]]:
-            if self._reason_apart(group) is not None:
-                return self._objective.data.curves(group)
-            return [each.val_scores for each in train_population(self._inputs_for(group[0]), group)]
-
-        return _train_groups(models, models, train)
+        curves: dict[int, list[float]] = {}
+        for group in _group_models(models):
+            own = [models[i] for i in group]
+            if self._reason_apart(own) is not None:
+                found = self._objective.data.curves(own)
+            else:
+                found = [each.val_scores for each in train_population(self._inputs_for(own[0]), own)]
+            curves.update(zip(group, found, strict=True))
+        return [curves[i] for i in range(len(models))]
 
     def _train(self, candidates: Sequence[_Candidate]) -> list[FrozenTrial]:
         """Train candidates of one group, and return what came of them."""
@@ -292,10 +294,8 @@ class BatchedTrials:
         return self._inputs[key]
 
 
-def _train_groups(
-    models: Sequence[GBGNNClassifier], items: Sequence[Item], train: Callable[[list[Item]], Sequence[Found]]
-) -> list[Found]:
-    """Train items in groups whose models can be trained together, and return what was found of each."""
+def _group_models(models: Sequence[GBGNNClassifier]) -> list[list[int]]:
+    """Return the places of models that can be trained together, group by group."""
     groups: list[list[int]] = []
     for i, model in enumerate(models):
         for group in groups:
@@ -304,10 +304,7 @@ def _train_groups(
                 break
         else:  # nobody goes with it, or it cannot be in a population at all
             groups.append([i])
-    found: dict[int, Found] = {}
-    for group in groups:
-        found.update(zip(group, train([items[i] for i in group]), strict=True))
-    return [found[i] for i in range(len(models))]
+    return groups
 
 
 def draw_seeds(seed: int, n: int) -> list[int]:
