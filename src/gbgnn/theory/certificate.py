@@ -233,9 +233,7 @@ def training_bound(
     r"""Bound the training error of the round with the smallest gradient.
 
     Every round that meets the condition with :math:`(\alpha_t, \beta_t)` and steps :math:`1/(A\alpha_t)`
-    lowers the loss by :math:`\frac{M}{2A} \gamma_t \|\nabla L_{t-1}\|^2`. Added up, :math:`\Gamma \min_t
-    \|\nabla L_t\|^2 \le 2 A L_1 / M`. The mean norm of the M residuals is at most :math:`\sqrt M \|\nabla
-    L\|`, hence
+    lowers the loss by :math:`\frac{M}{2A} \gamma_t \|\nabla L_{t-1}\|^2`, hence (docs/theory.md)
 
     .. math:: R_{train} \le \kappa(\delta) \sqrt{2 A L_1 / \Gamma}.
 

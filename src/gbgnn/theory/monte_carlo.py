@@ -64,10 +64,8 @@ class Estimate:
         bounded_differences
             As above, in the units of the draws.
         p
-            Probability of each sign, in (0, 1/2]. Exchanging one sign for another draw of it changes the
-            supremum by :math:`\frac{d_n}{2} |\sigma_n - \sigma_n'|` at most and
-            :math:`E (\sigma_n - \sigma_n')^2 = 4p`, so that by Efron and Stein the variance is at most
-            :math:`\frac{p}{2} \sum_n d_n^2`. The default 1/2 is valid for every p.
+            Probability of each sign, in (0, 1/2]: by Efron and Stein the variance is at most
+            :math:`\frac{p}{2} \sum_n d_n^2` (docs/theory.md). The default 1/2 is valid for every p.
         """
         values = np.asarray(draws, dtype=np.float64)
         check_integer("Estimate", "n_draws", len(values), 2)
@@ -95,10 +93,9 @@ class Estimate:
         for two values of r, neither of which depends on the draws, so that both inequalities may be used:
 
         * :math:`r^2 = \frac{\log 1/q}{2n} \sum_n d_n^2`, by McDiarmid;
-        * :math:`r^2 = \frac{2 \log 1/q}{n} (E^2 + V)` with V the ``variance_bound``. A draw Z is never
-          negative, hence :math:`E e^{-sZ} \le 1 - sE + s^2 E[Z^2] / 2 \le e^{-sE + s^2 (E^2 + V) / 2}` for
-          s >= 0, and Chernoff's inequality does the rest. Where signs are rare, because few nodes are
-          labelled, this is much the smaller one.
+        * :math:`r^2 = \frac{2 \log 1/q}{n} (E^2 + V)` with V the ``variance_bound``, because a draw is never
+          negative (docs/theory.md). Where signs are rare, because few nodes are labelled, this is much the
+          smaller one.
         """
         _check_confidence("upper_limit", confidence)
         share = -2 * math.log1p(-confidence) / self.n_draws
