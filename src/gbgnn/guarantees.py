@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from gbgnn.estimators import GBGNNClassifier
 from gbgnn.graph import Graph
 from gbgnn.learners import HeadSpace
 from gbgnn.model import FittedModel
-from gbgnn.problem import NodeInputs
 from gbgnn.propagation import DenseRows, Operator, Representation
 from gbgnn.propagation.spectrum import operator_norm
 from gbgnn.registry import as_part
@@ -107,11 +106,11 @@ def generalisation_bound(
     if form == "paper" and (steps, complexity) != ("fixed", "closed"):
         raise ParameterError('form="paper" goes with steps="fixed" and complexity="closed" only.')
     fitted = _fitted(model)
-    scale = Complexities.from_model(fitted, graph, complexity, form, n_draws, seed)
-    M, U, n_columns = scale.n_labelled, scale.n_unlabelled, fitted.scores.shape[1]
+    n_columns = fitted.score_tensor.shape[1]
     failure = (1 - confidence) / n_columns
+    scale = Complexities(fitted, graph, complexity, form, n_draws, seed, _SHARE_OF_DRAWS * failure)
     if complexity == "monte_carlo":
-        scale, failure = replace(scale, failure=_SHARE_OF_DRAWS * failure), (1 - _SHARE_OF_DRAWS) * failure
+        failure = (1 - _SHARE_OF_DRAWS) * failure
     etas = np.abs(fitted.etas)
     if steps == "fixed":
         terms = etas * scale.per_round(len(etas))
@@ -119,16 +118,25 @@ def generalisation_bound(
         terms, failure = _for_any_steps(etas, scale, fitted.settings["n_rounds"], failure)
     if form == "corrected":
         terms = terms / (2 * delta)
+    notes = ["it holds for labelled nodes drawn uniformly at random from all nodes"]
+    if form == "paper":
+        notes.append("as printed in the paper, which does not hold (docs/errata.md)")
+    elif steps == "fixed":
+        notes.append('it takes the steps as chosen before the labels were seen; steps="any" does not')
+    if n_columns > 1:
+        notes.append(
+            f"{n_columns} classes, each against the rest, with a share of the confidence; errors add up"
+        )
     whole = GeneralisationBound(
         training=math.nan,
         complexities=tuple(terms.tolist()),
-        partition=partition_term(M, U),
-        deviation=confidence_term(M, U, 1 - failure),
+        partition=partition_term(*scale.sizes),
+        deviation=confidence_term(*scale.sizes, 1 - failure),
         delta=delta,
         confidence=confidence,
         form=form,
         steps=steps,
-        notes=_notes(form, steps, n_columns),
+        notes=tuple(notes),
     )
     errors = margin_errors(fitted, delta)
     if n_columns == 1:
@@ -229,19 +237,6 @@ def _for_any_steps(
     return spent * inflation, failure / (3 * (abs(power) + 1) ** 2)
 
 
-def _notes(form: str, steps: str, n_columns: int) -> tuple[str, ...]:
-    notes = ["it holds for labelled nodes drawn uniformly at random from all nodes"]
-    if form == "paper":
-        notes.append("as printed in the paper, which does not hold (docs/errata.md)")
-    elif steps == "fixed":
-        notes.append('it takes the steps as chosen before the labels were seen; steps="any" does not')
-    if n_columns > 1:
-        notes.append(
-            f"{n_columns} classes, each against the rest, with a share of the confidence; errors add up"
-        )
-    return tuple(notes)
-
-
 def covered_spaces(model: FittedModel) -> tuple[HopSpace, HeadSpace]:
     """Return what the hops and heads were chosen from, or say which part no bound covers."""
     rule, aggregation, learner = (as_part(k, model.settings[k]) for k in ("rule", "aggregation", "learner"))
@@ -267,30 +262,29 @@ def covered_spaces(model: FittedModel) -> tuple[HopSpace, HeadSpace]:
     return hops, heads
 
 
-@dataclass(frozen=True, eq=False)
 class Complexities:
-    """The Rademacher complexity of what each round of a model chose from."""
+    """The Rademacher complexity of what each round of a model chose from.
 
-    hops: HopSpace
-    heads: HeadSpace
-    inputs: NodeInputs
-    n_labelled: int
-    operator_norm: float
-    form: str
-    is_exact: bool
-    n_draws: int
-    seed: int
-    failure: float = 0.0
+    ``how`` is ``"closed"`` or ``"monte_carlo"``, which fails with probability ``failure``; all else is as in
+    :func:`generalisation_bound`.
+    """
 
-    @classmethod
-    def from_model(
-        cls, model: FittedModel, graph: Graph | None, how: str, form: str, n_draws: int, seed: int
-    ) -> Complexities:
-        """Read them off a model and the graph it was fitted on."""
+    def __init__(
+        self,
+        model: FittedModel,
+        graph: Graph | None,
+        how: str,
+        form: str,
+        n_draws: int,
+        seed: int,
+        failure: float,
+    ) -> None:
         check_choice("generalisation_bound", "complexity", how, COMPLEXITIES)
         check_integer("generalisation_bound", "n_draws", n_draws, 2)
-        hops, heads = covered_spaces(model)
-        if how == "monte_carlo" and (heads.n_layers > 1 or not hops.is_linear):
+        self.is_exact, self.form = how == "monte_carlo", form
+        self.n_draws, self.seed, self.failure = n_draws, seed, failure
+        self.hops, self.heads = covered_spaces(model)
+        if self.is_exact and (self.heads.n_layers > 1 or not self.hops.is_linear):
             raise ParameterError(
                 'complexity="monte_carlo" is exact for heads without hidden layers on linear aggregations '
                 'only; use complexity="closed".'
@@ -301,19 +295,15 @@ class Complexities:
                 f"graph has {graph.n_nodes} nodes, but the model was fitted on {len(model.score_tensor)}; a "
                 "bound is about the graph of the fit."
             )
-        n_labelled = model.train.size
-        if n_labelled == graph.n_nodes:
+        if model.train.size == graph.n_nodes:
             raise ParameterError("every node is labelled, so there is no error on others to bound.")
-        inputs = model.build_inputs(graph)
-        P = Operator.from_matrix(model.inputs.propagation.build(graph.adjacency))
-        norm = 1.0 if hops.is_linear else operator_norm(P.to_scipy())
-        is_exact = how == "monte_carlo"
-        return cls(hops, heads, inputs, n_labelled, norm, form, is_exact, n_draws, seed)
-
-    @property
-    def n_unlabelled(self) -> int:
-        """The theory's U."""
-        return self.inputs.n_nodes - self.n_labelled
+        self.sizes = model.train.size, graph.n_nodes - model.train.size  # the theory's M and U
+        self._p = sign_probability(*self.sizes)
+        self.inputs = model.build_inputs(graph)
+        self.operator_norm = 1.0
+        if not self.hops.is_linear:
+            P = Operator.from_matrix(model.inputs.propagation.build(graph.adjacency))
+            self.operator_norm = operator_norm(P.to_scipy())
 
     def per_round(self, n_rounds: int) -> NDArray[np.float64]:
         """Return the complexity of each round: exact up to chance, or bounded in closed form."""
@@ -323,8 +313,25 @@ class Complexities:
 
     def closed(self, n_rounds: int) -> NDArray[np.float64]:
         """Return the closed-form bound of each round."""
-        norms = [_norm(X) for _, X in self._envelopes(n_rounds)]
-        return np.array([self._closed_form(t, norms) for t in range(1, n_rounds + 1)])
+        norms = [
+            float(torch.linalg.vector_norm(X, dtype=torch.float64)) for _, X in self._envelopes(n_rounds)
+        ]
+        bounds = []
+        for t, norm in enumerate(norms, start=1):
+            settings: dict[str, Any] = {
+                "n_layers": self.heads.n_layers,
+                "max_norm": self.heads.max_norm,
+                "bias": self.heads.bias,
+                "mixing_norms": [self.hops.max_norm] * (t - 1),
+                "form": self.form,
+            }
+            if t == 1 or self.hops.is_linear:
+                bounds.append(mlp_complexity(norm, *self.sizes, **settings))
+            else:
+                later = [self.operator_norm] * (t - 2)
+                first = self.operator_norm * norms[0] if self.form == "paper" else norms[1]
+                bounds.append(nonlinear_mlp_complexity(first, *self.sizes, operator_norms=later, **settings))
+        return np.array(bounds)
 
     def joint(self, n_rounds: int) -> float:
         """Return the complexity of all rounds at once, each divided by its closed form.
@@ -334,27 +341,12 @@ class Complexities:
         """
         if not self.is_exact:
             return math.sqrt(n_rounds) if self.hops.is_linear else float(n_rounds)
-        closed, largest = self.closed(n_rounds), (np.zeros(self.n_draws), np.zeros(self.inputs.n_nodes))
+        closed, draws, changes = self.closed(n_rounds), np.zeros(self.n_draws), np.zeros(sum(self.sizes))
         for t, X in self._envelopes(n_rounds):
-            drawn = (part / closed[t - 1] for part in self._draw(X, t))
-            largest = tuple(map(np.maximum, largest, drawn))  # type: ignore[assignment]
-        return self._limit(*largest, 1)
-
-    def _closed_form(self, t: int, norms: list[float]) -> float:
-        sizes = self.n_labelled, self.n_unlabelled
-        mixing = [self.hops.max_norm] * (t - 1)
-        settings: dict[str, Any] = {
-            "n_layers": self.heads.n_layers,
-            "max_norm": self.heads.max_norm,
-            "bias": self.heads.bias,
-            "mixing_norms": mixing,
-            "form": self.form,
-        }
-        if t == 1 or self.hops.is_linear:
-            return mlp_complexity(norms[t - 1], *sizes, **settings)
-        later = [self.operator_norm] * (t - 2)
-        first = self.operator_norm * norms[0] if self.form == "paper" else norms[1]
-        return nonlinear_mlp_complexity(first, *sizes, operator_norms=later, **settings)
+            drawn, changed = self._draw(X, t)
+            draws = np.maximum(draws, drawn / closed[t - 1])
+            changes = np.maximum(changes, changed / closed[t - 1])
+        return self._limit(draws, changes, 1)
 
     def _envelopes(self, n_rounds: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the representations that no label has touched."""
@@ -368,18 +360,10 @@ class Complexities:
         """Return draws of Q sup <sigma, f> over the heads f on X, and what one sign can change in them."""
         X = X * self.hops.max_norm ** (t - 1)
         columns = torch.cat([X, X.new_ones(len(X), 1)], dim=1) if self.heads.bias else X
-        Q, radius = q_factor(self.n_labelled, self.n_unlabelled), self.heads.max_norm
+        Q, radius = q_factor(*self.sizes), self.heads.max_norm
         draws = suprema(columns, self._p, radius=radius, n_draws=self.n_draws, seed=self.seed)
         return Q * draws, Q * differences(columns, radius=radius)
 
     def _limit(self, draws: NDArray[np.float64], changes: NDArray[np.float64], n_limits: int) -> float:
         estimate = Estimate.from_draws(draws, float(np.linalg.norm(changes)), self._p)
         return estimate.upper_limit(1 - self.failure / n_limits)
-
-    @property
-    def _p(self) -> float:
-        return sign_probability(self.n_labelled, self.n_unlabelled)
-
-
-def _norm(X: torch.Tensor) -> float:
-    return float(torch.linalg.vector_norm(X, dtype=torch.float64))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -187,7 +187,10 @@ def smoothing_profile(
     """
     check_integer("smoothing_profile", "rounds", rounds, 0)
     check_integer("smoothing_profile", "rank_limit", rank_limit, 0)
-    P = _build_matrix(graph, propagation)
+    P = Operator.from_matrix(as_part("propagation", propagation).build(graph.adjacency)).to_scipy()
+    if not P.data.all():  # the pattern of P says what is connected
+        P = P.copy()
+        P.eliminate_zeros()
     X = graph.features if features is None else Graph(graph.adjacency, features).features
     missing = {}
     space: TopEigenspace | None = None
@@ -206,10 +209,12 @@ def smoothing_profile(
     elif not has_rank:
         missing["effective_rank"] = f"the features have more than {_RANK_ENTRIES:,} entries"
     squares, outside, energy, ranks = _measure(P, X, rounds, space, has_rank)
+    # At most 1 whatever the rounding; 0 where both vanish.
+    share = np.divide(outside, squares, out=np.zeros_like(outside), where=squares > 0).clip(max=1.0)
     sizes = None if space is None or not space.dimension else abs(space.values)
     return SmoothingProfile(
         norm=tuple(np.sqrt(squares).tolist()),
-        distance=None if space is None else tuple(_ratio(outside, squares).tolist()),
+        distance=None if space is None else tuple(np.sqrt(share).tolist()),
         energy=tuple(energy.tolist()),
         effective_rank=tuple(ranks) if has_rank else None,
         n_components=connected_components(P, directed=False)[0] if space is None else space.n_components,
@@ -239,15 +244,6 @@ def effective_rank(X: NDArray[np.floating[Any]]) -> float:
     return float(np.exp(-(p * np.log(p)).sum()))
 
 
-def _build_matrix(graph: Graph, propagation: Any) -> sp.csr_array:
-    """Return P in double precision, without explicit zeros: its pattern says what is connected."""
-    P = Operator.from_matrix(as_part("propagation", propagation).build(graph.adjacency)).to_scipy()
-    if not P.data.all():
-        P = P.copy()
-        P.eliminate_zeros()
-    return P
-
-
 def _degree_guesses(adjacency: sp.csr_array) -> list[NDArray[np.float64]]:
     """Return the top directions of the normalised adjacency matrices of undirected graphs.
 
@@ -269,7 +265,11 @@ def _measure(
     """
     squares, outside, energy = np.zeros((3, rounds + 1))
     ranks = []
-    for current in _blocks(X, X.shape[1] if has_rank else max(1, _BLOCK_ENTRIES // X.shape[0])):
+    width = X.shape[1] if has_rank else max(1, _BLOCK_ENTRIES // X.shape[0])
+    for start in range(0, X.shape[1], width):
+        block = X[:, start : start + width]
+        rows = block if isinstance(block, np.ndarray) else block.toarray()
+        current = np.ascontiguousarray(rows, np.float64)
         for t in range(rounds + 1):
             after = P @ current
             squares[t] += np.vdot(current, current)
@@ -287,16 +287,3 @@ def _measure(
                 ranks.append(effective_rank(current))
             current = after
     return squares, outside, energy, ranks
-
-
-def _blocks(X: Features, n_columns: int) -> Iterator[NDArray[np.float64]]:
-    for start in range(0, X.shape[1], n_columns):
-        block = X[:, start : start + n_columns]
-        rows = block if isinstance(block, np.ndarray) else block.toarray()
-        yield np.ascontiguousarray(rows, np.float64)
-
-
-def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the root of part / whole, at most 1 whatever the rounding; 0 where both vanish."""
-    share = np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
-    return np.sqrt(np.minimum(share, 1.0))

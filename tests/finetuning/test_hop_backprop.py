@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbgnn.aggregation import IDENTITY, PolynomialHop
-from gbgnn.finetuning.hop_gradients import backpropagate_hops
+from gbgnn.finetuning.representations import backpropagate_hops
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import Propagator
 

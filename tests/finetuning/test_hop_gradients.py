@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gbgnn.aggregation import IDENTITY, Adjacency, InputInjection, Lazy, MixingHop, PolynomialHop
-from gbgnn.finetuning.hop_gradients import (
+from gbgnn.finetuning.representations import (
     BackpropHops,
     ChebyshevHops,
     FineTunedHops,
@@ -24,7 +24,7 @@ HOPS = [
 
 
 def representations(hops: FineTunedHops, problem: Problem, rows: torch.Tensor) -> torch.Tensor:
-    terms = torch.stack([term[rows].clone() for term in hops.terms().stream(problem.inputs)])
+    terms = torch.stack([term[rows].clone() for term in hops.stream(problem.inputs, hops.n_terms())])
     return hops.mix(hops.coefficients(len(terms)), terms, rows, 2)
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +31,12 @@ from gbgnn import (
 )
 from gbgnn._random import Seeds
 from gbgnn.aggregation import Aggregation
-from gbgnn.boosting import BoostingRule, Ensemble, apply, boost
+from gbgnn.boosting import BoostingRule, Ensemble, Voting, apply, boost
 from gbgnn.callbacks import StartReport
 from gbgnn.errors import GBGNNWarning, ParameterError
-from gbgnn.finetuning import (
-    EpochReport,
-    FineTuned,
-    FineTuner,
-    FineTuningReport,
-    fine_tune,
-    fine_tune_model,
-    loop,
-)
+from gbgnn.finetuning import EpochReport, FineTuner, FineTuningReport, fine_tune_model, loop
 from gbgnn.fitting import FitPlan, build_problem
+from gbgnn.losses import Loss
 from gbgnn.metrics import Metric, Predicted, as_metric
 from gbgnn.model import FittedModel
 from gbgnn.problem import LabelledNodes, Problem
@@ -64,14 +57,41 @@ def as_vector(ensemble: Ensemble) -> torch.Tensor:
     return torch.cat([*parts, *(v.flatten() for r in ensemble for v in r.head.state().values())])
 
 
+@dataclass
+class Rounds:
+    """As much of a model as fine-tuning asks for, and what it says of itself afterwards."""
+
+    ensemble: Ensemble
+    voting: Voting
+    loss: Loss
+    metric: Metric
+    seed: int
+    best_round: int
+    score_tensor: torch.Tensor | None = None
+    fine_tuning: dict[str, Any] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("before", "after", "kept", "history"):
+            raise AttributeError(name)
+        return self.fine_tuning[name]
+
+
 def tune(
-    ensemble: Ensemble, problem: Problem, rule: BoostingRule, tuner: FineTuner, seed: int = 0, **more: Any
-) -> FineTuned:
+    ensemble: Ensemble,
+    problem: Problem,
+    rule: BoostingRule,
+    tuner: FineTuner,
+    seed: int = 0,
+    metric: Metric | None = None,
+    on_epoch: Callable[[EpochReport], None] | None = None,
+) -> Rounds:
     voting, loss = rule.voting_for(problem.task), rule.loss_for(problem.task)
-    return fine_tune(ensemble, problem, voting, loss, tuner, seed, **more)
+    metric = metric or as_metric(problem.task.default_metric)
+    rounds = Rounds(ensemble, voting, loss, metric, seed, len(ensemble))
+    return fine_tune_model(rounds, problem, tuner, on_epoch)
 
 
-def is_soft(tuned: FineTuned) -> bool:
+def is_soft(tuned: Rounds) -> bool:
     return getattr(tuned.voting, "is_soft", False)
 
 
@@ -277,9 +297,7 @@ def test_nothing_to_tune_and_nothing_to_stop_by_are_errors(three_classes: Proble
 def test_tuned_model_can_be_tuned_again(three_classes: Problem, boosted: Callable[..., Ensemble]) -> None:
     ensemble = boosted(three_classes, Lazy(), Samme(), 3)
     once = tune(ensemble, three_classes, Samme(), FineTuner(epochs=3, keep="tuned"))
-    loss = Samme().loss_for(three_classes.task)
-    again = FineTuner(epochs=3, keep="tuned")
-    twice = fine_tune(once.ensemble, three_classes, once.voting, loss, again, seed=0)
+    twice = fine_tune_model(once, three_classes, FineTuner(epochs=3, keep="tuned"))
     assert twice.before["train_loss"] == pytest.approx(once.after["train_loss"], rel=1e-9)
     assert twice.before["val_accuracy"] == once.after["val_accuracy"]
     assert twice.voting == once.voting
@@ -408,9 +426,10 @@ class LiveBytes(TorchDispatchMode):
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("moves", [("learners",), ("learners", "etas", "aggregation")], ids=str)
 def test_tensors_that_are_alive_stay_within_the_memory_limit(
-    moves: tuple[str, ...], is_sparse: bool, is_directed: bool
+    moves: tuple[str, ...], is_sparse: bool, is_directed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In float32, where a product with P has buffers of its own; P is thin, features are wide."""
+    monkeypatch.setattr(loop, "apply", lambda *_: None)  # what is tuned predicts as any other model does
     n_nodes, n_columns, random = 1200, 750, np.random.default_rng(0)
     X = sp.random_array((n_nodes, n_columns), density=0.02, rng=random, format="csr", dtype=np.float32)
     forth = sp.eye_array(n_nodes, k=1, format="csr")

@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gbgnn.errors import ParameterError
-from gbgnn.finetuning.representations import MemoryPlan, Needs, parse_bytes, plan_memory
+from gbgnn.finetuning.loop import parse_bytes
+from gbgnn.finetuning.network import MemoryPlan, plan_memory
 
-NEEDS = Needs(fixed=50, column=10, n_columns=5, terms=100, work=20, copy=0, n_rows=8)
+NEEDS = {"fixed": 50, "column": 10, "n_columns": 5, "terms": 100, "work": 20, "copy": 0, "n_rows": 8}
 SIZES = st.integers(1, 10**6)
 
 
@@ -25,13 +24,15 @@ SIZES = st.integers(1, 10**6)
     ],
 )
 def test_bytes_are_read_as_numbers_and_as_text(text: int | str, wanted: int) -> None:
-    assert parse_bytes("FineTuner", "memory_limit", text) == wanted
+    assert parse_bytes(text) == wanted
 
 
 @pytest.mark.parametrize("bad", ["two", "2", "2XB", "-1GB", 0, True, 1.5, None, "0GB"])
 def test_other_sizes_are_refused(bad: object) -> None:
-    with pytest.raises(ParameterError, match=r'memory_limit must be a number of bytes, or text such as "50'):
-        parse_bytes("FineTuner", "memory_limit", bad)
+    with pytest.raises(
+        ParameterError, match=r'FineTuner.memory_limit must be a number of bytes, or text such as "50'
+    ):
+        parse_bytes(bad)
 
 
 @given(SIZES, SIZES, SIZES, SIZES, SIZES, SIZES, st.integers(1, 500), st.booleans(), st.integers(1, 10**9))
@@ -46,13 +47,14 @@ def test_plan_keeps_the_limit_and_fails_only_below_the_least_that_would_do(
     is_divisible: bool,
     limit: int,
 ) -> None:
-    needs = Needs(fixed, column, n_columns, terms, work, copy, n_rows, is_divisible)
+    needs = {"fixed": fixed, "column": column, "n_columns": n_columns, "terms": terms, "work": work}
+    needs |= {"copy": copy, "n_rows": n_rows, "is_divisible": is_divisible}
     try:
-        plan = plan_memory(limit, needs)
+        plan = plan_memory(limit, **needs)
     except ParameterError as error:
         least = int(str(error).split("at least ")[1].split(" bytes")[0].replace(",", ""))
         assert limit < least
-        plan, limit = plan_memory(least, needs), least
+        plan, limit = plan_memory(least, **needs), least
     assert 1 <= plan.n_rows <= n_rows
     assert 1 <= plan.n_columns <= n_columns
     assert is_divisible or plan.n_columns == n_columns
@@ -64,11 +66,11 @@ def test_plan_keeps_the_limit_and_fails_only_below_the_least_that_would_do(
 
 
 def test_terms_are_held_where_they_fit() -> None:
-    assert plan_memory(50 + 800 + 20, NEEDS) == MemoryPlan(True, 2, 1)
-    assert not plan_memory(50 + 800 + 19, NEEDS).is_held
-    assert not plan_memory(50 + 800 + 20, replace(NEEDS, copy=1)).is_held
+    assert plan_memory(50 + 800 + 20, **NEEDS) == MemoryPlan(True, 2, 1)
+    assert not plan_memory(50 + 800 + 19, **NEEDS).is_held
+    assert not plan_memory(50 + 800 + 20, **NEEDS | {"copy": 1}).is_held
 
 
 def test_too_small_a_limit_names_the_least() -> None:
     with pytest.raises(ParameterError, match=r"at least 180 bytes for this graph and model; got 179\."):
-        plan_memory(179, NEEDS)
+        plan_memory(179, **NEEDS)

@@ -62,8 +62,9 @@ def voting_of(problem: Problem, rule: BoostingRule) -> Voting:
 def network_of(
     ensemble: Ensemble, problem: Problem, rule: BoostingRule, **settings: object
 ) -> MultiScaleNetwork:
-    loss = rule.loss_for(problem.task)
-    return MultiScaleNetwork(ensemble, problem, voting_of(problem, rule), loss, **settings)
+    loss, usual = rule.loss_for(problem.task), as_metric(problem.task.default_metric)
+    metric = settings.pop("metric", usual)
+    return MultiScaleNetwork(ensemble, problem, voting_of(problem, rule), loss, metric, **settings)
 
 
 def dense(problem: Problem) -> torch.Tensor:
@@ -215,14 +216,14 @@ def test_memory_limit_changes_no_gradient(
 ) -> None:
     ensemble = boosted(three_classes, aggregation, SammeR())
     whole = network_of(ensemble, three_classes, SammeR())
-    assert whole.rows.plan.is_held
+    assert whole.plan.is_held
     voting = voting_of(three_classes, SammeR())
     wanted, scores = gradients(whole), whole.scores(slice(0, 25), voting)
     least = least_limit(ensemble, three_classes, SammeR())
     held = set()
     for limit in (least, least + 20_000, least + 60_000, least + 120_000):
         network = network_of(ensemble, three_classes, SammeR(), memory_limit=limit)
-        held.add(network.rows.plan.is_held)
+        held.add(network.plan.is_held)
         assert_same(gradients(network), wanted)
         torch.testing.assert_close(network.scores(slice(0, 25), voting), scores, rtol=1e-11, atol=1e-12)
     assert False in held
@@ -305,14 +306,14 @@ def test_few_terms_suffice_in_single_precision_and_more_come_when_needed(
     problem = make_problem(graph, y, np.arange(15), dtype=torch.float32)
     ensemble = boosted(problem, KernelTargetAlignment(learning_rate=0.05), SammeR(), 40)
     network = network_of(ensemble, problem, SammeR())
-    n_terms, degree = network.rows.terms.n_terms, 8 * 39
+    n_terms, degree = network.n_terms, 8 * 39
     assert n_terms < 0.7 * degree
     with torch.no_grad():
         for theta in network.hops.thetas[1:]:
             theta.copy_(torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0]))
             theta[0] = -0.999  # x^8 - 1 has all its weight far from the largest eigenvalue
     network.after_epoch()
-    assert n_terms < network.rows.terms.n_terms <= degree + 1
+    assert n_terms < network.n_terms <= degree + 1
 
 
 def test_learner_without_parameters_is_refused_before_any_work(three_classes: Problem) -> None:
@@ -341,10 +342,10 @@ def test_gradients_on_a_directed_graph_equal_those_of_the_unrolled_model(
     assert_same(gradients(whole), wanted)
     least = least_limit(ensemble, directed, SammeR())
     narrow = network_of(ensemble, directed, SammeR(), memory_limit=least)
-    assert (narrow.rows.plan.n_columns, narrow.rows.plan.n_rows) == (1, 1)
+    assert (narrow.plan.n_columns, narrow.plan.n_rows) == (1, 1)
     assert_same(gradients(narrow), wanted)
     still = network_of(ensemble, directed, SammeR(), moves=("learners", "etas"))
-    assert still.rows.plan.is_held
+    assert still.plan.is_held
     assert_same(gradients(still), {kind: wanted[kind] for kind in ("learners", "etas")})
 
 
@@ -378,7 +379,7 @@ def test_sparse_features_have_the_gradients_of_dense_ones(
     for limit in (2**31, least_limit(ensemble, sparse, SammeR())):
         network = network_of(ensemble, sparse, SammeR(), memory_limit=limit)
         assert_same(gradients(network), wanted)
-    assert (network.rows.plan.n_columns, network.rows.plan.n_rows) == (1, 1)
+    assert (network.plan.n_columns, network.plan.n_rows) == (1, 1)
 
 
 def test_votes_for_one_class_are_softened_and_others_stay(
@@ -395,8 +396,8 @@ def test_votes_for_one_class_are_softened_and_others_stay(
         torch.testing.assert_close(soft, found[three_classes.train.rows], rtol=1e-9, atol=1e-10)
     for rule in (SammeR(), RULES["softmax"]):
         ensemble, voting = boosted(three_classes, Adjacency(), rule, 2), voting_of(three_classes, rule)
-        network = MultiScaleNetwork(ensemble, three_classes, voting, rule.loss_for(three_classes.task))
-        assert network.voting is voting
+        loss, metric = rule.loss_for(three_classes.task), as_metric("accuracy")
+        assert MultiScaleNetwork(ensemble, three_classes, voting, loss, metric).voting is voting
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "neg_log_loss", "f1_macro"])
@@ -419,9 +420,11 @@ def test_what_is_measured_is_the_metric_of_the_ordinary_prediction(
     measured = network.measure(voting)
     assert measured[f"val_{metric}"] == pytest.approx(wanted[metric], rel=1e-9)
     assert list(measured) == ["train_loss", f"train_{metric}", "val_loss", f"val_{metric}"]
-    assert network.measure_validation() == {name: measured[name] for name in ("val_loss", f"val_{metric}")}
+    assert network.measure(voting, ["val"]) == {
+        name: measured[name] for name in ("val_loss", f"val_{metric}")
+    }
 
 
-def test_metric_of_the_task_is_the_default(numbers: Problem, boosted: Callable[..., Ensemble]) -> None:
+def test_numbers_are_measured_by_their_own_metric(numbers: Problem, boosted: Callable[..., Ensemble]) -> None:
     network = network_of(boosted(numbers, Adjacency(), RULES["squared"], 2), numbers, RULES["squared"])
     assert list(network.measure(network.voting)) == ["train_loss", "train_r2", "val_loss", "val_r2"]

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbgnn.aggregation import IDENTITY, Adjacency, InputInjection, Lazy, PolynomialHop
-from gbgnn.finetuning.hop_gradients import HopPolynomials, HopScalars
-from gbgnn.propagation import Interval
+from gbgnn.finetuning.representations import ChebyshevHops, HopScalars
+from gbgnn.propagation import DenseRows, Interval
 
 KTA = PolynomialHop((0, 1, 2, 4), (0.3, -0.1, 0.5, 0.2), alignment=0.8, free="coefficients")
 
@@ -85,7 +85,8 @@ def test_polynomials_are_the_hops_one_after_the_other(kinds: list[str], radius: 
     }
     chain = [HopScalars.from_hop(hop) for hop in (IDENTITY, *(hops[kind] for kind in kinds))]
     interval = Interval(0.1, radius)
-    c = HopPolynomials(chain, interval).coefficients([hop.initial for hop in chain])
+    hops = ChebyshevHops(chain, interval, like=DenseRows(torch.ones(1, 1).double()))
+    c = hops.coefficients(n_terms=100).detach()
     x = np.linspace(0.1 - radius, 0.1 + radius, 7)
     q = np.ones_like(x)
     for scalars, row in zip(chain, c.numpy(), strict=True):

@@ -8,10 +8,9 @@ import pytest
 
 from gbgnn import Graph
 from gbgnn.errors import ParameterError
-from gbgnn.search import Choice, TrialReport, batched_trials, objective
-from gbgnn.search.batched_trials import BatchedTrials
+from gbgnn.search import Choice, TrialReport, objective
 from gbgnn.search.loop import Batch, propose, start_proposing
-from gbgnn.search.objective import FitObjective, TrainingData, medians, run_one_by_one
+from gbgnn.search.objective import BatchedTrials, FitObjective, TrainingData, medians, run_one_by_one
 from gbgnn.search.study import finished_trials, open_study, state_name
 
 DOUBLE = {"dtype": "float64"}  # in which rounding turns no prediction
@@ -145,13 +144,13 @@ def test_what_turns_out_to_be_for_nobody_together_is_trained_alone(toy, study: o
 
 def test_inputs_are_built_once_for_all_batches(toy, study: optuna.Study, monkeypatch) -> None:
     built = []
-    usual = batched_trials.PopulationInputs.from_model
+    usual = objective.PopulationInputs.from_model
 
     def count(*args, **kwargs):
         built.append(args)
         return usual(*args, **kwargs)
 
-    monkeypatch.setattr(batched_trials.PopulationInputs, "from_model", count)
+    monkeypatch.setattr(objective.PopulationInputs, "from_model", count)
     together = BatchedTrials(FitObjective(toy.space, toy.known, "cpu"))
     assert together.can_train()
     for draws in (_draws(2), [(0, 0, 2)]):
@@ -224,13 +223,13 @@ def test_a_study_prunes_by_its_own_past(toy, alone: bool) -> None:
 
 def test_batches_are_trained_in_one_go(toy, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    usual = batched_trials.train_population
+    usual = objective.train_population
 
     def train(inputs, models, **options):
         sizes.append(len(models))
         return usual(inputs, models, **options)
 
-    monkeypatch.setattr(batched_trials, "train_population", train)
+    monkeypatch.setattr(objective, "train_population", train)
     planned = [(open_study(None, "mine", {}), _draws(3)) for _ in range(2)]
     _run_batches(BatchedTrials(FitObjective(toy.space, toy.known, "cpu")), toy.space, planned)
     assert sizes == [6]
@@ -240,7 +239,7 @@ def test_an_interrupt_leaves_nothing_in_any_study(toy, monkeypatch: pytest.Monke
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(batched_trials, "train_population", interrupted)
+    monkeypatch.setattr(objective, "train_population", interrupted)
     studies = [open_study(None, "mine", {}) for _ in range(2)]
     with pytest.raises(KeyboardInterrupt):
         _run_batches(
@@ -255,7 +254,7 @@ def test_an_error_while_training_is_no_reason_to_train_alone(toy, study: optuna.
     def broken(*args, **options):
         raise ParameterError("a real mistake")
 
-    monkeypatch.setattr(batched_trials, "train_population", broken)
+    monkeypatch.setattr(objective, "train_population", broken)
     with pytest.raises(ParameterError, match="a real mistake"):
         _run(toy.space, toy.known, study, _draws(2))
     models = [toy.space.build(corner, 0).set_params(device="cpu") for corner in toy.space.corners()]

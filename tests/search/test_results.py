@@ -11,9 +11,8 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.search import Integer, SearchSpace
-from gbgnn.search.batched_trials import BatchedTrials
-from gbgnn.search.objective import FitObjective
-from gbgnn.search.results import N_SEEDS, draw_seeds, mean_curve, reevaluate
+from gbgnn.search.objective import BatchedTrials, FitObjective
+from gbgnn.search.search import N_SEEDS, draw_seeds, mean_curve, reevaluate
 from gbgnn.search.study import best_trials
 from gbgnn.settings import build_model
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gbgnn import Graph
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.search import Choice, SearchResult, SearchSpace, TrialReport, batched_trials, tune, tune_repeatedly
+from gbgnn.search import Choice, SearchResult, SearchSpace, TrialReport, objective, tune, tune_repeatedly
 from gbgnn.search.loop import N_RANDOM_TRIALS
 from gbgnn.search.study import state_name
 
@@ -134,13 +134,13 @@ def test_seeds_and_sizes_change_nothing_of_a_search(toy, seeds, n_trials: int, p
 
 def test_the_trials_of_all_searches_are_trained_at_once(toy, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    usual = batched_trials.train_population
+    usual = objective.train_population
 
     def train(inputs, models, **options):
         sizes.append(len(models))
         return usual(inputs, models, **options)
 
-    monkeypatch.setattr(batched_trials, "train_population", train)
+    monkeypatch.setattr(objective, "train_population", train)
     _repeat(toy, n_trials=10)
     assert sizes == [12, 12, 6]
 
@@ -180,7 +180,7 @@ def test_an_interrupt_while_another_process_draws_ends_the_search(toy, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gbgnn.search.loop.Processes.call", interrupted)
-    monkeypatch.setattr(batched_trials, "train_population", None)
+    monkeypatch.setattr(objective, "train_population", None)
     with pytest.raises(KeyboardInterrupt):
         _repeat(toy, jobs=2)
 

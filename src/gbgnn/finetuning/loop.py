@@ -1,30 +1,150 @@
-"""fine_tune: all parameters of a boosted model, moved together."""
+"""Fine-tuning: its settings, and the loop that moves all parameters of a boosted model together."""
 
 from __future__ import annotations
 
 import math
+import re
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from sklearn.base import BaseEstimator
 
-from gbgnn._optimizers import Stepper
+from gbgnn._checks import check_choice, check_integer, check_number
+from gbgnn._optimizers import OPTIMIZERS, Stepper
 from gbgnn._random import Seeds, generator
 from gbgnn._threads import threads_for
-from gbgnn.boosting import Ensemble, Voting, apply
+from gbgnn.boosting import apply
 from gbgnn.boosting.history import Row
 from gbgnn.boosting.selection import validation_key
-from gbgnn.errors import GBGNNWarning, ParameterError
-from gbgnn.finetuning.network import AGGREGATION, ETAS, LEARNERS, MultiScaleNetwork
-from gbgnn.finetuning.representations import Positions, parse_bytes
-from gbgnn.finetuning.tuner import FineTuner
-from gbgnn.losses import Loss
-from gbgnn.metrics import Metric, as_metric
+from gbgnn.errors import GBGNNWarning, ParameterError, suggest
+from gbgnn.finetuning.network import AGGREGATION, ETAS, LEARNERS, MOVES, MultiScaleNetwork, Positions
+from gbgnn.learners import Learner
 from gbgnn.model import FittedModel
 from gbgnn.problem import Problem
+
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FineTuner(BaseEstimator):
+    """Settings of fine-tuning: gradient steps on the loss of the labelled nodes.
+
+    Parameters
+    ----------
+    epochs
+        Passes over the labelled nodes.
+    optimizer, learning_rate, momentum
+        ``"sgd"``, ``"adam"`` or ``"rmsprop"`` with its step and its momentum (Adam has none). The numbers of
+        the hops take steps of ``learning_rate`` over the number of rounds, because a representation is a
+        product of as many hops; the steps of the rounds are moved in proportion to their size.
+    weight_decay
+        L2 penalty on the learners; steps and hops have none.
+    batch_size
+        Labelled nodes per step, drawn without replacement; None takes all at once.
+    patience
+        Stop when this many epochs have brought no better metric on the validation nodes, nor an equal one
+        with a lower loss; None takes all ``epochs``. Either way, where there are validation nodes the
+        fine-tuned model is that of the best epoch.
+    moves
+        What is fine-tuned: some of ``"learners"``, ``"etas"`` (the steps of the rounds) and
+        ``"aggregation"`` (the coefficients of KTA, the mixing ratios of InputInjection and Lazy; other hops
+        have nothing to move).
+    memory_limit
+        Bytes to be used beside the model, the features and P, or text such as ``"2GB"``. Where they suffice,
+        what the labelled nodes see of the graph is computed once; otherwise again and again, a few nodes at
+        a time, with the same result. Arrays are counted: the process may hold some tens of megabytes more.
+    keep
+        ``"best"``: the better of the boosted and the fine-tuned model by the metric on the validation nodes,
+        then by their loss; without validation nodes, the fine-tuned one. ``"tuned"``: that in any case.
+
+    Examples
+    --------
+    >>> FineTuner(epochs=20, moves=("learners", "etas"))
+    FineTuner(epochs=20, moves=('learners', 'etas'))
+    """
+
+    epochs: int = 100
+    optimizer: str = "adam"
+    learning_rate: float = 1e-3
+    momentum: float = 0.0
+    weight_decay: float = 1e-3
+    batch_size: int | None = None
+    patience: int | None = None
+    moves: Sequence[str] = MOVES
+    memory_limit: int | str = 2 * 2**30
+    keep: str = "best"
+
+    def check(self, *, has_validation: bool) -> None:
+        """Raise when a setting is out of range, or needs validation nodes that are not there."""
+        owner = "FineTuner"
+        check_integer(owner, "epochs", self.epochs, 0)
+        check_choice(owner, "optimizer", self.optimizer, OPTIMIZERS)
+        check_number(owner, "learning_rate", self.learning_rate, 0, open_low=True)
+        check_number(owner, "momentum", self.momentum, 0, 1, open_high=True)
+        check_number(owner, "weight_decay", self.weight_decay, 0)
+        check_integer(owner, "batch_size", self.batch_size, 1, optional=True)
+        check_integer(owner, "patience", self.patience, 1, optional=True)
+        check_choice(owner, "keep", self.keep, ("best", "tuned"))
+        parse_bytes(self.memory_limit)
+        if isinstance(self.moves, str) or not self.moves or len(set(self.moves)) < len(self.moves):
+            raise ParameterError(
+                f"FineTuner.moves must be one or more of {', '.join(MOVES)}, each once, as a sequence such "
+                f'as ("learners", "etas"); got {self.moves!r}.'
+            )
+        for name in self.moves:
+            if name not in MOVES:
+                hint = suggest(name, MOVES) if isinstance(name, str) else ""
+                raise ParameterError(
+                    f"FineTuner.moves must be of {', '.join(MOVES)}; got {name!r} among them.{hint}"
+                )
+        if self.patience is not None and not has_validation:
+            raise ParameterError(
+                "FineTuner.patience stops on validation nodes, but there are none; pass validation= or "
+                "validation_fraction, or set patience=None."
+            )
+
+
+def as_fine_tuner(value: Any) -> FineTuner | None:
+    """Return the fine-tuner that ``fine_tune`` stands for: None and False are none, True the default one."""
+    if value is None or value is False:
+        return None
+    if value is True:
+        return FineTuner()
+    if not isinstance(value, FineTuner):
+        raise ParameterError(f"fine_tune must be None, True or a FineTuner object; got {value!r}.")
+    return value
+
+
+def check_fine_tuning(
+    tuner: FineTuner, learner: Learner, *, keep_learners: bool, has_validation: bool
+) -> None:
+    """Raise, before any work is done, when fine-tuning could not work afterwards."""
+    tuner.check(has_validation=has_validation)
+    if not learner.is_differentiable:
+        raise ParameterError(
+            f"fine_tune moves learners along gradients, which {learner!r} has none of; use MLP(), or "
+            "fine_tune=None."
+        )
+    if not keep_learners:
+        raise ParameterError("fine_tune needs the fitted learners; set keep_learners=True.")
+
+
+def parse_bytes(value: int | str) -> int:
+    """Return a number of bytes given as an integer, or as text such as ``"500MB"`` or ``"2 GiB"``."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", value, re.IGNORECASE)
+        if match and match[2].upper() in _UNITS:
+            value = int(float(match[1]) * _UNITS[match[2].upper()])
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ParameterError(
+            'FineTuner.memory_limit must be a number of bytes, or text such as "500MB" or "2GiB"; '
+            f"got {value!r}."
+        )
+    return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,106 +210,90 @@ class FineTuningReport:
 Listener = Callable[[EpochReport], None]
 
 
-@dataclass(frozen=True, eq=False)
-class FineTuned:
-    """What came of fine-tuning."""
-
-    ensemble: Ensemble  # the model to use: fine-tuned, or as it was boosted
-    voting: Voting  # how it predicts: a fine-tuned model whose learners chose one class votes by softmax
-    # before, after: loss and metric of the boosted model (its steps scaled as fine-tuning begins, where the
-    # voting asks for that) and of the fine-tuned one, on the labelled nodes (train_loss, train_accuracy) and
-    # on the validation nodes (val_loss, val_accuracy) where there are any.
-    before: dict[str, float]
-    after: dict[str, float]
-    kept: str  # "tuned" or "boosted"
-    # A row per epoch: epoch, train_loss (as seen on the way), val_loss and val_accuracy (after it; None
-    # without validation nodes), seconds.
-    history: list[Row]
-
-
 def fine_tune_model(
     model: FittedModel, problem: Problem, tuner: FineTuner, on_epoch: Listener | None = None
 ) -> FittedModel:
-    """Fine-tune the rounds that predict, and return the better model (or the fine-tuned one, as asked)."""
-    tuned = fine_tune(
-        model.ensemble[: model.best_round],
-        problem,
-        model.voting,
-        model.loss,
-        tuner,
-        Seeds(model.seed).fine_tuning(),
-        metric=model.metric,
-        on_epoch=on_epoch,
-    )
-    done = {"before": tuned.before, "after": tuned.after, "kept": tuned.kept, "history": tuned.history}
-    if tuned.kept == "boosted":
-        return replace(model, fine_tuning=done)
-    scores = apply(tuned.ensemble, problem.inputs, tuned.voting)
-    return replace(model, ensemble=tuned.ensemble, voting=tuned.voting, score_tensor=scores, fine_tuning=done)
+    """Lower the loss of the labelled nodes in all parameters of the rounds that predict, at once.
 
+    Returned is the better model, or the fine-tuned one, as asked. ``on_epoch`` is called after every epoch,
+    and with what the boosted model measures, as epoch 0, before the first. The model's ``fine_tuning`` says
+    what was done:
 
-def fine_tune(
-    ensemble: Ensemble,
-    problem: Problem,
-    voting: Voting,
-    loss: Loss,
-    tuner: FineTuner,
-    seed: int,
-    *,
-    metric: Metric | None = None,
-    on_epoch: Listener | None = None,
-) -> FineTuned:
-    """Lower the loss of the labelled nodes in all parameters of a model at once; the model stays as it is.
-
-    Epochs and models are judged on the validation nodes by ``metric``; None is the task's default.
-    ``on_epoch`` is called after every epoch, and with what the boosted model measures, as epoch 0, before the
-    first.
+    - ``before``, ``after``: loss and metric of the boosted model (its steps scaled as fine-tuning begins,
+      where the voting asks for that) and of the fine-tuned one, on the labelled nodes (``train_loss``,
+      ``train_accuracy``) and on the validation nodes (``val_loss``, ``val_accuracy``) where there are any;
+    - ``kept``: ``"tuned"`` or ``"boosted"``;
+    - ``history``: a row per epoch with ``epoch``, ``train_loss`` (as seen on the way), ``val_loss`` and
+      ``val_accuracy`` (after it; None without validation nodes), ``seconds``.
     """
     tuner.check(has_validation=problem.validation is not None)
+    ensemble, metric = model.ensemble[: model.best_round], model.metric.name
     if not len(ensemble):
         raise ParameterError("the ensemble has no rounds, so there is nothing to fine-tune; boost one first.")
     started = time.perf_counter()
-    limit = parse_bytes("FineTuner", "memory_limit", tuner.memory_limit)
-    is_batched = tuner.batch_size is not None and tuner.batch_size < problem.train.size
-    total = voting.fine_tuning_total()
+    total = model.voting.fine_tuning_total()
     network = MultiScaleNetwork(
         ensemble if total is None else ensemble.rescaled(total),
         problem,
-        voting,
-        loss,
-        metric=as_metric(problem.task.default_metric) if metric is None else metric,
+        model.voting,
+        model.loss,
+        model.metric,
         moves=tuner.moves,
-        memory_limit=limit,
-        is_batched=is_batched,
+        memory_limit=parse_bytes(tuner.memory_limit),
+        is_batched=tuner.batch_size is not None and tuner.batch_size < problem.train.size,
     )
-    before = network.measure(voting)
+    before = network.measure(model.voting)
     if on_epoch is not None:
-        on_epoch(EpochReport(0, tuner.epochs, _row(0, before, started, network), network.metric.name))
+        on_epoch(EpochReport(0, tuner.epochs, _row(0, before, metric, started), metric))
     with threads_for(network.work):
-        history = list(descend(network, tuner, seed, on_epoch))
+        history = descend(network, tuner, Seeds(model.seed).fine_tuning(), on_epoch)
     after = network.measure(network.voting)
-    kept = choose(before, after, tuner.keep, network.metric.name)
-    return FineTuned(
-        ensemble=network.rebuild() if kept == "tuned" else ensemble,
-        voting=network.voting if kept == "tuned" else voting,
-        before=before,
-        after=after,
-        kept=kept,
-        history=history,
+    is_wanted = (
+        tuner.keep == "tuned"
+        or network.validation is None
+        or validation_key(after, metric) >= validation_key(before, metric)
     )
+    kept = "tuned" if is_wanted and math.isfinite(after["train_loss"]) else "boosted"
+    model = replace(model, fine_tuning={"before": before, "after": after, "kept": kept, "history": history})
+    if kept == "boosted":
+        return model
+    tuned, voting = network.rebuild(), network.voting
+    del network  # before the scores of all nodes take its room
+    return replace(model, ensemble=tuned, voting=voting, score_tensor=apply(tuned, problem.inputs, voting))
 
 
-def descend(
-    network: MultiScaleNetwork, tuner: FineTuner, seed: int, on_epoch: Listener | None
-) -> Iterator[Row]:
-    """Take the steps, epoch by epoch; yield a row for each."""
-    steppers = {kind: _stepper(kind, moved, tuner, network) for kind, moved in network.parameters().items()}
-    random = generator(seed)
-    best = None if network.validation is None else _Best(network, tuner.patience)
+def descend(network: MultiScaleNetwork, tuner: FineTuner, seed: int, on_epoch: Listener | None) -> list[Row]:
+    """Take the steps, epoch by epoch; return a row for each.
+
+    The network is left as it was after the epoch with the best :func:`validation_key`.
+    """
+    sizes = {  # of a step, beside one of the learners
+        LEARNERS: 1.0,
+        # They are as large as the rule made them, a hundredth or twenty: in proportion.
+        ETAS: float(network.etas.detach().abs().mean()),
+        AGGREGATION: 1 / len(network.ensemble),  # a representation is a product of as many hops
+    }
+    steppers = {}
+    for kind, parameters in network.parameters().items():
+        decay = tuner.weight_decay if kind == LEARNERS else 0.0
+        rate = tuner.learning_rate * sizes[kind]
+        steppers[kind] = Stepper(
+            tuner.optimizer, parameters, rate, weight_decay=decay, momentum=tuner.momentum
+        )
+    random, n_rows, metric = generator(seed), network.train.stop, network.metric.name
+    moved: list[torch.Tensor] = []  # what the best epoch is kept of
+    if network.validation is not None:
+        moved = [value for kind in network.parameters().values() for value in kind]
+    best, best_key, n_since = [value.detach().clone() for value in moved], (-math.inf, -math.inf), 0
+    history = []
     for epoch in range(1, tuner.epochs + 1):
         started, train_loss = time.perf_counter(), 0.0
-        for positions, share in batches(network.train, tuner.batch_size, random):
+        batches: Sequence[Positions] = [network.train]
+        if tuner.batch_size is not None and tuner.batch_size < n_rows:
+            batches = torch.randperm(n_rows, generator=random).split(tuner.batch_size)
+        for positions in batches:
             # Of a batch, the expectation is the loss of all; over an epoch, the shares sum to one.
+            share = 1.0 if isinstance(positions, slice) else len(positions) / n_rows
             train_loss += share * network.accumulate(positions, 1 / share)
             gradients = network.take_gradients()
             with torch.no_grad():
@@ -197,84 +301,35 @@ def descend(
                     stepper.step(gradients[kind])
             network.hops.project()
         network.after_epoch()
-        measured = network.measure_validation()
-        row = _row(epoch, {"train_loss": train_loss, **measured}, started, network)
+        measured = network.measure(network.voting, ["val"])
+        row = _row(epoch, {"train_loss": train_loss, **measured}, metric, started)
         if on_epoch is not None:
-            on_epoch(EpochReport(epoch, tuner.epochs, row, network.metric.name))
-        yield row
+            on_epoch(EpochReport(epoch, tuner.epochs, row, metric))
+        history.append(row)
         if not math.isfinite(train_loss):
             warnings.warn(
                 f"fine-tuning diverged in epoch {epoch} (training loss {train_loss}); try a smaller "
                 f"learning_rate than {tuner.learning_rate:g}.",
                 GBGNNWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
             break
-        if best is not None and best.is_time_to_stop(measured):
-            break
-    if best is not None:
-        best.restore()
-
-
-def batches(
-    train: slice, batch_size: int | None, random: torch.Generator
-) -> Iterator[tuple[Positions, float]]:
-    """Yield the positions of an epoch's batches, and the share of all labelled nodes that each is."""
-    n_rows = train.stop - train.start
-    if batch_size is None or batch_size >= n_rows:
-        yield train, 1.0
-        return
-    for chosen in torch.randperm(n_rows, generator=random).split(batch_size):
-        yield chosen, len(chosen) / n_rows
-
-
-def choose(before: dict[str, float], after: dict[str, float], keep: str, metric: str = "accuracy") -> str:
-    """Return which model is kept."""
-    if not math.isfinite(after["train_loss"]):
-        return "boosted"
-    if keep == "tuned" or "val_loss" not in after:
-        return "tuned"
-    return "tuned" if validation_key(after, metric) >= validation_key(before, metric) else "boosted"
-
-
-def _row(epoch: int, measured: dict[str, Any], started: float, network: MultiScaleNetwork) -> Row:
-    names = ("train_loss", "val_loss", f"val_{network.metric.name}")
-    columns = {name: measured.get(name) for name in names}
-    return {"epoch": epoch, **columns, "seconds": time.perf_counter() - started}
-
-
-def _stepper(
-    kind: str, parameters: list[torch.Tensor], tuner: FineTuner, network: MultiScaleNetwork
-) -> Stepper:
-    size = 1.0  # of a step, beside one of the learners
-    if kind == AGGREGATION:  # a representation is a product of as many hops
-        size = 1 / len(network.ensemble)
-    elif kind == ETAS:  # they are as large as the rule made them, a hundredth or twenty: in proportion
-        size = float(network.etas.detach().abs().mean())
-    decay = tuner.weight_decay if kind == LEARNERS else 0.0
-    rate = tuner.learning_rate * size
-    return Stepper(tuner.optimizer, parameters, rate, weight_decay=decay, momentum=tuner.momentum)
-
-
-class _Best:
-    """The parameters after the epoch with the best :func:`validation_key` so far."""
-
-    def __init__(self, network: MultiScaleNetwork, patience: int | None) -> None:
-        self.moved = [value for kind in network.parameters().values() for value in kind]
-        self.patience, self.n_since, self.metric = patience, 0, network.metric.name
-        self.key, self.best = (-math.inf, -math.inf), [value.detach().clone() for value in self.moved]
-
-    def is_time_to_stop(self, measured: Row) -> bool:
-        key = validation_key(measured, self.metric)
-        if math.isfinite(measured["val_loss"]) and key > self.key:
-            self.key, self.n_since = key, 0
-            for kept, value in zip(self.best, self.moved, strict=True):
+        if network.validation is None:
+            continue
+        n_since += 1
+        key = validation_key(measured, metric)
+        if math.isfinite(measured["val_loss"]) and key > best_key:
+            best_key, n_since = key, 0
+            for kept, value in zip(best, moved, strict=True):
                 kept.copy_(value.detach())
-        else:
-            self.n_since += 1
-        return self.patience is not None and self.n_since >= self.patience
-
-    @torch.no_grad()
-    def restore(self) -> None:
-        for kept, value in zip(self.best, self.moved, strict=True):
+        if tuner.patience is not None and n_since >= tuner.patience:
+            break
+    with torch.no_grad():
+        for kept, value in zip(best, moved, strict=True):
             value.copy_(kept)
+    return history
+
+
+def _row(epoch: int, measured: dict[str, Any], metric: str, started: float) -> Row:
+    columns = {name: measured.get(name) for name in ("train_loss", "val_loss", f"val_{metric}")}
+    return {"epoch": epoch, **columns, "seconds": time.perf_counter() - started}

@@ -5,21 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.func import functional_call, vmap
 
 from gbgnn.boosting import Ensemble, Round, Voting
 from gbgnn.errors import ParameterError
-from gbgnn.finetuning.hop_gradients import FixedHops, make_differentiable
-from gbgnn.finetuning.representations import Needs, Positions, RowTerms, Terms, plan_memory
+from gbgnn.finetuning.representations import FineTunedHops, FixedHops, dense_columns, make_differentiable
 from gbgnn.learners import Head
 from gbgnn.losses import Loss
-from gbgnn.metrics import Metric, Predicted, as_metric
-from gbgnn.problem import Problem
+from gbgnn.metrics import Metric, Predicted
+from gbgnn.problem import NodeInputs, Problem
 
 LEARNERS, ETAS, AGGREGATION = MOVES = ("learners", "etas", "aggregation")
+
+Positions = slice | torch.Tensor
 
 
 class MultiScaleNetwork:
@@ -37,51 +38,48 @@ class MultiScaleNetwork:
         problem: Problem,
         voting: Voting,
         loss: Loss,
+        metric: Metric,
         *,
-        metric: Metric | None = None,
         moves: Sequence[str] = MOVES,
         memory_limit: int = 2**31,
         is_batched: bool = False,
     ) -> None:
-        self.ensemble, self.problem, self.moves = ensemble, problem, tuple(moves)
-        self.voting, self.loss = voting.softened(), loss
-        self.metric = as_metric(problem.task.default_metric) if metric is None else metric
-        self._limit, self._is_batched = memory_limit, is_batched
-        self._inputs = problem.inputs
-        nodes = [problem.train]
-        nodes += [problem.validation] if problem.validation is not None else []
+        self.ensemble, self.moves, self._limit, self._is_batched = ensemble, moves, memory_limit, is_batched
+        self.voting, self.loss, self.metric = voting.softened(), loss, metric
+        self._task, self._inputs = problem.task, problem.inputs
+        nodes = [problem.train] if problem.validation is None else [problem.train, problem.validation]
         self._rows = torch.cat([part.rows for part in nodes])
         self._targets = torch.cat([part.targets for part in nodes])
         self._weights = torch.cat([part.weights for part in nodes])
+        # Positions of the labelled and of the validation nodes in these.
+        self.train = slice(0, problem.train.size)
+        self.validation = None if problem.validation is None else slice(problem.train.size, len(self._rows))
 
-        for trained in ensemble:
-            check_differentiable(trained.kept_head(), trained.t)
+        self._boosted_heads = [trained.kept_head() for trained in ensemble]
+        for trained, head in zip(ensemble, self._boosted_heads, strict=True):
+            if not any(True for _ in head.parameters()):
+                raise ParameterError(
+                    f"the learner of round {trained.t} ({type(head).__name__}) has no parameters that a "
+                    "gradient could move; fine-tuning works with networks such as MLP()."
+                )
         hops = [trained.hop for trained in ensemble]
-        self.hops = make_differentiable(hops, self._inputs) if AGGREGATION in moves else FixedHops(hops)
-        if self.moves == (AGGREGATION,) and not self.hops.thetas:
+        self.hops: FineTunedHops = FixedHops(hops)
+        if AGGREGATION in moves:
+            self.hops = make_differentiable(hops, self._inputs)
+        if tuple(moves) == (AGGREGATION,) and not self.hops.thetas:
             raise ParameterError(
                 'FineTuner.moves=("aggregation",) leaves nothing to move: the hops of this model have no '
                 'free numbers. Add "learners" or "etas".'
             )
         self.etas = torch.tensor(ensemble.etas, dtype=torch.float64, device=self._inputs.device)
         self.etas.requires_grad_(ETAS in moves)
-        self.rows = self._build_rows()
+        self._plan_terms()
         self.heads = self._build_heads()
 
     @property
     def work(self) -> int:
         """Multiply-adds of the largest products of a gradient."""
         return len(self._rows) * sum(value.numel() for value in self.heads.parameters())
-
-    @property
-    def train(self) -> slice:
-        """Positions of the labelled nodes."""
-        return slice(0, self.problem.train.size)
-
-    @property
-    def validation(self) -> slice | None:
-        """Positions of the validation nodes."""
-        return None if self.problem.validation is None else slice(self.problem.train.size, len(self._rows))
 
     def parameters(self) -> dict[str, list[torch.Tensor]]:
         """Return the parameters that are fine-tuned, by kind."""
@@ -95,7 +93,7 @@ class MultiScaleNetwork:
     def accumulate(self, positions: Positions, scale: float = 1.0) -> float:
         """Add the gradient of ``scale`` times the weighted loss to all parameters; return that loss."""
         total = 0.0
-        coefficients = self._coefficients()
+        coefficients = self.hops.coefficients(self.n_terms)
         # The gradients of a few nodes at a time add up in a leaf, and go on to the hops' parameters once.
         leaf = coefficients.detach().requires_grad_(coefficients.requires_grad)
         for part, X in self._parts(positions, leaf):
@@ -119,45 +117,35 @@ class MultiScaleNetwork:
     @torch.no_grad()
     def scores(self, positions: Positions, voting: Voting) -> torch.Tensor:
         """Return the scores of some nodes under ``voting``: the soft one, or the one of boosting."""
-        parts = self._parts(positions, self._coefficients())
+        parts = self._parts(positions, self.hops.coefficients(self.n_terms))
         return torch.cat([self._scores(X, voting) for _, X in parts])
 
-    def measure(self, voting: Voting) -> dict[str, float]:
-        """Return loss and metric of the labelled nodes, and of the validation nodes where there are any."""
-        measured = self._measure("train", self.train, voting)
-        if self.validation is None:
-            return measured
-        return measured | self._measure("val", self.validation, voting)
-
-    def measure_validation(self) -> dict[str, Any]:
-        """Return loss and metric of the validation nodes under the soft voting; None without such nodes."""
-        if self.validation is None:
-            return {"val_loss": None, f"val_{self.metric.name}": None}
-        return self._measure("val", self.validation, self.voting)
+    def measure(self, voting: Voting, names: Sequence[str] = ("train", "val")) -> dict[str, float]:
+        """Return loss and metric of the labelled and of the validation nodes, as far as there are any."""
+        measured: dict[str, float] = {}
+        for name, positions in (("train", self.train), ("val", self.validation)):
+            if name not in names or positions is None:
+                continue
+            scores, targets = self.scores(positions, voting), self._targets[positions]
+            link = partial(voting.link, total_eta=float(self.etas.detach().sum()))
+            predicted = Predicted(self._task, scores, targets, link)
+            # Scikit-learn refuses to judge what diverged, and that must not be the end of it.
+            judged = self.metric.score(predicted) if bool(scores.isfinite().all()) else math.nan
+            measured[f"{name}_loss"] = float(self.loss.mean(scores, targets, self._weights[positions]))
+            measured[f"{name}_{self.metric.name}"] = judged
+        return measured
 
     def after_epoch(self) -> None:
         """Compute other terms where the hops have come to need them."""
-        if self.hops.needs_other_terms(self.rows.terms.n_terms):
-            del self.rows  # before the new terms take their room
-            self.rows = self._build_rows()
+        if self.hops.needs_other_terms(self.n_terms):
+            self._plan_terms()
 
     @torch.no_grad()
     def rebuild(self) -> Ensemble:
         """Return the model as it is now, in ordinary rounds."""
-        heads = [trained.kept_head() for trained in self.ensemble]
-        if LEARNERS in self.moves:
-            heads = self.heads.rebuild()
+        heads = self.heads.rebuild() if LEARNERS in self.moves else self._boosted_heads
         rounds = zip(self.ensemble, self.hops.hops(), heads, self.etas.tolist(), strict=True)
         return Ensemble(tuple(Round(old.t, hop, head, eta) for old, hop, head, eta in rounds))
-
-    def _measure(self, name: str, positions: slice, voting: Voting) -> dict[str, float]:
-        scores, targets = self.scores(positions, voting), self._targets[positions]
-        link = partial(voting.link, total_eta=float(self.etas.detach().sum()))
-        predicted = Predicted(self.problem.task, scores, targets, link)
-        # Scikit-learn refuses to judge what diverged, and that must not be the end of it.
-        judged = self.metric.score(predicted) if bool(scores.isfinite().all()) else math.nan
-        loss = float(self.loss.mean(scores, targets, self._weights[positions]))
-        return {f"{name}_loss": loss, f"{name}_{self.metric.name}": judged}
 
     def _scores(self, X: torch.Tensor, voting: Voting) -> torch.Tensor:
         output = self.heads(X)
@@ -165,59 +153,119 @@ class MultiScaleNetwork:
         scores: torch.Tensor = torch.tensordot(self.etas.to(X.dtype), votes, 1)
         return scores
 
-    def _coefficients(self) -> torch.Tensor:
-        return self.hops.coefficients(self.rows.terms.n_terms)
-
     def _parts(
         self, positions: Positions, coefficients: torch.Tensor
     ) -> Iterator[tuple[Positions, torch.Tensor]]:
         """Yield positions, few enough to work with at once, and the (T, n, C) representations there."""
-        for part, terms in self.rows.parts(positions):
-            yield part, self.hops.mix(coefficients, terms, self._rows[part], self.rows.plan.n_columns)
+        parts: Sequence[Positions]
+        if isinstance(positions, torch.Tensor):
+            parts = positions.split(self.plan.n_rows)
+        else:
+            starts = range(positions.start, positions.stop, self.plan.n_rows)
+            parts = [slice(start, min(start + self.plan.n_rows, positions.stop)) for start in starts]
+        for part in parts:
+            rows = self._rows[part]
+            terms = self._compute_terms(rows) if self._held is None else self._held[:, part]
+            yield part, self.hops.mix(coefficients, terms, rows, self.plan.n_columns)
 
-    def _build_rows(self) -> RowTerms:
-        terms = self.hops.terms()
-        plan = plan_memory(self._limit, self._needs(terms))
-        return RowTerms(terms, self._inputs, self._rows, plan)
-
-    def _needs(self, terms: Terms) -> Needs:
+    def _plan_terms(self) -> None:
+        """Share the memory out; compute and hold the terms of all rows where they have room."""
+        self._held: torch.Tensor | None = None  # before new terms take the room of old ones
+        self.n_terms = self.hops.n_terms()
         n_nodes, n_columns = self._inputs.features.shape
         size = self._inputs.dtype.itemsize
-        heads = [trained.kept_head() for trained in self.ensemble]
-        weights = [value for head in heads for value in head.parameters()]
+        weights = [value for head in self._boosted_heads for value in head.parameters()]
         activations = 4 * sum(value.shape[0] for value in weights)  # of a layer, weights and biases count it
         # The representations, their gradients round by round, and these put together.
-        mixed = 3 * len(heads) * n_columns if self.hops.thetas else 0
-        return Needs(
+        mixed = 3 * len(self.ensemble) * n_columns if self.hops.thetas else 0
+        self.plan = plan_memory(
+            self._limit,
             # The copy, its raw form, their gradients, two averages of the optimiser, the best so far.
             fixed=7 * sum(value.nbytes for value in weights) + self.hops.nbytes,
-            column=terms.n_arrays * n_nodes * size,
+            column=self.hops.n_arrays * n_nodes * size,
             n_columns=n_columns,
-            terms=terms.n_terms * n_columns * size,
+            terms=self.n_terms * n_columns * size,
             work=size * (activations + mixed),
-            copy=terms.n_terms * n_columns * size if self._is_batched else 0,
+            copy=self.n_terms * n_columns * size if self._is_batched else 0,
             n_rows=len(self._rows),
-            is_divisible=terms.is_divisible,
-            can_hold=terms.is_fixed,
+            is_divisible=self.hops.is_divisible,
+            can_hold=self.hops.is_fixed,
         )
+        if self.plan.is_held:
+            self._held = self._compute_terms(self._rows)
+
+    def _compute_terms(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return the terms of some nodes, shape (n_terms, n, C), computed a few columns at a time."""
+        features, P, width = self._inputs.features, self._inputs.P, self.plan.n_columns
+        shape = self.n_terms, len(rows), features.shape[1]
+        result = torch.empty(shape, dtype=features.dtype, device=features.device)
+        for start in range(0, features.shape[1], width):
+            columns = slice(start, start + width)
+            block = NodeInputs.from_tensor(dense_columns(features, columns), P)
+            for k, term in enumerate(self.hops.stream(block, self.n_terms)):
+                result[k, :, columns] = term[rows]
+        return result
 
     @torch.no_grad()
     def _build_heads(self) -> FineTunedHeads:
         """Standardise the inputs of every head by the labelled rows, in double precision."""
         sums = squares = self.etas.new_zeros(())
-        for _, X in self._parts(self.train, self._coefficients()):
+        for _, X in self._parts(self.train, self.hops.coefficients(self.n_terms)):
             sums = sums + X.sum(dim=1, dtype=torch.float64)
             squares = squares + X.square().sum(dim=2).sum(dim=1, dtype=torch.float64)  # row by row
-        n_rows = self.problem.train.size
+        n_rows = self.train.stop
         centres = sums / n_rows
         sizes = (squares / n_rows - centres.square().sum(dim=1)).clamp_min(0).sqrt()
-        heads = [trained.kept_head() for trained in self.ensemble]
         sizes = torch.where(sizes > 0, sizes, 1.0)
         dtype = self._inputs.dtype
-        tuned = FineTunedHeads(heads, centres.to(dtype), sizes.to(dtype))
+        tuned = FineTunedHeads(self._boosted_heads, centres.to(dtype), sizes.to(dtype))
         for value in tuned.parameters():
             value.requires_grad_(LEARNERS in self.moves)
         return tuned
+
+
+class MemoryPlan(NamedTuple):
+    """Whether the terms of all nodes are held, and how many columns and nodes are treated at once."""
+
+    is_held: bool
+    n_columns: int
+    n_rows: int
+
+
+def plan_memory(
+    limit: int,
+    *,
+    fixed: int,  # parameters, their gradients and what the optimiser remembers
+    column: int,  # to multiply one column of all nodes by P
+    n_columns: int,  # columns there are
+    terms: int,  # the terms of one node
+    work: int,  # all else that is computed of one node before the next gradient
+    copy: int,  # to pick one node's terms out of those of all; 0 where nodes come in order
+    n_rows: int,  # nodes whose terms are wanted
+    is_divisible: bool = True,  # whether columns may be treated one after the other
+    can_hold: bool = True,  # whether terms may be held: they stay the same
+) -> MemoryPlan:
+    """Share ``limit`` bytes out.
+
+    Terms that fit are computed once and held. Otherwise those of as many nodes as possible are computed,
+    used and forgotten, time and again; the products with P then get a quarter of the room, because narrow
+    blocks of columns take hardly longer than wide ones.
+    """
+    least = 1 if is_divisible else n_columns
+    room = limit - fixed
+    beside = room - n_rows * terms
+    if can_hold and beside >= max(least * column, work + copy):
+        width = min(n_columns, max(least, beside // column))
+        return MemoryPlan(True, width, min(n_rows, beside // (work + copy)))
+    width = min(n_columns, max(least, min(room // 4, room - terms - work) // column))
+    n_at_once = (room - width * column) // (terms + work)
+    if n_at_once < 1:
+        needed = fixed + least * column + terms + work
+        raise ParameterError(
+            f"FineTuner.memory_limit must be at least {needed:,} bytes for this graph and model; "
+            f"got {limit:,}."
+        )
+    return MemoryPlan(False, width, min(n_rows, n_at_once))
 
 
 Parameters = dict[str, torch.Tensor]
@@ -257,23 +305,22 @@ class HeadStack:
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """Return the outputs of every head for its own rows, shape (n_heads, n_rows, n_outputs)."""
-        output: torch.Tensor = vmap(self._evaluate)(self.raw(), X)
+
+        def evaluate(parameters: Parameters, rows: torch.Tensor) -> Any:
+            return functional_call(self.heads[0], parameters, (rows,))
+
+        output: torch.Tensor = vmap(evaluate)(self.raw(), X)
         return output
 
     def rebuild(self) -> list[Head]:
         """Return ordinary heads with the parameters of now."""
         with torch.no_grad():
             raw = {name: value.detach().clone() for name, value in self.raw().items()}
-        return [
-            type(head)
-            .from_state(head.state() | {name: value[i].clone() for name, value in raw.items()})
-            .requires_grad_(False)
-            for i, head in enumerate(self.heads)
-        ]
-
-    def _evaluate(self, parameters: Parameters, X: torch.Tensor) -> torch.Tensor:
-        output: torch.Tensor = functional_call(self.heads[0], parameters, (X,))
-        return output
+        rebuilt = []
+        for i, head in enumerate(self.heads):
+            state = head.state() | {name: value[i].clone() for name, value in raw.items()}
+            rebuilt.append(type(head).from_state(state).requires_grad_(False))
+        return rebuilt
 
 
 class FineTunedHeads:
@@ -303,12 +350,3 @@ class FineTunedHeads:
         """Return ordinary heads with the parameters of now, round by round."""
         rebuilt = [head for stack in self.stacks for head in stack.rebuild()]
         return [rebuilt[i] for i in self._order.tolist()]
-
-
-def check_differentiable(head: Head, t: int) -> None:
-    """Raise unless a head has parameters to move."""
-    if not any(True for _ in head.parameters()):
-        raise ParameterError(
-            f"the learner of round {t} ({type(head).__name__}) has no parameters that a gradient could move; "
-            "fine-tuning works with networks such as MLP()."
-        )

@@ -1,21 +1,20 @@
-"""X^(t) of the labelled nodes, as fixed terms that only their coefficients move in."""
+"""The representations of the labelled nodes as differentiable functions of the hops' free parameters."""
 
 from __future__ import annotations
 
-import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import torch
 
 from gbgnn.aggregation import Hop, PolynomialHop
-from gbgnn.errors import ParameterError
 from gbgnn.problem import NodeInputs
-from gbgnn.propagation import DenseRows, Representation
-from gbgnn.propagation.interval import Interval
-from gbgnn.propagation.polynomial import chebyshev_terms
-
-Positions = slice | torch.Tensor
+from gbgnn.propagation import DenseRows, Propagator, Representation, polynomial
+from gbgnn.propagation.interval import Interval, spectral_interval
+from gbgnn.propagation.polynomial import chebyshev_terms, n_needed, powers
 
 # Arrays that a product with P may hold on the way: what it gathers from, scaled, and the sums of some nodes.
 PRODUCT_ARRAYS = 2
@@ -25,67 +24,303 @@ _LEAST_BLOCK = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
-    """A few representations of all nodes, from which those of the rounds are made."""
+class HopScalars:
+    r"""The free numbers :math:`\theta` of one hop: its coefficients and injection are affine in them."""
 
-    n_terms: int  # how many there are
-    # Yields the terms of all nodes, each valid until the next is asked for.
-    stream: Callable[[NodeInputs], Iterator[torch.Tensor]]
-    n_arrays: int  # how many arrays of all nodes are alive while the terms pass by
-    is_divisible: bool = True  # whether columns may be treated one after the other
-    is_fixed: bool = True  # whether the terms stay the same, so that they may be held
+    hop: PolynomialHop  # the hop as it was boosted
+    initial: torch.Tensor  # theta of this hop, in double precision; empty where nothing is free
+    # offset, jacobian: the coefficients, followed by the injection, are offset + jacobian @ theta.
+    offset: torch.Tensor
+    jacobian: torch.Tensor
+
+    @classmethod
+    def from_hop(cls, hop: PolynomialHop) -> HopScalars:
+        """Return what a hop says is free in it, as numbers."""
+        given = torch.tensor([*hop.coefficients, hop.injection], dtype=torch.float64)
+        n_powers, offset = len(hop.powers), given.clone()
+        if hop.free == "coefficients":
+            offset[:-1] = 0
+            return cls(hop, given[:-1], offset, torch.eye(n_powers + 1, n_powers, dtype=torch.float64))
+        if hop.free == "share":
+            # The share of the highest power; the rest goes to the lowest one or, after a single power, to the
+            # injection.
+            highest, rest = n_powers - 1, 1 if n_powers == 1 else 0
+            jacobian = given.new_zeros(n_powers + 1, 1)
+            jacobian[highest], jacobian[rest] = 1, -1
+            offset[highest], offset[rest] = 0, given[highest] + given[rest]
+            return cls(hop, given[highest : highest + 1], offset, jacobian)
+        return cls(hop, given[:0], offset, given.new_zeros(n_powers + 1, 0))
+
+    def coefficients(self, theta: torch.Tensor) -> torch.Tensor:
+        """Return the coefficients and, last, the injection."""
+        return self.offset + self.jacobian @ theta
+
+    def rebuild(self, theta: torch.Tensor) -> PolynomialHop:
+        """Return the hop with other numbers; the alignment was that of the old ones."""
+        if self.hop.free is None:
+            return self.hop
+        *coefficients, injection = self.coefficients(theta).tolist()
+        return replace(self.hop, coefficients=tuple(coefficients), injection=injection, alignment=None)
 
 
-def hop_terms(
-    hops: Callable[[], Sequence[Hop]], n_arrays: int = 5 + PRODUCT_ARRAYS, is_fixed: bool = True
-) -> Terms:
-    """Return the representations X^(1), X^(2), ... themselves, under the hops that ``hops`` returns.
+class FineTunedHops(ABC):
+    """The hops of a model in fine-tuning.
 
-    By default the input, the last representation, the next, and two powers of P are alive.
+    X^(1), X^(2), ... of some nodes are :meth:`mix` of two things: the *terms* of these nodes, which
+    :meth:`stream` computes, and the *coefficients*, a small tensor made of the free parameters. All methods
+    are functions of their arguments and of ``thetas``, so there is no order to keep.
     """
 
-    def stream(inputs: NodeInputs) -> Iterator[torch.Tensor]:
+    nbytes: int = 0
+    """Bytes held beside the terms."""
+
+    n_arrays: int = 5 + PRODUCT_ARRAYS
+    """Arrays of all nodes alive while terms pass by: the input, the last, the next, two powers of P."""
+
+    is_divisible: bool = True
+    """Whether columns may be treated one after the other."""
+
+    is_fixed: bool = True
+    """Whether the terms stay the same, so that they may be held."""
+
+    def __init__(self, scalars: Sequence[HopScalars] = ()) -> None:
+        self.scalars = list(scalars)
+        # The free parameters of every hop, or nothing where none is free.
+        self.thetas = [hop.initial.clone().requires_grad_() for hop in scalars]
+
+    @torch.no_grad()
+    def hops(self) -> list[Hop]:
+        """Return ordinary hops with the parameters of now."""
+        return [hop.rebuild(theta) for hop, theta in zip(self.scalars, self.thetas, strict=True)]
+
+    def n_terms(self) -> int:
+        """Return how many terms the representations are made of; by default these are their own terms."""
+        return len(self.hops())
+
+    def stream(self, inputs: NodeInputs, n_terms: int) -> Iterator[torch.Tensor]:
+        """Yield the first ``n_terms`` terms of all nodes, each valid until the next is asked for."""
         X = inputs.features
-        for hop in hops():
+        for hop in self.hops():
             X = hop(X, inputs)
             yield X.dense()
 
-    is_divisible = all(isinstance(hop, PolynomialHop) for hop in hops())  # others mix columns
-    return Terms(len(hops()), stream, n_arrays, is_divisible, is_fixed)
+    @abstractmethod
+    def coefficients(self, n_terms: int) -> torch.Tensor:
+        """Return what mixes the first ``n_terms`` terms, in double precision; differentiable."""
+
+    @abstractmethod
+    def mix(
+        self, coefficients: torch.Tensor, terms: torch.Tensor, rows: torch.Tensor, n_columns: int
+    ) -> torch.Tensor:
+        """Return X^(1), X^(2), ... of the nodes ``rows`` from their terms.
+
+        It is differentiable in ``coefficients``; ``n_columns`` columns of all nodes fit in memory at once.
+        """
+
+    def needs_other_terms(self, n_terms: int) -> bool:
+        """Return whether the hops have moved too far for ``n_terms`` terms."""
+        return False
+
+    @torch.no_grad()
+    def project(self) -> None:
+        """Move every parameter to the nearest value that it may have: shares to [0, 1]."""
+        for hop, theta in zip(self.scalars, self.thetas, strict=True):
+            if hop.hop.free == "share":
+                theta.clamp_(0, 1)
 
 
-def polynomial_terms(n_terms: int, interval: Interval) -> Terms:
-    """Return T_k(P) X for k below ``n_terms``: every X^(t) is a sum of them, whatever the hops' numbers."""
+class FixedHops(FineTunedHops):
+    """Hops without free parameters: their terms are the representations themselves."""
 
-    def stream(inputs: NodeInputs) -> Iterator[torch.Tensor]:
-        return chebyshev_terms(inputs.P, inputs.features.dense(), n_terms, interval)
+    def __init__(self, hops: Sequence[Hop]) -> None:
+        super().__init__()
+        self._hops = list(hops)
+        self.is_divisible = all(isinstance(hop, PolynomialHop) for hop in hops)  # others mix columns
 
-    return Terms(n_terms, stream, n_arrays=4 + PRODUCT_ARRAYS)  # the input and the last three
+    def hops(self) -> list[Hop]:
+        """Return the hops as they were boosted."""
+        return self._hops
+
+    def coefficients(self, n_terms: int) -> torch.Tensor:
+        """Return nothing: there is no parameter."""
+        return torch.empty(0, dtype=torch.float64)
+
+    def mix(
+        self, coefficients: torch.Tensor, terms: torch.Tensor, rows: torch.Tensor, n_columns: int
+    ) -> torch.Tensor:
+        """Return the terms."""
+        return terms
 
 
-class RowTerms:
-    """The terms of the nodes ``rows``: held, or computed again for every few nodes, as the plan says."""
+class ChebyshevHops(FineTunedHops):
+    r"""Free hops where P has real eigenvalues: :math:`X^{(t)} = q_t(P) X = \sum_k c_{tk} V_k`.
 
-    def __init__(self, terms: Terms, inputs: NodeInputs, rows: torch.Tensor, plan: MemoryPlan) -> None:
-        self.terms, self.inputs, self.rows, self.plan = terms, inputs, rows, plan
-        self._held = self._compute(rows) if plan.is_held else None
+    The terms :math:`V_k = T_k(P) X` depend on no parameter, so the loss has its gradient in all of them
+    through the small matrix c, and nothing is propagated back through the graph. The polynomials
+    :math:`q_t = h_t q_{t-1} + \iota_t` are computed by their values at the Chebyshev nodes of ``interval``,
+    where the eigenvalues of P are.
+    """
 
-    def parts(self, positions: Positions) -> Iterator[tuple[Positions, torch.Tensor]]:
-        """Yield positions in ``rows``, few enough to work with at once, and their (n_terms, n, C) terms."""
-        for part in _split(positions, self.plan.n_rows):
-            terms = self._compute(self.rows[part]) if self._held is None else self._held[:, part]
-            yield part, terms
+    n_arrays = 4 + PRODUCT_ARRAYS  # the input and the last three
 
-    def _compute(self, rows: torch.Tensor) -> torch.Tensor:
-        features, P, width = self.inputs.features, self.inputs.P, self.plan.n_columns
-        shape = self.terms.n_terms, len(rows), features.shape[1]
-        result = torch.empty(shape, dtype=features.dtype, device=features.device)
-        for start in range(0, features.shape[1], width):
-            columns = slice(start, start + width)
-            block = NodeInputs.from_tensor(dense_columns(features, columns), P)
-            for k, term in enumerate(self.terms.stream(block)):
-                result[k, :, columns] = term[rows]
-        return result
+    def __init__(self, scalars: Sequence[HopScalars], interval: Interval, like: Representation) -> None:
+        super().__init__(scalars)
+        self._interval, self._like, self._rounding = interval, like, float(torch.finfo(like.dtype).eps)
+        self._degree = sum(hop.hop.powers[-1] for hop in scalars)
+        at = polynomial.nodes(self._degree, interval)
+        nothing = torch.zeros_like(at)  # the injection is no multiple of the representation
+        self._powers = {
+            powers: torch.stack([*(at**p for p in powers), nothing])
+            for powers in {hop.hop.powers for hop in scalars}
+        }
+        # c, its gradient, and what autograd keeps of the recurrence that c comes from.
+        self.nbytes = 6 * 8 * len(self.scalars) * (self._degree + 1)
+
+    def n_terms(self) -> int:
+        """Return how many terms matter: what is left out is below the rounding of the sum."""
+        # A parameter at zero hides the terms that its gradient needs; hops that moved a little show them.
+        moved = [theta.detach() + 0.01 for theta in self.thetas]
+        matter = max(
+            n_needed(self._expand(thetas).detach(), self._rounding) for thetas in (self.thetas, moved)
+        )
+        # Some more, because the hops will move further.
+        return min(self._degree + 1, matter * 11 // 10 + 8)
+
+    def stream(self, inputs: NodeInputs, n_terms: int) -> Iterator[torch.Tensor]:
+        """Return an iterator over T_k(P) X."""
+        return chebyshev_terms(inputs.P, inputs.features.dense(), n_terms, self._interval)
+
+    def coefficients(self, n_terms: int) -> torch.Tensor:
+        """Return c, a row for each round."""
+        return self._expand(self.thetas)[:, :n_terms]
+
+    def mix(
+        self, coefficients: torch.Tensor, terms: torch.Tensor, rows: torch.Tensor, n_columns: int
+    ) -> torch.Tensor:
+        """Return the product of c and the terms."""
+        # Autograd casts the gradient of c back, so that the parts of a batch add up in double precision.
+        c = coefficients.to(self._like.device, self._like.dtype)
+        X: torch.Tensor = (c @ terms.flatten(1)).unflatten(1, terms.shape[1:])
+        return X
+
+    def needs_other_terms(self, n_terms: int) -> bool:
+        """Return whether later terms have begun to matter."""
+        return n_needed(self._expand(self.thetas).detach(), 16 * self._rounding) > n_terms
+
+    def _expand(self, thetas: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the Chebyshev coefficients of q_1, q_2, ..., a row each; differentiable."""
+        q = torch.ones(self._degree + 1, dtype=torch.float64)
+        values = []
+        for hop, theta in zip(self.scalars, thetas, strict=True):
+            numbers = hop.coefficients(theta)
+            q = (numbers @ self._powers[hop.hop.powers]) * q + numbers[-1]
+            values.append(q)
+        return polynomial.coefficients(torch.stack(values))
+
+
+class BackpropHops(FineTunedHops):
+    """Free hops on a directed graph: the gradient is propagated back through the hops, last to first.
+
+    There the terms are the representations themselves, and the coefficients are those of all hops in a row.
+    Every gradient takes twice the products with P that applying the model does.
+    """
+
+    is_fixed = False
+
+    def __init__(self, scalars: Sequence[HopScalars], inputs: NodeInputs) -> None:
+        super().__init__(scalars)
+        self._inputs, self._transposed = inputs, inputs.P.transpose()
+        self.nbytes = inputs.P.nbytes
+        # Going back holds the representations of all rounds, two gradients and two powers of P.
+        self.n_arrays = len(self.scalars) + 4 + PRODUCT_ARRAYS
+
+    def coefficients(self, n_terms: int) -> torch.Tensor:
+        """Return the coefficients and the injection of every hop, one after the other."""
+        pairs = zip(self.scalars, self.thetas, strict=True)
+        return torch.cat([hop.coefficients(theta) for hop, theta in pairs])
+
+    def mix(
+        self, coefficients: torch.Tensor, terms: torch.Tensor, rows: torch.Tensor, n_columns: int
+    ) -> torch.Tensor:
+        """Return the terms, with a gradient in the coefficients."""
+        hops = [hop for hop in self.hops() if isinstance(hop, PolynomialHop)]
+        go_back = partial(backpropagate_hops, hops, self._inputs, self._transposed, rows, n_columns=n_columns)
+        X: torch.Tensor = _WithGradient.apply(coefficients, terms, go_back)  # type: ignore[no-untyped-call]
+        return X
+
+
+class _WithGradient(torch.autograd.Function):
+    """The value is known; ``go_back`` turns its gradient into those of the coefficients, hop by hop."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        coefficients: torch.Tensor,
+        value: torch.Tensor,
+        go_back: Callable[[torch.Tensor], list[torch.Tensor]],
+    ) -> torch.Tensor:
+        ctx.go_back = go_back
+        return value.view_as(value)  # autograd would take an input returned as it is for one changed in place
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        return torch.cat(ctx.go_back(gradient)), None, None
+
+
+def make_differentiable(hops: Sequence[Hop], inputs: NodeInputs) -> FineTunedHops:
+    """Return hops whose parameters are free, with the cheapest gradient there is for P.
+
+    A hop that is no polynomial in P has no free parameter, and those beside it are fixed too.
+    """
+    polynomials = [hop for hop in hops if isinstance(hop, PolynomialHop)]
+    if len(polynomials) < len(hops) or all(hop.free is None for hop in polynomials):
+        return FixedHops(hops)
+    scalars = [HopScalars.from_hop(hop) for hop in polynomials]
+    interval = spectral_interval(inputs.P)
+    if interval is None:
+        return BackpropHops(scalars, inputs)
+    return ChebyshevHops(scalars, interval, like=inputs.features)
+
+
+def backpropagate_hops(
+    hops: Sequence[PolynomialHop],
+    inputs: NodeInputs,
+    transposed: Propagator,
+    rows: torch.Tensor,
+    gradients: torch.Tensor,
+    n_columns: int,
+) -> list[torch.Tensor]:
+    r"""Return the gradient in the coefficients and, last, the injection of every hop, in double precision.
+
+    With :math:`G_t` the gradient in :math:`X^{(t)}` of what follows at once, that of all that follows is
+    :math:`A_t = G_t + h_{t+1}(P^\top) A_{t+1}`, and :math:`\langle A_t, P^p X^{(t-1)}\rangle` is that in the
+    coefficient of the power p. Hops mix no columns, so these go one block after the other: narrow enough,
+    the representations of all rounds fit in memory.
+
+    ``transposed`` multiplies by the transpose of P. ``gradients`` holds :math:`G_t` of the nodes ``rows``,
+    shape (n_hops, n_rows, C); elsewhere it is zero.
+    """
+    found = [torch.zeros(len(hop.powers) + 1, dtype=torch.float64) for hop in hops]
+    for start in range(0, inputs.features.shape[1], n_columns):
+        columns = slice(start, start + n_columns)
+        block = NodeInputs.from_tensor(dense_columns(inputs.features, columns), inputs.P)
+        X = [block.features]
+        for hop in hops[:-1]:
+            X.append(hop(X[-1], block))
+        A = torch.zeros_like(block.features.dense())
+        for hop, gradient, total in zip(reversed(hops), gradients.flip(0), reversed(found), strict=True):
+            A[rows] += gradient[:, columns]
+            for j, Z in enumerate(powers(inputs.P, X.pop().dense(), hop.powers)):
+                total[j] += _inner(A, Z)
+            total[-1] += _inner(A, block.features.dense())
+            # A hop's transpose is the same polynomial in the transpose of P; what it injects is constant.
+            back = NodeInputs(DenseRows(A), transposed)
+            A = replace(hop, injection=0.0)(back.features, back).dense()
+    return found
+
+
+def _inner(A: torch.Tensor, Z: torch.Tensor) -> float:
+    return float((A * Z).sum(dtype=torch.float64))
 
 
 def dense_columns(features: Representation, columns: slice) -> torch.Tensor:
@@ -99,76 +334,3 @@ def dense_columns(features: Representation, columns: slice) -> torch.Tensor:
         result[first : first + len(block)] = block[:, columns]
         first += len(block)
     return result
-
-
-def _split(positions: Positions, size: int) -> Iterator[Positions]:
-    if isinstance(positions, torch.Tensor):
-        yield from positions.split(size)
-        return
-    for start in range(positions.start, positions.stop, size):
-        yield slice(start, min(start + size, positions.stop))
-
-
-_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-
-
-def parse_bytes(owner: str, name: str, value: int | str) -> int:
-    """Return a number of bytes given as an integer, or as text such as ``"500MB"`` or ``"2 GiB"``."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", value, re.IGNORECASE)
-        if match and match[2].upper() in _UNITS:
-            value = int(float(match[1]) * _UNITS[match[2].upper()])
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ParameterError(
-            f'{owner}.{name} must be a number of bytes, or text such as "500MB" or "2GiB"; got {value!r}.'
-        )
-    return value
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What the computation takes, in bytes."""
-
-    fixed: int  # parameters, their gradients and what the optimiser remembers
-    column: int  # to multiply one column of all nodes by P
-    n_columns: int  # columns there are
-    terms: int  # the terms of one node
-    work: int  # all else that is computed of one node before the next gradient
-    copy: int  # to pick one node's terms out of those of all; 0 where nodes come in order
-    n_rows: int  # nodes whose terms are wanted
-    is_divisible: bool = True  # whether columns may be treated one after the other
-    can_hold: bool = True  # whether terms may be held: they stay the same
-
-
-@dataclass(frozen=True)
-class MemoryPlan:
-    """Whether the terms of all nodes are held, and how many columns and nodes are treated at once."""
-
-    is_held: bool
-    n_columns: int
-    n_rows: int
-
-
-def plan_memory(limit: int, needs: Needs) -> MemoryPlan:
-    """Share ``limit`` bytes out.
-
-    Terms that fit are computed once and held. Otherwise those of as many nodes as possible are computed,
-    used and forgotten, time and again; the products with P then get a quarter of the room, because narrow
-    blocks of columns take hardly longer than wide ones.
-    """
-    least_columns = 1 if needs.is_divisible else needs.n_columns
-    room = limit - needs.fixed
-    beside = room - needs.n_rows * needs.terms
-    if needs.can_hold and beside >= max(least_columns * needs.column, needs.work + needs.copy):
-        n_columns = min(needs.n_columns, max(least_columns, beside // needs.column))
-        return MemoryPlan(True, n_columns, min(needs.n_rows, beside // (needs.work + needs.copy)))
-    share = min(room // 4, room - needs.terms - needs.work)
-    n_columns = min(needs.n_columns, max(least_columns, share // needs.column))
-    n_rows = (room - n_columns * needs.column) // (needs.terms + needs.work)
-    if n_rows < 1:
-        least = needs.fixed + least_columns * needs.column + needs.terms + needs.work
-        raise ParameterError(
-            f"FineTuner.memory_limit must be at least {least:,} bytes for this graph and model; "
-            f"got {limit:,}."
-        )
-    return MemoryPlan(False, n_columns, min(needs.n_rows, n_rows))

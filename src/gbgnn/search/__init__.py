@@ -8,10 +8,17 @@ except ImportError as error:
     raise MissingDependencyError("gbgnn.search", "optuna", "tune") from error
 
 from gbgnn.search.loop import TrialReport
-from gbgnn.search.results import SearchResult
-from gbgnn.search.search import tune, tune_repeatedly
-from gbgnn.search.spaces import Choice, Integer, Range, Real, SearchSpace
-from gbgnn.search.variants import VARIANTS, default_space, paper_space
+from gbgnn.search.search import SearchResult, tune, tune_repeatedly
+from gbgnn.search.spaces import (
+    VARIANTS,
+    Choice,
+    Integer,
+    Range,
+    Real,
+    SearchSpace,
+    default_space,
+    paper_space,
+)
 
 __all__ = [
     "VARIANTS",

@@ -16,10 +16,18 @@ import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.samplers import TPESampler
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 
 from gbgnn._isolation import Processes
-from gbgnn.search.study import finished_trials, in_memory_study, register_worker, sign_trial, state_name
+from gbgnn.search.study import (
+    PROCESS,
+    best_trials,
+    finished_trials,
+    in_memory_study,
+    register_worker,
+    state_name,
+    worker_name,
+)
 from gbgnn.settings import Settings
 
 N_RANDOM_TRIALS = 10
@@ -98,35 +106,25 @@ def run_studies(
     """
     with ExitStack() as stack:
         streams = {seed: (seed, stack.enter_context(register_worker(studies[seed]))) for seed in studies}
-        while planned := {
-            seed: batch
-            for seed, study in studies.items()
-            if (batch := _plan(study, streams[seed], n_trials, at_once)).draws
-        }:
-            if deadline is not None and time.perf_counter() > deadline:
+        while deadline is None or time.perf_counter() <= deadline:
+            planned = {}
+            for seed, study in studies.items():
+                done = finished_trials(study)
+                if len(done) < n_trials:
+                    first = sum(trial.user_attrs.get(DRAW, [])[:2] == list(streams[seed]) for trial in done)
+                    n_draws = min(at_once, n_trials - len(done))
+                    draws = [(*streams[seed], first + i) for i in range(n_draws)]
+                    planned[seed] = Batch(study, draws, done)
+            if not planned:
                 break
             for (seed, batch), ended in zip(planned.items(), run(list(planned.values())), strict=True):
                 done = list(batch.before)
                 for trial in ended:
                     done.append(trial)
                     if on_trial is not None:
-                        on_trial(seed, _report(done, n_trials))
-
-
-def _plan(study: optuna.Study, stream: Draw, n_trials: int, at_once: int) -> Batch:
-    """Return what to draw next in a study, which is nothing once it has all its trials."""
-    done = finished_trials(study)
-    first = sum(trial.user_attrs.get(DRAW, [])[:2] == list(stream) for trial in done)
-    draws = [(*stream, first + i) for i in range(min(at_once, n_trials - len(done)))]
-    return Batch(study, draws, done)
-
-
-def _report(done: Sequence[FrozenTrial], n_trials: int) -> TrialReport:
-    """Return what is known after the last of the finished trials."""
-    values = [trial.values[0] for trial in done if trial.state is TrialState.COMPLETE]
-    last = done[-1]
-    value = None if last.values is None else last.values[0]
-    return TrialReport(state_name(last), value, max(values, default=None), len(done), n_trials)
+                        value = None if trial.values is None else trial.values[0]
+                        best = next((each.values[0] for each in best_trials(done, 1)), None)
+                        on_trial(seed, TrialReport(state_name(trial), value, best, len(done), n_trials))
 
 
 def ask(study: optuna.Study, distributions: Distributions, draw: Draw) -> optuna.Trial:
@@ -138,7 +136,7 @@ def ask(study: optuna.Study, distributions: Distributions, draw: Draw) -> optuna
     study.sampler = JointTPE(distributions, int(seed))
     trial = study.ask(distributions)
     trial.set_user_attr(DRAW, list(draw))
-    sign_trial(trial)
+    trial.set_user_attr(PROCESS, worker_name())
     return trial
 
 
@@ -177,10 +175,9 @@ class JointTPE(TPESampler):
 
     def __init__(self, distributions: Distributions, seed: int) -> None:
         self._distributions = distributions
-        with warnings.catch_warnings():
-            # Trials that run beside this one count as bad ones, so that it keeps away from them: an
-            # experiment before Optuna 5.
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        # Trials that run beside this one count as bad ones, so that it keeps away from them: an experiment
+        # before Optuna 5.
+        with warnings.catch_warnings(action="ignore", category=optuna.exceptions.ExperimentalWarning):
             super().__init__(n_startup_trials=N_RANDOM_TRIALS, seed=seed, constant_liar=True)
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> Distributions:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
+import optuna
 from numpy.typing import ArrayLike
+from optuna.trial import FrozenTrial
 
 from gbgnn._checks import check_integer, check_number
 from gbgnn._isolation import n_cores
@@ -18,12 +22,88 @@ from gbgnn.fitting import Labels, check_length, given_validation
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.model import check_graph
 from gbgnn.registry import as_part
-from gbgnn.search.batched_trials import BatchedTrials
-from gbgnn.search.loop import Runner, TrialReport, run_studies, start_proposing
-from gbgnn.search.objective import FitObjective, TrainingData, run_one_by_one
-from gbgnn.search.results import SearchResult, fit_winner, reevaluate
+from gbgnn.search.loop import DRAW, Runner, TrialReport, run_studies, start_proposing
+from gbgnn.search.objective import (
+    BatchedTrials,
+    FitObjective,
+    TrainingData,
+    draw_seeds,
+    mean_curve,
+    run_one_by_one,
+)
 from gbgnn.search.spaces import SearchSpace
-from gbgnn.search.study import finished_trials, open_study
+from gbgnn.search.study import BEST_ROUND, ENDS, ERROR, best_trials, finished_trials, open_study, state_name
+from gbgnn.settings import Settings, build_model
+
+N_SEEDS = 5
+"""A trial that is confirmed is trained with so many seeds beside those that it had."""
+
+
+@dataclass(frozen=True, eq=False)
+class Confirmed:
+    """Settings of a trial that were good with several seeds, and their mean validation accuracy.
+
+    Among the settings are ``n_rounds``, the round after which the mean was highest, and ``select="last"``, so
+    that no seed chooses its own.
+    """
+
+    settings: Settings
+    value: float
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """What a search has found.
+
+    Parameters
+    ----------
+    best_settings
+        The winner's settings, those that were searched; where several seeds were asked, ``n_rounds`` and
+        ``select`` too.
+    best_value
+        Its validation accuracy as the trial had it, to which rounding in a population may add or take a node;
+        where several seeds were asked, their mean.
+    model
+        Fitted with the winner's settings and seed; its learners are kept.
+    settings
+        All settings that ``model`` was built with by :func:`gbgnn.settings.build_model`: fixed ones, best
+        ones, ``random_state`` and ``device``. A record of the run needs no other model for them.
+    study
+        The study, for Optuna's own tools.
+    seconds
+        How long this search took; trials of an earlier one are not in it.
+    confirmed
+        The trials that were confirmed, the best first; empty where none were.
+    """
+
+    best_settings: Settings
+    best_value: float
+    model: GBGNNClassifier
+    settings: Settings
+    study: optuna.Study
+    seconds: float
+    confirmed: Sequence[Confirmed]
+
+    @property
+    def trials(self) -> list[FrozenTrial]:
+        """All trials, in order."""
+        return self.study.get_trials(deepcopy=False)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many trials are ``complete``, ``pruned`` and ``failed``."""
+        states = list(map(state_name, self.trials))
+        return {state: states.count(state) for state in ENDS}
+
+    def importances(self) -> dict[str, float]:
+        """Return how much each setting has to do with a good value, as shares of one, the largest first.
+
+        Empty while fewer than ten trials are complete: what they say is noise.
+        """
+        if self.counts["complete"] < 10:
+            return {}
+        return optuna.importance.get_param_importances(self.study)
 
 
 def tune(
@@ -218,3 +298,77 @@ def _check_data(data: TrainingData, space: SearchSpace, confirm: int) -> None:
             "confirm is for spaces without fine-tuning, because it chooses the number of rounds by their "
             "accuracy before fine-tuning; leave it at 0."
         )
+
+
+def fit_winner(
+    study: optuna.Study,
+    confirmed: Sequence[Confirmed],
+    space: SearchSpace,
+    data: TrainingData,
+    own: Settings,
+    seconds: float,
+) -> SearchResult:
+    """Fit the winner of a search that is over, with settings of its own, and return what was found."""
+    done = finished_trials(study)
+    found = best_trials(done, 1)
+    if not found:
+        reasons = [trial.user_attrs[ERROR] for trial in done if ERROR in trial.user_attrs]
+        why = f" The last one: {reasons[-1]}" if reasons else ""
+        raise ParameterError(
+            f"none of {len(done)} trials was completed, so there is no best one; search longer, or "
+            f"elsewhere.{why}"
+        )
+    best = found[0]
+    chosen, value = best.params, best.values[0]
+    if confirmed:
+        chosen, value = confirmed[0].settings, confirmed[0].value
+        best = study.get_trials(deepcopy=False)[confirmed[0].number]
+    settings = {**space.base, **chosen, **own}
+    if DRAW in best.user_attrs:  # a trial may also have been added by hand
+        settings["random_state"] = best.user_attrs[DRAW][0]
+    model = build_model(settings)
+    data.fit(model)
+    return SearchResult(chosen, value, model, settings, study, seconds, confirmed)
+
+
+def reevaluate(
+    searches: Sequence[tuple[Sequence[FrozenTrial], int]],
+    build: Callable[[Settings, int], GBGNNClassifier],
+    n_best: int,
+    curves: Callable[[Sequence[GBGNNClassifier]], Sequence[Sequence[float]]],
+    seeds_per_trial: int = 1,
+) -> list[list[Confirmed]]:
+    """Train the best trials of searches again with other seeds; return them by search, the best mean first.
+
+    The best of a thousand trials is good, and was lucky on these validation nodes. What luck a seed has had,
+    another seed has not; so the mean accuracy over several seeds says more of settings than one model does,
+    and after which round it is highest says more of how many rounds to take.
+
+    Searches are their trials and their seeds; ``curves`` trains models and returns the validation accuracy of
+    each after every round. Where none are to be trained again, the best trial of several seeds stands as it
+    is; of trials with one seed each, none is returned.
+    """
+
+    def stop_at(trial: FrozenTrial, n_rounds: int, value: float) -> Confirmed:
+        return Confirmed({**trial.params, "n_rounds": n_rounds, "select": "last"}, value, trial.number)
+
+    if not n_best:
+        standing = [best_trials(trials, 1 if seeds_per_trial > 1 else 0) for trials, _ in searches]
+        return [[stop_at(t, t.user_attrs[BEST_ROUND], t.values[0]) for t in best] for best in standing]
+    rivals = [best_trials(trials, n_best) for trials, _ in searches]
+    models = []
+    for own, (_, seed) in zip(rivals, searches, strict=True):
+        others = draw_seeds(seed, seeds_per_trial + N_SEEDS)[seeds_per_trial:]
+        for trial in own:
+            models += [build(trial.params, other) for other in others]
+    found = iter(curves(models))
+    confirmed = []
+    for own in rivals:
+        judged = []
+        for trial in own:
+            curve = list(trial.intermediate_values.values())
+            mean = mean_curve([*[curve] * seeds_per_trial, *islice(found, N_SEEDS)])
+            best = int(mean.argmax()) + 1
+            judged.append(stop_at(trial, best, float(mean[best - 1])))
+        confirmed.append(sorted(judged, key=lambda each: (-each.value, each.number)))
+    return confirmed

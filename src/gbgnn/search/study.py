@@ -96,17 +96,17 @@ def register_worker(study: optuna.Study) -> Iterator[int]:
     mine = f"{PROCESS} {worker_name()}"
     study.set_user_attr(mine, True)  # before looking around: of two who come at once, both see the other
     try:
-        _release(study)
+        # End the trials of processes that were killed, so that they are drawn again. The number of one may be
+        # ours by now; we have no trial under way yet.
+        for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            process = trial.user_attrs.get(PROCESS)
+            if process is not None and (process == worker_name() or is_gone(process)):
+                study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
         present = [key for key, is_there in study.user_attrs.items() if key.startswith(PROCESS) and is_there]
         others = [key for key in present if key != mine and not is_gone(key.removeprefix(f"{PROCESS} "))]
         yield 1 + zlib.crc32(mine.encode()) if others else 0
     finally:
         study.set_user_attr(mine, False)
-
-
-def sign_trial(trial: optuna.Trial) -> None:
-    """Note that this process trains a trial."""
-    trial.set_user_attr(PROCESS, worker_name())
 
 
 def worker_name() -> str:
@@ -126,15 +126,6 @@ def is_gone(process: str) -> bool:
     except PermissionError:
         pass
     return False
-
-
-def _release(study: optuna.Study) -> None:
-    """End the trials of processes that were killed, so that they are drawn again."""
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        process = trial.user_attrs.get(PROCESS)
-        # Its number may be ours by now; we have no trial under way yet.
-        if process is not None and (process == worker_name() or is_gone(process)):
-            study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
 
 
 def _canonical(value: Any) -> str:

@@ -165,16 +165,12 @@ class Certificate:
     def rows(self) -> list[dict[str, Any]]:
         """Return the rounds as JSON-ready rows, with the bound in both forms (None is none)."""
         corrected, paper = (self.training_bounds(form=form) for form in ("corrected", "paper"))
-        return [
-            {
-                **asdict(r),
-                "is_met": r.is_met,
-                "holds": r.holds,
-                "training_bound": _finite(bound),
-                "training_bound_paper": _finite(printed),
-            }
-            for r, bound, printed in zip(self.rounds, corrected, paper, strict=True)
-        ]
+        rows = []
+        for r, bound, printed in zip(self.rounds, corrected, paper, strict=True):
+            bounds = {"training_bound": bound, "training_bound_paper": printed}
+            finite = {name: value if math.isfinite(value) else None for name, value in bounds.items()}
+            rows.append({**asdict(r), "is_met": r.is_met, "holds": r.holds, **finite})
+        return rows
 
     def __repr__(self) -> str:
         kept = "every promise kept" if self.holds else "A PROMISE WAS BROKEN"
@@ -186,18 +182,13 @@ class Certificate:
 
 def _condition(row: Mapping[str, Any], smoothness: float) -> dict[str, float | None]:
     """Return the condition that a row's step belongs to; only the angle and alpha are needed to find it."""
-    if row["eta"] == 0:
-        return {"alpha": None, "beta": None, "gamma": 0.0}
-    if row["alpha"] is None:
-        return {"alpha": None, "beta": None, "gamma": None}
+    none = {"alpha": None, "beta": None, "gamma": 0.0 if row["eta"] == 0 else None}
+    if row["eta"] == 0 or row["alpha"] is None:
+        return none
     # Any Z and g with this cosine and alpha have the same family: take |g| = 1, |Z| = alpha cos.
     quality = WeakLearning(row["cosine"], row["alpha"] * row["cosine"], 1.0)
     condition = quality.at_step(row["eta"], smoothness)
-    return {"alpha": None, "beta": None, "gamma": None} if condition is None else asdict(condition)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return none if condition is None else asdict(condition)
 
 
 FORMS = ("corrected", "paper")
@@ -242,9 +233,7 @@ def training_bound(
     r"""Bound the training error of the round with the smallest gradient.
 
     Every round that meets the condition with :math:`(\alpha_t, \beta_t)` and steps :math:`1/(A\alpha_t)`
-    lowers the loss by :math:`\frac{M}{2A} \gamma_t \|\nabla L_{t-1}\|^2`. Added up, :math:`\Gamma \min_t
-    \|\nabla L_t\|^2 \le 2 A L_1 / M`. The mean norm of the M residuals is at most :math:`\sqrt M \|\nabla
-    L\|`, hence
+    lowers the loss by :math:`\frac{M}{2A} \gamma_t \|\nabla L_{t-1}\|^2`, hence (docs/theory.md)
 
     .. math:: R_{train} \le \kappa(\delta) \sqrt{2 A L_1 / \Gamma}.
 

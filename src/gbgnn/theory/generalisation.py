@@ -193,15 +193,12 @@ class DepthBound:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, JSON-ready (None is infinite)."""
-        columns = zip(self.gamma_totals, self.training, self.complexity, self.totals, strict=True)
         names = ("gamma_total", "training", "complexity", "total")
-        return {
-            "rounds": [
-                {"round": t, **{k: v if math.isfinite(v) else None for k, v in zip(names, row, strict=True)}}
-                for t, row in enumerate(columns, start=1)
-            ],
-            **{name: getattr(self, name) for name in _REPORTED},
-        }
+        rounds: list[dict[str, Any]] = []
+        for row in zip(self.gamma_totals, self.training, self.complexity, self.totals, strict=True):
+            told = {k: v if math.isfinite(v) else None for k, v in zip(names, row, strict=True)}
+            rounds.append({"round": 1 + len(rounds), **told})
+        return {"rounds": rounds, **{name: getattr(self, name) for name in _REPORTED}}
 
 
 def _slope(x: Sequence[float], values: Sequence[float]) -> float | None:

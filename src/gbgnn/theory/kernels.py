@@ -55,19 +55,15 @@ def separate_rows(X: torch.Tensor, ids: torch.Tensor, most_rows: int = MOST_ROWS
     """
     lengths, units = _lengths_and_units(X)
     zeros = ids[lengths == 0]
+    named = zeros[:_NAMED].tolist()
     if len(X) > most_rows:
         note = f"kernel and angles are not computed for more than {most_rows} rows"
-        return RowSeparation(None, zeros[:_NAMED].tolist(), len(zeros), None, None, note)
+        return RowSeparation(None, named, len(zeros), None, None, note)
     cosines = _cosines(units)
     pairs = (cosines.abs().triu(diagonal=1) == 1).nonzero()
-    smallest = float(torch.linalg.eigvalsh(_kernel(lengths, cosines))[0])
-    return RowSeparation(
-        max(0.0, smallest),  # a negative one is the rounding of zero
-        zeros[:_NAMED].tolist(),
-        len(zeros),
-        ids[pairs[:_NAMED]].tolist(),
-        len(pairs),
-    )
+    # A negative one is the rounding of zero.
+    smallest = max(0.0, float(torch.linalg.eigvalsh(_kernel(lengths, cosines))[0]))
+    return RowSeparation(smallest, named, len(zeros), ids[pairs[:_NAMED]].tolist(), len(pairs))
 
 
 def _lengths_and_units(X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -64,10 +64,8 @@ class Estimate:
         bounded_differences
             As above, in the units of the draws.
         p
-            Probability of each sign, in (0, 1/2]. Exchanging one sign for another draw of it changes the
-            supremum by :math:`\frac{d_n}{2} |\sigma_n - \sigma_n'|` at most and
-            :math:`E (\sigma_n - \sigma_n')^2 = 4p`, so that by Efron and Stein the variance is at most
-            :math:`\frac{p}{2} \sum_n d_n^2`. The default 1/2 is valid for every p.
+            Probability of each sign, in (0, 1/2]: by Efron and Stein the variance is at most
+            :math:`\frac{p}{2} \sum_n d_n^2` (docs/theory.md). The default 1/2 is valid for every p.
         """
         values = np.asarray(draws, dtype=np.float64)
         check_integer("Estimate", "n_draws", len(values), 2)
@@ -95,10 +93,9 @@ class Estimate:
         for two values of r, neither of which depends on the draws, so that both inequalities may be used:
 
         * :math:`r^2 = \frac{\log 1/q}{2n} \sum_n d_n^2`, by McDiarmid;
-        * :math:`r^2 = \frac{2 \log 1/q}{n} (E^2 + V)` with V the ``variance_bound``. A draw Z is never
-          negative, hence :math:`E e^{-sZ} \le 1 - sE + s^2 E[Z^2] / 2 \le e^{-sE + s^2 (E^2 + V) / 2}` for
-          s >= 0, and Chernoff's inequality does the rest. Where signs are rare, because few nodes are
-          labelled, this is much the smaller one.
+        * :math:`r^2 = \frac{2 \log 1/q}{n} (E^2 + V)` with V the ``variance_bound``, because a draw is never
+          negative (docs/theory.md). Where signs are rare, because few nodes are labelled, this is much the
+          smaller one.
         """
         _check_confidence("upper_limit", confidence)
         share = -2 * math.log1p(-confidence) / self.n_draws
@@ -221,7 +218,7 @@ class _Family:
 
     def __init__(self, owner: str, kind: str, radius: float, symmetrized: bool) -> None:
         check_choice(owner, "kind", kind, KINDS)
-        check_number(owner, "radius", radius, 0, math.inf, open_high=True)
+        check_number(owner, "radius", radius, 0)
         self.kind, self.radius = kind, float(radius)
         self.is_centred = kind == "finite" and not symmetrized
 
@@ -230,16 +227,16 @@ class _Family:
         return Estimate.from_draws(scale * self.suprema(X, signs), scale * changes, signs.p)
 
     def suprema(self, X: Any, signs: Signs) -> NDArray[np.float64]:
-        drawn = np.concatenate([self._supremum(signs.sums(X, group)) for group in range(signs.n_groups)])
-        return np.asarray(self.radius * drawn[: signs.n_draws])
-
-    def _supremum(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Reduce <sigma, X_c>, a row per draw and a column per c, to the supremum of each draw."""
-        if self.kind == "linear":
-            return np.asarray(np.linalg.norm(sums, axis=1))
-        if self.is_centred:
-            return np.asarray((sums.max(axis=1) - sums.mean(axis=1)).clip(0))  # rounding goes below 0
-        return np.asarray(np.abs(sums).max(axis=1))
+        drawn = []
+        for group in range(-(-signs.n_draws // _GROUP)):  # the last may hold more than were asked for
+            sums = signs.sums(X, group)  # <sigma, X_c>, a row per draw and a column per c
+            if self.kind == "linear":
+                drawn.append(np.linalg.norm(sums, axis=1))
+            elif self.is_centred:
+                drawn.append((sums.max(axis=1) - sums.mean(axis=1)).clip(0))  # rounding goes below 0
+            else:
+                drawn.append(np.abs(sums).max(axis=1))
+        return np.asarray(self.radius * np.concatenate(drawn)[: signs.n_draws])
 
     def differences(self, X: Any) -> NDArray[np.float64]:
         if self.kind == "linear":
@@ -284,17 +281,18 @@ class Signs:
         check_integer(owner, "seed", seed, 0)
         self.n_nodes, self.p, self.n_draws, self.seed = n_nodes, float(p), n_draws, seed
 
-    @property
-    def n_groups(self) -> int:
-        """How many groups hold the draws; the last may hold more than were asked for."""
-        return -(-self.n_draws // _GROUP)
-
     def sums(self, X: Any, group: int) -> NDArray[np.float64]:
         """Return <sigma, X_c>, a row for each draw of the group and a column for each c."""
         total = np.zeros((_GROUP, X.shape[1]))
         width = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
         for rows, signs in self._blocks(group, int(_BLOCK / max(width, _GROUP))):
-            total += _product(signs, X, rows)
+            if isinstance(X, torch.Tensor):
+                # Dense signs: a sparse product would add up in an order that changes from run to run.
+                chosen = X[torch.from_numpy(rows).to(X.device)].double()
+                total += (torch.from_numpy(signs.toarray()).to(X.device).T @ chosen).cpu().numpy()
+            else:
+                sums = signs.T @ X[rows]
+                total += sums.toarray() if sp.issparse(sums) else sums
         return total
 
     def _blocks(self, group: int, size: int) -> Iterator[tuple[NDArray[np.int64], sp.csr_array]]:
@@ -345,14 +343,3 @@ def as_matrix(owner: str, vectors: Any) -> Any:
     if len(entries) and not all(math.isfinite(extreme) for extreme in (entries.max(), entries.min())):
         raise ParameterError(f"{owner}.vectors has NaN or infinite entries.")
     return X
-
-
-def _product(signs: sp.csr_array, X: Any, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return signs^T X[rows] in double precision."""
-    if isinstance(X, torch.Tensor):
-        # Dense signs: a sparse product would add up in an order that changes from run to run.
-        chosen = X[torch.from_numpy(rows).to(X.device)].double()
-        dense = torch.from_numpy(signs.toarray()).to(X.device)
-        return np.asarray((dense.T @ chosen).cpu().numpy())
-    sums = signs.T @ X[rows]
-    return np.asarray(sums.toarray() if sp.issparse(sums) else sums)

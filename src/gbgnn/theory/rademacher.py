@@ -106,7 +106,7 @@ def head_factor(n_layers: int, max_norm: float, *, form: str = "corrected") -> f
     (10.0, 18.0, 12.0)
     """
     check_integer("head_factor", "n_layers", n_layers, 1)
-    _check_norm("head_factor", "max_norm", max_norm)
+    check_number("head_factor", "max_norm", max_norm, 0)
     _check_form("head_factor", form)
     last = 2.0 if form == "paper" else float(max_norm)
     return last * _power(2 * max_norm, n_layers - 1)
@@ -155,7 +155,7 @@ def mlp_complexity(
     1.0
     """
     M, U = _sizes("mlp_complexity", n_labelled, n_unlabelled)
-    _check_norm("mlp_complexity", "frobenius_norm", frobenius_norm)
+    check_number("mlp_complexity", "frobenius_norm", frobenius_norm, 0)
     _check_form("mlp_complexity", form, bias)
     columns = _product("mlp_complexity", "mixing_norms", mixing_norms) * float(frobenius_norm)
     if bias:
@@ -177,28 +177,14 @@ def nonlinear_mlp_complexity(
 ) -> float:
     r"""Bound the complexity of an MLP on ``X_s = relu(P_s X_{s-1} W_s)``, s = 2, ..., t, from ``X_1 = X``.
 
-    The printed claim comes without a proof and fails when few of very many nodes are labelled: contraction
-    does not pass through P, because :math:`P^\top \sigma` is no vector of independent signs. On the corners
-    of a cube of dimension 32, with one label, the coordinates as features and Hadamard's matrix as
-    :math:`P_3`, it says 128 while the complexity is at least 199. Two bounds do hold, and the corrected form
-    returns the smaller. Write h = t - 1 for the number of hops, H for :func:`head_factor` and :math:`J_s` for
-    the set of possible columns of :math:`X_s`.
+    The printed claim fails when few of very many nodes are labelled (docs/errata.md). Two bounds do hold, and
+    the corrected form returns the smaller; docs/theory.md has the proofs. With h = t - 1 hops, H the
+    :func:`head_factor` and :math:`c = \prod_{s \ge 2} C_s \prod_{s \ge 3} \|P_s\|_{op} \|P_2 X\|_F`, they are
 
-    *By comparison.* Contraction removes the last ReLU: :math:`\bar R(J_t) \le 2 C_t \bar R(P_t J_{t-1})`. If
-    h = 1, what remains is :math:`\bar R(P_2 X) \le Q \sqrt{2 p_0} \|P_2 X\|_F`. Otherwise replace sigma by a
-    Gaussian vector g, at the cost of :math:`\sqrt{\pi / 2}` and of the zeros of sigma, hence of
-    :math:`\sqrt{2 p_0}`. As :math:`y \mapsto P_{s+1} \mathrm{relu}(y)` is :math:`\|P_{s+1}\|_{op}`-Lipschitz,
-    Sudakov-Fernique gives :math:`E \sup_{v \in J_s} |\langle g, P_{s+1} v \rangle| \le
-    2 \|P_{s+1}\|_{op} C_s E \sup_{v \in J_{s-1}} |\langle g, P_s v \rangle|`, the 2 being for the absolute
-    value, and :math:`E \max_c |\langle g, (P_2 X)_c \rangle| \le \|P_2 X\|_F` ends the chain. Together
+    .. math:: R \le Q H 2^h c \cdot \begin{cases} \sqrt{2 p_0} & h = 1 \\ \sqrt{\pi / 2} & h \ge 2
+              \end{cases} \qquad \text{and} \qquad R \le \sqrt{2Q} B^L c.
 
-    .. math:: R \le Q H 2^h \prod_{s \ge 2} C_s \prod_{s \ge 3} \|P_s\|_{op} \|P_2 X\|_F \cdot
-              \begin{cases} \sqrt{2 p_0} & h = 1 \\ \sqrt{\pi / 2} & h \ge 2. \end{cases}
-
-    *By norms.* No ReLU lengthens a column, so every score vector has Euclidean norm at most
-    :math:`B^L \prod_{s \ge 2} C_s \prod_{s \ge 3} \|P_s\|_{op} \|P_2 X\|_F`, and
-    :math:`Q E \|\sigma\| \le Q \sqrt{2 p_0 N} = \sqrt{2Q}` times that is a bound. It has no powers of 2: with
-    a hundred labels and L = 2 it is the smaller one from three hops on.
+    The second has no powers of 2: with a hundred labels and L = 2 it is the smaller one from three hops on.
 
     Parameters
     ----------
@@ -226,7 +212,7 @@ def nonlinear_mlp_complexity(
     """
     owner = "nonlinear_mlp_complexity"
     M, U = _sizes(owner, n_labelled, n_unlabelled)
-    _check_norm(owner, "first_hop_norm", first_hop_norm)
+    check_number(owner, "first_hop_norm", first_hop_norm, 0)
     _check_form(owner, form, bias)
     n_hops = len(mixing_norms)
     if n_hops == 0 or len(operator_norms) != n_hops - 1:
@@ -251,8 +237,7 @@ def inductive_bound(inductive: float, n_labelled: int, n_unlabelled: int) -> flo
     r"""Return :math:`\frac{(1 + r)^2}{r} R_{ind}` with r = U/M, which bounds the transductive complexity.
 
     Holds for every set of vectors, because a complexity does not fall when the probability of a sign rises to
-    1/2, and because :math:`QN = (1 + r)^2 / r`. The paper prints a strict inequality, but a single vector has
-    complexity 0 on both sides.
+    1/2, and because :math:`QN = (1 + r)^2 / r`. The inequality is not strict, as the paper has it.
 
     Parameters
     ----------
@@ -268,7 +253,7 @@ def inductive_bound(inductive: float, n_labelled: int, n_unlabelled: int) -> flo
     0.4
     """
     M, U = _sizes("inductive_bound", n_labelled, n_unlabelled)
-    _check_norm("inductive_bound", "inductive", inductive)
+    check_number("inductive_bound", "inductive", inductive, 0)
     return (M + U) ** 2 / (M * U) * float(inductive)
 
 
@@ -276,9 +261,8 @@ def trade_off(alpha: float, beta: float, *, sharp: bool = False) -> float:
     r"""Return the least complexity of a set that can follow every sign pattern.
 
     If every :math:`g \in \{-1, 0, 1\}^N` has some Z in V with :math:`\|Z - \alpha g\| \le \beta \|g\|`, then
-    :math:`\langle Z, g \rangle \ge (\alpha - \beta) \|g\|^2`. Take g = sigma: as
-    :math:`E \|\sigma\|^2 = 2 p_0 N` and :math:`Q p_0 N = 1`, the complexity is at least
-    :math:`2 (\alpha - \beta)`. The printed :math:`(\alpha^2 - \beta^2) / \alpha` is never larger.
+    the complexity is at least :math:`2 (\alpha - \beta)` (docs/theory.md has the proof). The printed
+    :math:`(\alpha^2 - \beta^2) / \alpha` is never larger.
 
     Parameters
     ----------
@@ -292,8 +276,8 @@ def trade_off(alpha: float, beta: float, *, sharp: bool = False) -> float:
     >>> trade_off(1.0, 0.5), trade_off(1.0, 0.5, sharp=True)
     (0.75, 1.0)
     """
-    _check_norm("trade_off", "alpha", alpha)
-    _check_norm("trade_off", "beta", beta)
+    check_number("trade_off", "alpha", alpha, 0)
+    check_number("trade_off", "beta", beta, 0)
     if not alpha > beta:
         raise ParameterError(f"trade_off needs alpha > beta; got alpha = {alpha!r} and beta = {beta!r}.")
     gap = float(alpha) - float(beta)
@@ -304,10 +288,6 @@ def _sizes(owner: str, n_labelled: int, n_unlabelled: int) -> tuple[int, int]:
     check_integer(owner, "n_labelled", n_labelled, 1)
     check_integer(owner, "n_unlabelled", n_unlabelled, 1)
     return int(n_labelled), int(n_unlabelled)  # NumPy's integers would overflow in a product
-
-
-def _check_norm(owner: str, name: str, value: float) -> None:
-    check_number(owner, name, value, 0, math.inf, open_high=True)
 
 
 def _check_form(owner: str, form: str, bias: bool = False) -> None:
@@ -321,7 +301,7 @@ def _check_form(owner: str, form: str, bias: bool = False) -> None:
 
 def _product(owner: str, name: str, norms: Sequence[float]) -> float:
     for index, norm in enumerate(norms):
-        _check_norm(owner, f"{name}[{index}]", norm)
+        check_number(owner, f"{name}[{index}]", norm, 0)
     return math.prod(float(norm) for norm in norms)
 
 
