@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gbgnn.cli import screen
-from gbgnn.cli.options import AsJson, DataDir, Plot, Rounds, SavedPath, option
+from gbgnn.cli.command import AsJson, DataDir, Plot, Rounds, SavedPath, option
+from gbgnn.cli.storage import Saved, open_saved
 from gbgnn.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from gbgnn.cli.data_source import Saved
     from gbgnn.estimators import GBGNNClassifier
     from gbgnn.graph import Graph
     from gbgnn.theory import Certificate, DepthBound, GeneralisationBound
@@ -53,7 +53,6 @@ def certify(
     --learner constrained) and rule gradient; without them there is a certificate only. A bound of 1 or more
     is vacuous.
     """
-    from gbgnn.cli.data_source import open_saved
     from gbgnn.persistence import load
     from gbgnn.reports import certificate_figure, check_figure_path, write_figure
 
@@ -112,7 +111,6 @@ def _bounds(
 
 
 def _graph(saved: Saved, dataset: str | None, data_dir: Path | None) -> Graph:
-
     source = saved.source(dataset=dataset, data_dir=data_dir)
     graph = source.load_graph()
     if saved.graph_checksum not in (None, graph.checksum):

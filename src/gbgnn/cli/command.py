@@ -1,34 +1,43 @@
-"""What all commands share: examples under the help, errors in one line, exit codes."""
+"""What all commands share: their options, the examples under their help, errors in one line, exit codes."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
+import signal
 import sys
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from gbgnn.cli import screen
 from gbgnn.errors import GBGNNError, GBGNNWarning
-from gbgnn.runs import Terminated, catch_termination
+from gbgnn.runs import catch_termination
 
-P = ParamSpec("P")
 HELP: dict[str, Any] = tomllib.loads(Path(__file__).with_name("help.toml").read_text(encoding="utf-8"))
 """Examples of every command, and the options of a model that no part describes."""
 
-ERROR, USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+ERROR, USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 128 + signal.SIGINT, 141
+DATA, RUN = "Data", "The run"
 
 
 class UsageError(GBGNNError):
     """Options that do not go together."""
+
+
+class GuardedGroup(TyperGroup):
+    """The commands of an application, with every expected failure of theirs one line and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        with guarded():
+            return super().invoke(ctx)
 
 
 def register(
@@ -40,7 +49,7 @@ def register(
 ) -> None:
     """Add a command, its docstring as help and its examples below, those of :data:`HELP` by default."""
     given = HELP["examples"][function.__name__].items() if examples is None else examples
-    app.command(cls=cls, help=read_help(function), epilog=epilog(given))(guarded(function))
+    app.command(cls=cls, help=read_help(function), epilog=epilog(given))(function)
 
 
 def read_help(function: Callable[..., None]) -> str:
@@ -55,31 +64,24 @@ def epilog(examples: Iterable[tuple[str, str]]) -> str:
     return "\n\n".join(["Examples", *blocks])
 
 
-def guarded(function: Callable[P, None]) -> Callable[P, None]:
-    """Return the command with every expected failure turned into one line and an exit code."""
-
-    @functools.wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            with _warnings_in_one_line(), catch_termination():
-                function(*args, **kwargs)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            _forget_stdout()
-            raise typer.Exit(BROKEN_PIPE) from None
-        except KeyboardInterrupt as error:
-            screen.note("interrupted.")
-            raise exit_after(error) from None
-        except (GBGNNError, OSError) as error:
-            screen.error(describe_error(error))
-            raise typer.Exit(USAGE if isinstance(error, UsageError) else ERROR) from None
-
-    return run
-
-
-def exit_after(error: KeyboardInterrupt) -> typer.Exit:
-    """Return the exit after Ctrl-C, or after another signal that ends a process, with its usual code."""
-    return typer.Exit(128 + error.signum if isinstance(error, Terminated) else INTERRUPTED)
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Turn expected failures, with the notes that were added to them, into one line and an exit code."""
+    try:
+        with _warnings_in_one_line(), catch_termination():
+            yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        with suppress(OSError, ValueError):  # a stdout that is no file, as in tests
+            # Point stdout at nothing, so that the flush at exit has nowhere to fail.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(BROKEN_PIPE) from None
+    except KeyboardInterrupt as error:  # or another signal that ends a process, which has a code of its own
+        screen.note(" ".join(getattr(error, "__notes__", ["interrupted."])))
+        raise typer.Exit(128 + getattr(error, "signum", signal.SIGINT)) from None
+    except (GBGNNError, OSError) as error:
+        screen.error(" ".join([describe_error(error), *getattr(error, "__notes__", [])]))
+        raise typer.Exit(USAGE if isinstance(error, UsageError) else ERROR) from None
 
 
 def describe_error(error: Exception) -> str:
@@ -105,7 +107,73 @@ def _warnings_in_one_line() -> Iterator[None]:
         yield
 
 
-def _forget_stdout() -> None:
-    """Point stdout at nothing, so that the flush at exit has nowhere to fail."""
-    with suppress(OSError, ValueError):  # a stdout that is no file, as in tests
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def option(help: str, *flags: str, panel: str | None = None, **more: Any) -> Any:
+    """Return an option for a command's signature; its default is shown unless ``show_default`` says no."""
+    return typer.Option(*flags, help=help, rich_help_panel=panel, **more)
+
+
+def argument(help: str, metavar: str | None = None) -> Any:
+    """Return an argument for a command's signature."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False)
+
+
+SavedPath = Annotated[Path, argument("A run folder, or a model file.", "RUN_OR_MODEL")]
+DatasetOrDigits = Annotated[
+    str | None,
+    argument(
+        "A known name (see gbgnn datasets), a folder or a file. Default: the embedded digits.",
+        "DATASET_OR_FOLDER",
+    ),
+]
+AsJson = Annotated[bool, option("Print one JSON object on stdout.", "--json")]
+Quiet = Annotated[bool, option("No progress.", "--quiet", "-q")]
+Plot = Annotated[Path | None, option("Draw it to FILE.png, FILE.svg or FILE.pdf.", metavar="FILE")]
+Out = Annotated[Path | None, option("Folder to write. Default: runs/DATASET-TIME.", panel=RUN, metavar="RUN")]
+Force = Annotated[bool, option("Replace a run that is there already.", "--force", panel=RUN)]
+Rounds = Annotated[int, option("Show at most so many rounds, evenly spread.", min=0)]
+DataDir = Annotated[
+    Path | None, option("Folder to look in first for the files of a known data set.", panel=DATA)
+]
+Split = Annotated[
+    str | None,
+    option(
+        "public, random, stratified, or the number of a fold. Default: what comes with the data.", panel=DATA
+    ),
+]
+SplitSeed = Annotated[int | None, option("Seed of a drawn split.", panel=DATA)]
+Normalize = Annotated[
+    bool | None,
+    option(
+        "Scale every feature row to a sum of one. Default: as is usual for the data set.",
+        "--normalize/--no-normalize",
+        panel=DATA,
+    ),
+]
+DataOption = Annotated[
+    list[str] | None,
+    option(
+        "Another setting of the data set, such as n_nodes=500 for csbm. May be repeated.",
+        "--data-option",
+        panel=DATA,
+        metavar="NAME=VALUE",
+    ),
+]
+
+
+def key_values(pairs: list[str] | None, flag: str) -> dict[str, Any]:
+    """Return ``NAME=VALUE`` words as a dictionary, values read as in a TOML file; bare words are strings."""
+    result = {}
+    for pair in pairs or []:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"{flag} must look like NAME=VALUE; got {pair!r}.")
+        try:
+            result[name] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            result[name] = text
+    return result
+
+
+def as_split(text: str | None) -> str | int | None:
+    """Return the number of a fold as a number, any other word as it is."""
+    return int(text) if text is not None and text.isdecimal() else text

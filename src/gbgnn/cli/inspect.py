@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gbgnn.cli import screen
-from gbgnn.cli.options import AsJson, Rounds, SavedPath
+from gbgnn.cli.command import AsJson, Rounds, SavedPath
+from gbgnn.cli.storage import name_class, open_saved
 
 _LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
 
@@ -15,8 +16,7 @@ Row = dict[str, Any]
 def inspect(saved_path: SavedPath, rounds: Rounds = 20, as_json: AsJson = False) -> None:
     """Show the settings of a model, its rounds, its best round and why training stopped."""
     from gbgnn.boosting import StopReason
-    from gbgnn.cli.data_source import open_saved
-    from gbgnn.cli.fit_run import summarize_fine_tuning
+    from gbgnn.callbacks import FineTuningReport
     from gbgnn.persistence import read_header
 
     saved = open_saved(saved_path)
@@ -44,7 +44,7 @@ def inspect(saved_path: SavedPath, rounds: Rounds = 20, as_json: AsJson = False)
     # Files of format 3, and of format 2; numbers have no classes.
     classes = header["task"]["record"].get("classes", []) if "task" in header else header["classes"]["values"]
     if classes:
-        named = {str(label): saved.class_names.get(str(label), str(label)) for label in classes}
+        named = {str(label): name_class(label, saved.class_names) for label in classes}
         words = [label if name == label else f"{label} ({name})" for label, name in named.items()]
         screen.out(f"classes: {', '.join(words)}")
     screen.out()
@@ -53,10 +53,12 @@ def inspect(saved_path: SavedPath, rounds: Rounds = 20, as_json: AsJson = False)
             screen.out(f"  {name:<20} {_words(name, value)}")
     metric = header.get("metric", "accuracy")
     _show_curves(history, metric)
-    if header["fine_tuning"] is not None:
-        screen.out()
-        screen.out(str(summarize_fine_tuning(header["fine_tuning"], metric)))
-        _show_curves(header["fine_tuning"]["history"], metric)
+    tuning = header["fine_tuning"]
+    if tuning is not None:
+        epochs = tuning["history"]
+        report = FineTuningReport(tuning["before"], tuning["after"], tuning["kept"], len(epochs), metric)
+        screen.out(f"\n{report}")
+        _show_curves(epochs, metric)
     if rounds:
         _show_rounds(history, header, rounds)
 

@@ -23,13 +23,10 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from gbgnn.cli.command import HELP
-from gbgnn.cli.options import key_values
+from gbgnn.cli.command import HELP, UsageError, key_values
 from gbgnn.errors import GBGNNWarning
 
-META = "gbgnn.settings"
-"""Where a command finds, in its context's ``meta``, the flat settings that were given as options."""
-
+_META = "gbgnn.settings"  # where a context keeps the flat settings that were given as options
 _SOURCE, _REGISTRY = Path(__file__).parents[1], "gbgnn.registry"
 _TYPES: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str, "list": list[str]}
 _PANELS = {
@@ -76,31 +73,42 @@ Entry = tuple[str, str | None]
 
 
 class ModelCommand(TyperCommand):
-    """A command that takes the options of a model beside its own, and finds what was given in ``META``.
+    """A command that takes the options of a model beside its own, which go before those of the same flag.
 
     They are made when the command is called, not when it is registered, so that other commands do not wait.
     """
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters of the command, those of the model first among the options."""
+        """Return the parameters of the command, those of the model before those of the data."""
         own = super().get_params(ctx)
-        n_arguments = sum(param.param_type_name == "argument" for param in own)
-        return [*own[:n_arguments], *make_options(), *own[n_arguments:]]
+        taken = {flag for param in own for flag in param.opts}
+        made = [option for option in make_options() if taken.isdisjoint(option.opts)]
+        place = [param.name for param in own].index("data_dir")
+        return [*own[:place], *made, *own[place:]]
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command, whose function does not know the options of the model."""
-        given = {option.name: ctx.params.pop(option.name) for option in make_options()}
-        ctx.meta[META] = {name: value for name, value in given.items() if value not in (None, [], ())}
-        return super().invoke(ctx)
+
+def read_flags(context: typer.Context) -> dict[str, str]:
+    """Return the flag of every parameter of a command, by its name, which for a model's is the setting's."""
+    return {str(param.name): param.opts[0] for param in context.command.get_params(context)}
 
 
 def read_given(context: typer.Context) -> dict[str, Any]:
-    """Return the flat settings that were given as options."""
-    given: dict[str, Any] = dict(context.meta[META])
+    """Return the flat settings that were given as options of a model."""
+    given: dict[str, Any] = dict(context.meta.get(_META, {}))
     if "learner__estimator_params" in given:
         pairs = given["learner__estimator_params"]
         given["learner__estimator_params"] = key_values(pairs, "--estimator-param")
     return given
+
+
+def override_by_options(context: typer.Context, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return flat settings with those given as options, which must fit the parts that are then chosen."""
+    from gbgnn.settings import SettingError, override_settings
+
+    try:
+        return override_settings(settings, read_given(context), read_flags(context).__getitem__)
+    except SettingError as error:
+        raise UsageError(str(error)) from None
 
 
 @cache
@@ -115,7 +123,15 @@ def make_options() -> list[Any]:
     model.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     app = typer.Typer(add_completion=False)
     app.command(add_help_option=False)(model)
-    return list(get_command(app).params)
+    made = list(get_command(app).params)
+    for option in made:  # no argument of the command's function, which does not know it
+        option.expose_value, option.callback = False, _remember
+    return made
+
+
+def _remember(context: Any, option: Any, value: Any) -> None:
+    if value not in (None, [], ()):
+        context.meta.setdefault(_META, {})[option.name] = value
 
 
 def _describe_options() -> Iterator[inspect.Parameter]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gbgnn.cli import screen
-from gbgnn.cli.options import AsJson, DataDir, DataOption, Normalize, Plot, option
+from gbgnn.cli.command import AsJson, DataDir, DataOption, Normalize, Plot, option
+from gbgnn.cli.storage import Source
 
 if TYPE_CHECKING:
     from gbgnn.smoothing import SmoothingProfile
@@ -39,7 +40,6 @@ def smoothing(
     Every hop multiplies the features by P. What lies outside its top eigenspace fades like the powers of
     lambda_2, and with it all that tells the nodes of a connected component apart.
     """
-    from gbgnn.cli.data_source import Source
     from gbgnn.registry import as_part
     from gbgnn.reports import check_figure_path, smoothing_figure, write_figure
     from gbgnn.smoothing import smoothing_profile

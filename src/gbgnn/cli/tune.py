@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from gbgnn.cli import options, screen
-from gbgnn.cli.options import option
+import typer
+
+from gbgnn.cli import command, screen
+from gbgnn.cli.command import UsageError, option
+from gbgnn.cli.model_options import override_by_options, read_given
+from gbgnn.cli.predict import score_splits
+from gbgnn.cli.storage import (
+    Source,
+    describe,
+    finish_run,
+    read_toml,
+    rescued,
+    save_model,
+    start_run,
+    to_lines,
+    to_toml,
+)
+from gbgnn.errors import DataError, ParameterError, suggest
+from gbgnn.runs import SPACE, TRIALS, RunFolder
+
+if TYPE_CHECKING:
+    from gbgnn.datasets import Dataset
+    from gbgnn.search import SearchResult, SearchSpace, TrialReport
+
+CUSTOM = "custom"
+"""The variant of a file that says everything itself."""
 
 _SPACE, _SEARCH = "The space: what is searched", "The search"
 
 
 def tune(
-    dataset: options.DatasetOrDigits = None,
+    context: typer.Context,
+    dataset: command.DatasetOrDigits = None,
     variant: Annotated[
         str | None,
         option(
@@ -71,27 +97,32 @@ def tune(
         str | None,
         option("Name of the study in it. Default: data, parts and seed.", panel=_SEARCH, metavar="NAME"),
     ] = None,
-    data_dir: options.DataDir = None,
-    split: options.Split = None,
-    split_seed: options.SplitSeed = None,
-    normalize: options.Normalize = None,
-    data_option: options.DataOption = None,
-    out: options.Out = None,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    data_dir: command.DataDir = None,
+    split: command.Split = None,
+    split_seed: command.SplitSeed = None,
+    normalize: command.Normalize = None,
+    data_option: command.DataOption = None,
+    out: command.Out = None,
+    force: command.Force = False,
+    as_json: command.AsJson = False,
+    quiet: command.Quiet = False,
 ) -> None:
     """Search for good settings by validation accuracy, and write the best model to a run folder.
 
     The search is not given the labels of the test nodes: gbgnn evaluate RUN reads them afterwards. The folder
     is that of gbgnn fit, with the searched space.toml and a line per trial in trials.jsonl.
-    """
-    from gbgnn.cli.data_source import Source
-    from gbgnn.cli.tune_run import build_space, keep, load_hidden, name_study, search, show
-    from gbgnn.runs import RunFolder
 
+    The options of the model are those of gbgnn fit. One that you give fixes its setting, which is then not
+    searched, whatever --variant and --space say of it. Another part than the variant's has its defaults, but
+    for what you fix and what --space searches.
+    """
+    import gbgnn.search  # noqa: F401  # which says that optuna is missing, before anything slow
+
+    fixed = read_given(context)
+    if "validation_fraction" in fixed:
+        raise UsageError("--validation-fraction is for gbgnn fit; draw validation nodes with --split.")
     if out is not None:
-        RunFolder(out, force).check_free()  # before anything slow
+        RunFolder(out, force).check_free()
     source = Source().override(
         dataset=dataset,
         data_dir=data_dir,
@@ -108,8 +139,10 @@ def tune(
         hidden_layers=hidden_layers,
         fine_tune=fine_tune,
         n_train=len(data.train),
+        fixed=fixed,
     )
-    found = search(
+    override_by_options(context, chosen.base)  # raises for an option of a part that is not there
+    found = _search(
         data,
         chosen,
         quiet=quiet,
@@ -123,8 +156,232 @@ def tune(
         confirm=confirm,
         device=device,
     )
-    report = keep(found, chosen, source, data, storage=storage, out=out, force=force)
+    run = start_run(found.model, source, data, out=out, force=force)
+    try:
+        with rescued(found.model, run):
+            save_model(found.model, run)
+            run.write(SPACE, to_toml(to_document(chosen)))
+            run.write(TRIALS, to_lines(_describe_trials(found)))
+            metrics = _report(found, data, storage)
+            finish_run(run, found.model, metrics)
+    finally:
+        run.discard()
+    report = metrics | {"run": str(run.path)}
     if as_json:
         screen.emit_json(report)
     else:
-        show(report, chosen)
+        _show(report, chosen)
+
+
+def load_hidden(source: Source) -> Dataset:
+    """Return the data with no label but those of training and validation nodes; some must validate."""
+    data = source.load().without_test_labels()
+    if not len(data.val):
+        raise DataError(
+            f"{data.name} has no validation nodes, by which tune chooses; draw some with --split stratified."
+        )
+    return data
+
+
+def build_space(
+    file: Path | None,
+    *,
+    variant: str | None,
+    is_paper: bool,
+    hidden_layers: int | None,
+    fine_tune: bool,
+    n_train: int,
+    fixed: Mapping[str, Any],
+) -> SearchSpace:
+    """Return the space of a variant, the paper's or ours, changed by a file, which options go before.
+
+    A file has a table ``[space]`` with keys as in a file of settings. A value fixes a setting, a table with
+    ``low`` and ``high`` gives it a range, a list gives it options. What is ``fixed`` is not searched.
+    """
+    from gbgnn.registry import PARAMETERS
+
+    document, fixed = {} if file is None else _read(file), dict(fixed)
+    chosen = document.pop("variant", None)
+    fine_tune = (
+        fine_tune or bool(document.get("fine_tune")) or any(k.startswith("fine_tune__") for k in fixed)
+    )
+    space = _start(variant or chosen or "adj", is_paper, hidden_layers, fine_tune, n_train)
+    # Parts first: a file may say how the settings of a part are searched that an option names.
+    space = space.replaced({name: part for name, part in fixed.items() if name in PARAMETERS})
+    space = space.replaced(_changes(document, f"{file}, [space]", space))
+    if hidden_layers is not None:
+        fixed["learner__hidden_layers"] = hidden_layers
+    if "learning_rate" in fixed:  # the model's goes before the rule's, which would be searched in vain
+        fixed["rule__learning_rate"] = fixed.pop("learning_rate")
+    return space.replaced(fixed)
+
+
+def to_document(space: SearchSpace) -> dict[str, Any]:
+    """Return the whole space as the contents of a file."""
+    from gbgnn.search.spaces import range_document
+    from gbgnn.settings import nest_settings
+
+    # A list would be one of options, and a table a range.
+    fixed = {k: [v] if isinstance(v, (list, tuple, Mapping)) else v for k, v in space.base.items()}
+    ranges = {name: range_document(given) for name, given in space.ranges.items()}
+    return {"space": {"variant": CUSTOM, **nest_settings({**fixed, **ranges})}}
+
+
+def name_study(data: Dataset, space: SearchSpace, seed: int) -> str:
+    """Return a name by which the same command finds the same study."""
+    base = space.base
+    words = [base[name] for name in ("aggregation", "rule") if isinstance(base.get(name), str)]
+    depth = [f"L{base['learner__hidden_layers']}"] if "learner__hidden_layers" in base else []
+    tuned = ["fine-tuned"] if base.get("fine_tune") else []
+    return "-".join([data.name, *words, *depth, *tuned, f"seed{seed}"])
+
+
+def _search(data: Dataset, space: SearchSpace, *, quiet: bool, **options: Any) -> SearchResult:
+    """Search, and show how it goes; after Ctrl-C, say what was kept."""
+    from gbgnn import search
+
+    if not quiet:
+        screen.note(describe(data))
+        screen.note(f"searching {', '.join(space.ranges)}")
+    n_trials, n_done = options["n_trials"], 0
+    try:
+        with screen.show_progress(quiet=quiet) as progress:
+
+            def on_trial(report: TrialReport) -> None:
+                nonlocal n_done
+                if n_done == 0:  # earlier trials of a study are there already
+                    progress.begin("trial", n_trials, report.n_done - 1)
+                n_done = report.n_done
+                progress.update(n_done, describe_trial(report))
+
+            return search.tune(
+                data.train,
+                data.y[data.train],
+                graph=data.graph,
+                validation=(data.val, data.y[data.val]),
+                space=space,
+                on_trial=on_trial,
+                **options,
+            )
+    except KeyboardInterrupt as error:
+        done = f"interrupted after {n_done} of {screen.counted(n_trials, 'trial')}"
+        storage = options["storage"]
+        if storage is None:
+            error.add_note(f"{done}, which are lost; with --storage study.log they would be kept.")
+        else:
+            error.add_note(f"{done}, kept in {storage}; the same command goes on.")
+        raise
+
+
+def _report(found: SearchResult, data: Dataset, storage: str | None) -> dict[str, Any]:
+    model = found.model
+    return {
+        "dataset": data.name,
+        "study": found.study.study_name,
+        "storage": storage,
+        "trials": found.counts,
+        "metric": model.metric_.name,
+        "best_value": found.best_value,
+        "best_settings": found.best_settings,
+        "importances": found.importances(),
+        "best_round": model.best_round_,
+        "rounds": len(model.history_),
+        "seconds": found.seconds,
+        "seed": model.seed_,
+        "splits": score_splits(model, data),
+    }
+
+
+def _show(report: dict[str, Any], space: SearchSpace) -> None:
+    """Print what was found, and what to do with it."""
+    from gbgnn.search.spaces import describe_range
+
+    importances = report["importances"]
+    rows = [
+        (
+            name,
+            f"{value:.4g}" if isinstance(value, float) else str(value),
+            describe_range(space.ranges[name]) if name in space.ranges else "confirmed",
+            screen.number(importances.get(name), ".2f"),
+        )
+        for name, value in report["best_settings"].items()
+    ]
+    columns = ("setting", "best", "searched", "importance")
+    screen.show_table(columns, rows, left=("setting", "best", "searched"), drop=("searched",))
+    counts = report["trials"]
+    told = ", ".join(f"{n} {state}" for state, n in counts.items())
+    screen.out(f"{screen.counted(sum(counts.values()), 'trial')}: {told}; {report['seconds']:.1f} s")
+    screen.out(
+        f"validation {report['metric']} {report['best_value']:.4f}, round {report['best_round']} of "
+        f"{report['rounds']}, seed {report['seed']}"
+    )
+    screen.out(f"written to {report['run']}; test nodes: gbgnn evaluate {report['run']}")
+    if report["storage"] is not None:
+        screen.out(f"the study {report['study']!r}: optuna-dashboard {report['storage']}")
+
+
+def describe_trial(report: TrialReport) -> str:
+    """Return what came of a trial in a few words."""
+    value = "" if report.value is None else f" {report.value:.4f}"
+    return f"{report.state}{value}  best {screen.number(report.best_value)}"
+
+
+def _describe_trials(found: SearchResult) -> Iterator[dict[str, Any]]:
+    from gbgnn.search.study import ERROR, finished_trials, state_name
+
+    for trial in finished_trials(found.study):
+        yield {
+            "trial": trial.number,
+            "state": state_name(trial),
+            "value": None if trial.values is None else trial.values[0],
+            "settings": trial.params,
+            "best_round": trial.user_attrs.get("best_round"),
+            f"val_{found.model.metric_.name}": list(trial.intermediate_values.values()),
+            "seconds": None if trial.duration is None else trial.duration.total_seconds(),
+            "error": trial.user_attrs.get(ERROR),
+        }
+
+
+def _read(file: Path) -> dict[str, Any]:
+    document = read_toml(file)
+    for key in document:
+        if key != "space":
+            raise ParameterError(f"{file}: unknown key {key!r}.{suggest(key, ['space'])} Known: space.")
+    table = document.get("space", {})
+    if not isinstance(table, Mapping):
+        raise ParameterError(f"{file}: space must be a table, [space]; got {table!r}.")
+    return dict(table)
+
+
+def _start(
+    variant: str, is_paper: bool, hidden_layers: int | None, fine_tune: bool, n_train: int
+) -> SearchSpace:
+    from gbgnn.search import VARIANTS, SearchSpace, default_space, paper_space
+
+    if variant == CUSTOM:
+        return SearchSpace()
+    if variant not in VARIANTS:
+        known = [*VARIANTS, CUSTOM]
+        hint = suggest(variant, known) if isinstance(variant, str) else ""
+        raise ParameterError(f"variant must be one of {', '.join(known)}; got {variant!r}.{hint}")
+    depth = 1 if hidden_layers is None else hidden_layers
+    make_space = paper_space if is_paper else default_space
+    return make_space(variant, hidden_layers=depth, fine_tune=fine_tune, n_train=n_train)
+
+
+def _changes(document: Mapping[str, Any], where: str, space: SearchSpace) -> dict[str, Any]:
+    """Return what a table changes, its parts those of ``space`` where it does not name them."""
+    from gbgnn.registry import PARAMETERS
+    from gbgnn.search.spaces import as_range
+    from gbgnn.settings import flatten_document
+
+    named = dict(document)
+    for family in PARAMETERS:
+        if isinstance(named.get(family), Mapping) and family in space.base:
+            named[family] = {"name": space.base[family], **named[family]}
+    settings = flatten_document(named, where)
+    known = space.kept(settings)
+    return {
+        name: as_range(f"{where}: {name.replace('__', '.')}", value, known.get(name))
+        for name, value in settings.items()
+    }
