@@ -9,7 +9,7 @@ import typer
 
 from gbgnn._version import __version__
 from gbgnn.cli import certify, datasets, fit, inspect, predict, smoothing, tune
-from gbgnn.cli.command import HELP, GuardedGroup, epilog, read_help, register
+from gbgnn.cli.command import HELP, GuardedGroup, epilog, read_help, register, with_help
 from gbgnn.cli.model_options import ModelCommand
 
 app = typer.Typer(
@@ -56,7 +56,7 @@ datasets_app.callback(
     invoke_without_command=True,
     help=read_help(datasets.list_datasets),
     epilog=epilog(HELP["examples"]["datasets"].items()),
-)(datasets.list_datasets)
+)(with_help(datasets.list_datasets))
 register(datasets_app, datasets.info)
 app.add_typer(datasets_app, name="datasets")
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from gbgnn.cli import screen
-from gbgnn.cli.command import AsJson, DataDir, Plot, Rounds, SavedPath, option
 from gbgnn.cli.storage import Saved, open_saved
 from gbgnn.errors import DataError, ParameterError
 
@@ -27,25 +26,15 @@ Bounds = dict[str, "GeneralisationBound"]
 
 
 def certify(
-    saved_path: SavedPath,
-    delta: Annotated[
-        float, option("Margin of the bound, between 0 and 1: a share of training nodes is within.")
-    ] = 0.5,
-    confidence: Annotated[float, option("Probability with which the bound holds.")] = 0.95,
-    complexity: Annotated[
-        str,
-        option(
-            "closed, or monte_carlo: exact for learners without hidden layers, far smaller, slower.",
-            metavar="NAME",
-        ),
-    ] = "closed",
-    rounds: Rounds = 20,
-    plot: Plot = None,
-    dataset: Annotated[
-        str | None, option("The data of the fit, for a bare model file.", metavar="DATASET_OR_FOLDER")
-    ] = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
+    saved_path: Path,
+    delta: float = 0.5,
+    confidence: float = 0.95,
+    complexity: str = "closed",
+    rounds: int = 20,
+    plot: Path | None = None,
+    dataset: str | None = None,
+    data_dir: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Show what every round promised of the training loss and what it kept, and bounds of the test error.
 

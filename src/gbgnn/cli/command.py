@@ -8,7 +8,7 @@ import signal
 import sys
 import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,10 +21,9 @@ from gbgnn.errors import GBGNNError, GBGNNWarning
 from gbgnn.runs import catch_termination
 
 HELP: dict[str, Any] = tomllib.loads(Path(__file__).with_name("help.toml").read_text(encoding="utf-8"))
-"""Examples of every command, and the options of a model that no part describes."""
+"""Examples and parameters of every command, and the options of a model that no part describes."""
 
 ERROR, USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 128 + signal.SIGINT, 141
-DATA, RUN = "Data", "The run"
 
 
 class UsageError(GBGNNError):
@@ -49,7 +48,30 @@ def register(
 ) -> None:
     """Add a command, its docstring as help and its examples below, those of :data:`HELP` by default."""
     given = HELP["examples"][function.__name__].items() if examples is None else examples
-    app.command(cls=cls, help=read_help(function), epilog=epilog(given))(function)
+    app.command(cls=cls, help=read_help(function), epilog=epilog(given))(with_help(function))
+
+
+def with_help(function: Callable[..., None]) -> Callable[..., None]:
+    """Give the parameters of a command what :data:`HELP` says of them, but for those that typer knows."""
+    told = HELP["parameters"]["shared"] | HELP["parameters"].get(function.__name__, {})
+    signature = inspect.signature(function, eval_str=True)
+    parameters = []
+    for each in signature.parameters.values():
+        if each.annotation is not typer.Context and not hasattr(each.annotation, "__metadata__"):
+            flags = [f"--{each.name.replace('_', '-')}"] if each.default is False else []  # and no --no-
+            made = make_option({"flags": flags} | told[each.name])
+            each = each.replace(annotation=Annotated[each.annotation, made])
+        parameters.append(each)
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return function
+
+
+def make_option(told: Mapping[str, Any]) -> Any:
+    """Return a table of :data:`HELP` as an option, or an argument, of typer's."""
+    kind = typer.Argument if told.get("argument") else typer.Option
+    known = {key: value for key, value in told.items() if key not in ("argument", "flags", "panel")}
+    flags = [] if told.get("argument") else told.get("flags", [])
+    return kind(*flags, rich_help_panel=HELP["panels"].get(told.get("panel")), **known)
 
 
 def read_help(function: Callable[..., None]) -> str:
@@ -107,59 +129,6 @@ def _warnings_in_one_line() -> Iterator[None]:
         yield
 
 
-def option(help: str, *flags: str, panel: str | None = None, **more: Any) -> Any:
-    """Return an option for a command's signature; its default is shown unless ``show_default`` says no."""
-    return typer.Option(*flags, help=help, rich_help_panel=panel, **more)
-
-
-def argument(help: str, metavar: str | None = None) -> Any:
-    """Return an argument for a command's signature."""
-    return typer.Argument(metavar=metavar, help=help, show_default=False)
-
-
-SavedPath = Annotated[Path, argument("A run folder, or a model file.", "RUN_OR_MODEL")]
-DatasetOrDigits = Annotated[
-    str | None,
-    argument(
-        "A known name (see gbgnn datasets), a folder or a file. Default: the embedded digits.",
-        "DATASET_OR_FOLDER",
-    ),
-]
-AsJson = Annotated[bool, option("Print one JSON object on stdout.", "--json")]
-Quiet = Annotated[bool, option("No progress.", "--quiet", "-q")]
-Plot = Annotated[Path | None, option("Draw it to FILE.png, FILE.svg or FILE.pdf.", metavar="FILE")]
-Out = Annotated[Path | None, option("Folder to write. Default: runs/DATASET-TIME.", panel=RUN, metavar="RUN")]
-Force = Annotated[bool, option("Replace a run that is there already.", "--force", panel=RUN)]
-Rounds = Annotated[int, option("Show at most so many rounds, evenly spread.", min=0)]
-DataDir = Annotated[
-    Path | None, option("Folder to look in first for the files of a known data set.", panel=DATA)
-]
-Split = Annotated[
-    str | None,
-    option(
-        "public, random, stratified, or the number of a fold. Default: what comes with the data.", panel=DATA
-    ),
-]
-SplitSeed = Annotated[int | None, option("Seed of a drawn split.", panel=DATA)]
-Normalize = Annotated[
-    bool | None,
-    option(
-        "Scale every feature row to a sum of one. Default: as is usual for the data set.",
-        "--normalize/--no-normalize",
-        panel=DATA,
-    ),
-]
-DataOption = Annotated[
-    list[str] | None,
-    option(
-        "Another setting of the data set, such as n_nodes=500 for csbm. May be repeated.",
-        "--data-option",
-        panel=DATA,
-        metavar="NAME=VALUE",
-    ),
-]
-
-
 def key_values(pairs: list[str] | None, flag: str) -> dict[str, Any]:
     """Return ``NAME=VALUE`` words as a dictionary, values read as in a TOML file; bare words are strings."""
     result = {}
@@ -177,3 +146,13 @@ def key_values(pairs: list[str] | None, flag: str) -> dict[str, Any]:
 def as_split(text: str | None) -> str | int | None:
     """Return the number of a fold as a number, any other word as it is."""
     return int(text) if text is not None and text.isdecimal() else text
+
+
+# For the commands of other packages, which have no table of their own.
+_SHARED = {name: make_option(told) for name, told in HELP["parameters"]["shared"].items()}
+AsJson = Annotated[bool, _SHARED["as_json"]]
+DataDir = Annotated[Path | None, _SHARED["data_dir"]]
+Split = Annotated[str | None, _SHARED["split"]]
+SplitSeed = Annotated[int | None, _SHARED["split_seed"]]
+Normalize = Annotated[bool | None, _SHARED["normalize"]]
+DataOption = Annotated[list[str] | None, _SHARED["data_option"]]

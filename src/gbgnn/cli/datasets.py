@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from gbgnn.cli import screen
-from gbgnn.cli.command import AsJson, DataDir, argument, as_split, option
+from gbgnn.cli.command import as_split
 from gbgnn.cli.storage import describe
 
 if TYPE_CHECKING:
     from gbgnn.datasets import Dataset
 
-_EDGES = "Columns of the edge table, by name or number"
-_NODES = "Columns of the node table, by name or number"
 
-
-def list_datasets(context: typer.Context, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+def list_datasets(context: typer.Context, data_dir: Path | None = None, as_json: bool = False) -> None:
     """List the data sets known by name; any folder of tables can be used too."""
     if context.invoked_subcommand is not None:
         return
@@ -39,11 +36,7 @@ def list_datasets(context: typer.Context, data_dir: DataDir = None, as_json: AsJ
     )
 
 
-def info(
-    name: Annotated[str, argument("A known name, or a path.")],
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+def info(name: str, data_dir: Path | None = None, as_json: bool = False) -> None:
     """Show one data set: counts, split, licence, repairs, and where its files were looked for.
 
     Nothing is downloaded.
@@ -65,40 +58,21 @@ def info(
 
 
 def convert(
-    edges: Annotated[Path, argument("CSV or Parquet, an edge per row.")],
-    nodes: Annotated[Path, argument("CSV or Parquet, a node per row.")],
-    out: Annotated[Path, argument("The folder to write.", "OUT.gbgraph")],
-    source: Annotated[str | None, option("One end. Default: source.", panel=_EDGES, metavar="COLUMN")] = None,
-    target: Annotated[
-        str | None, option("The other end. Default: target.", panel=_EDGES, metavar="COLUMN")
-    ] = None,
-    weight: Annotated[
-        str | None, option("Weight. Default: every edge weighs one.", panel=_EDGES, metavar="COLUMN")
-    ] = None,
-    directed: Annotated[bool, option("Edges go one way only.", "--directed", panel=_EDGES)] = False,
-    id: Annotated[
-        str | None, option("Your name of the node. Default: id.", panel=_NODES, metavar="COLUMN")
-    ] = None,
-    label: Annotated[
-        str | None, option("Class; empty where unknown. Default: label.", panel=_NODES, metavar="COLUMN")
-    ] = None,
-    features: Annotated[
-        str | None,
-        option("Feature columns with commas between. Default: all others.", panel=_NODES, metavar="COLUMNS"),
-    ] = None,
-    split: Annotated[
-        str | None,
-        option(
-            "A column that says train, val or test; or random, stratified, the number of a fold. "
-            "Default: the column split.",
-            panel=_NODES,
-            metavar="COLUMN_OR_WORD",
-        ),
-    ] = None,
-    split_seed: Annotated[int | None, option("Seed of a drawn split.")] = None,
-    normalize: Annotated[bool, option("Scale feature rows to a sum of one.", "--normalize")] = False,
-    name: Annotated[str | None, option("What to call it. Default: as the output.")] = None,
-    as_json: AsJson = False,
+    edges: Path,
+    nodes: Path,
+    out: Path,
+    source: str | None = None,
+    target: str | None = None,
+    weight: str | None = None,
+    directed: bool = False,
+    id: str | None = None,
+    label: str | None = None,
+    features: str | None = None,
+    split: str | None = None,
+    split_seed: int | None = None,
+    normalize: bool = False,
+    name: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Turn an edge table and a node table into a folder that loads in an instant.
 

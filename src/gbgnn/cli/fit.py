@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from gbgnn.cli import command, screen
-from gbgnn.cli.command import RUN, UsageError, option
+from gbgnn.cli import screen
+from gbgnn.cli.command import UsageError
 from gbgnn.cli.model_options import override_by_options, read_flags
 from gbgnn.cli.predict import score_splits, show_scores
 from gbgnn.cli.storage import (
@@ -56,30 +56,19 @@ class Job:
 
 def fit(
     context: typer.Context,
-    dataset: command.DatasetOrDigits = None,
-    data_dir: command.DataDir = None,
-    split: command.Split = None,
-    split_seed: command.SplitSeed = None,
-    normalize: command.Normalize = None,
-    data_option: command.DataOption = None,
-    config: Annotated[
-        Path | None,
-        option(
-            "TOML file of settings, such as a run's config.toml. Options override it.",
-            panel=RUN,
-            metavar="FILE",
-        ),
-    ] = None,
-    out: command.Out = None,
-    force: command.Force = False,
-    checkpoint_every: Annotated[
-        int | None, option("Save every so many rounds, for --resume. Default: every few seconds.", panel=RUN)
-    ] = None,
-    resume: Annotated[
-        Path | None, option("Go on with a run that was killed, to the same result.", panel=RUN, metavar="RUN")
-    ] = None,
-    as_json: command.AsJson = False,
-    quiet: command.Quiet = False,
+    dataset: str | None = None,
+    data_dir: Path | None = None,
+    split: str | None = None,
+    split_seed: int | None = None,
+    normalize: bool | None = None,
+    data_option: list[str] | None = None,
+    config: Path | None = None,
+    out: Path | None = None,
+    force: bool = False,
+    checkpoint_every: int | None = None,
+    resume: Path | None = None,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Train a model on a graph, and write it with its record to a run folder.
 

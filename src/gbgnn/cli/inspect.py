@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from gbgnn.cli import screen
-from gbgnn.cli.command import AsJson, Rounds, SavedPath
 from gbgnn.cli.storage import name_class, open_saved
 
 _LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
@@ -13,7 +13,7 @@ _LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "tr
 Row = dict[str, Any]
 
 
-def inspect(saved_path: SavedPath, rounds: Rounds = 20, as_json: AsJson = False) -> None:
+def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:
     """Show the settings of a model, its rounds, its best round and why training stopped."""
     from gbgnn.boosting import StopReason
     from gbgnn.callbacks import FineTuningReport

@@ -23,21 +23,12 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from gbgnn.cli.command import HELP, UsageError, key_values
+from gbgnn.cli.command import HELP, UsageError, key_values, make_option
 from gbgnn.errors import GBGNNWarning
 
 _META = "gbgnn.settings"  # where a context keeps the flat settings that were given as options
 _SOURCE, _REGISTRY = Path(__file__).parents[1], "gbgnn.registry"
 _TYPES: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str, "list": list[str]}
-_PANELS = {
-    "aggregation": "Aggregation: how nodes are mixed along the graph",
-    "propagation": "Aggregation: how nodes are mixed along the graph",
-    "learner": "Learner: what is fitted each round",
-    "rule": "Rule: how rounds are added up",
-    "boosting": "Boosting",
-    "fine_tune": "Fine-tuning: all rounds together, after boosting",
-    "run": "The run",
-}
 
 # Flags of settings whose own name is another's flag already, or never was theirs.
 _FLAGS = {
@@ -174,14 +165,14 @@ def _make_parameter(
 ) -> inspect.Parameter:
     if kind is bool:
         flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}",)
-    made = typer.Option(
-        *flags,
-        help=re.sub(r"\[(?=[a-z])", r"\\[", words),  # an interval, not rich's markup
-        metavar=metavar or ("NAME" if kind in (str, list[str]) else None),
-        rich_help_panel=_PANELS[panel],
-        show_default=False,
-    )
-    annotation = Annotated[kind | None, made]  # known only now
+    told = {
+        "flags": flags,
+        "panel": panel,
+        "help": re.sub(r"\[(?=[a-z])", r"\\[", words),  # an interval, not rich's markup
+        "metavar": metavar or ("NAME" if kind in (str, list[str]) else None),
+        "show_default": False,
+    }
+    annotation = Annotated[kind | None, make_option(told)]  # known only now
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 

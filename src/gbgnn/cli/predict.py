@@ -5,22 +5,10 @@ from __future__ import annotations
 import csv
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gbgnn._files import atomic_path
 from gbgnn.cli import screen
-from gbgnn.cli.command import (
-    DATA,
-    AsJson,
-    DataDir,
-    DataOption,
-    Normalize,
-    SavedPath,
-    Split,
-    SplitSeed,
-    argument,
-    option,
-)
 from gbgnn.cli.storage import Saved, name_class, open_saved
 from gbgnn.errors import DataError, GraphError, MissingDependencyError, ParameterError
 
@@ -39,31 +27,13 @@ Scores = dict[str, dict[str, Any]]
 
 
 def predict(
-    saved_path: SavedPath,
-    dataset: Annotated[
-        str | None,
-        option(
-            "Predict the nodes of this graph instead; it needs the same features. "
-            "Default: the graph of the fit.",
-            *("--dataset", "--graph"),
-            panel=DATA,
-            metavar="NAME_OR_PATH",
-        ),
-    ] = None,
-    nodes: Annotated[
-        str | None,
-        option(
-            "Which nodes: ids with commas between, or a file with an id per line. Default: all.",
-            panel=DATA,
-            metavar="FILE_OR_IDS",
-        ),
-    ] = None,
-    data_dir: DataDir = None,
-    normalize: Normalize = None,
-    data_option: DataOption = None,
-    out: Annotated[
-        Path | None, option("Write to FILE.csv or FILE.parquet. Default: CSV on stdout.", metavar="FILE")
-    ] = None,
+    saved_path: Path,
+    dataset: str | None = None,
+    nodes: str | None = None,
+    data_dir: Path | None = None,
+    normalize: bool | None = None,
+    data_option: list[str] | None = None,
+    out: Path | None = None,
 ) -> None:
     """Write the predicted label of every node, and the probability of each class.
 
@@ -96,17 +66,14 @@ def predict(
 
 
 def evaluate(
-    saved_path: SavedPath,
-    dataset: Annotated[
-        str | None,
-        argument("A known name, a folder or a file. Default: the data of the fit.", "DATASET_OR_FOLDER"),
-    ] = None,
-    data_dir: DataDir = None,
-    split: Split = None,
-    split_seed: SplitSeed = None,
-    normalize: Normalize = None,
-    data_option: DataOption = None,
-    as_json: AsJson = False,
+    saved_path: Path,
+    dataset: str | None = None,
+    data_dir: Path | None = None,
+    split: str | None = None,
+    split_seed: int | None = None,
+    normalize: bool | None = None,
+    data_option: list[str] | None = None,
+    as_json: bool = False,
 ) -> None:
     """Print accuracy, cross entropy and macro-F1 of the training, validation and test nodes."""
     from gbgnn.persistence import load

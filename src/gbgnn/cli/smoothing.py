@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gbgnn.cli import screen
-from gbgnn.cli.command import AsJson, DataDir, DataOption, Normalize, Plot, option
 from gbgnn.cli.storage import Source
 
 if TYPE_CHECKING:
@@ -16,24 +14,15 @@ if TYPE_CHECKING:
 
 
 def smoothing(
-    dataset: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATASET_OR_FOLDER", help="A known name (see gbgnn datasets), a folder or a file."
-        ),
-    ] = "digits",
-    rounds: Annotated[int, option("How many hops to follow.", "--rounds", "-T", min=0)] = 32,
-    propagation: Annotated[
-        str, option("The matrix P: augmented, normalized, random_walk, laplacian or given.", metavar="NAME")
-    ] = "augmented",
-    rank_limit: Annotated[
-        int, option("Leave out the effective rank where nodes and features are both more.", min=0)
-    ] = 2000,
-    plot: Plot = None,
-    data_dir: DataDir = None,
-    normalize: Normalize = None,
-    data_option: DataOption = None,
-    as_json: AsJson = False,
+    dataset: str = "digits",
+    rounds: int = 32,
+    propagation: str = "augmented",
+    rank_limit: int = 2000,
+    plot: Path | None = None,
+    data_dir: Path | None = None,
+    normalize: bool | None = None,
+    data_option: list[str] | None = None,
+    as_json: bool = False,
 ) -> None:
     """Show what is left of the features after every hop, before anything is trained.
 

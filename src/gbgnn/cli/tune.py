@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from gbgnn.cli import command, screen
-from gbgnn.cli.command import UsageError, option
+from gbgnn.cli import screen
+from gbgnn.cli.command import UsageError
 from gbgnn.cli.model_options import override_by_options, read_given
 from gbgnn.cli.predict import score_splits
 from gbgnn.cli.storage import (
@@ -33,79 +33,33 @@ if TYPE_CHECKING:
 CUSTOM = "custom"
 """The variant of a file that says everything itself."""
 
-_SPACE, _SEARCH = "The space: what is searched", "The search"
-
 
 def tune(
     context: typer.Context,
-    dataset: command.DatasetOrDigits = None,
-    variant: Annotated[
-        str | None,
-        option(
-            "adj, kta, ii, samme_r, or custom (all in --space). Default: adj.", panel=_SPACE, metavar="NAME"
-        ),
-    ] = None,
-    hidden_layers: Annotated[
-        int | None, option("Hidden layers of the learner, 0 to 4. Default: 1.", panel=_SPACE)
-    ] = None,
-    fine_tune: Annotated[
-        bool, option("Fine-tune every model, and search how.", "--fine-tune", panel=_SPACE)
-    ] = False,
-    space: Annotated[
-        Path | None, option("TOML file whose table space narrows or widens it.", panel=_SPACE, metavar="FILE")
-    ] = None,
-    paper_space: Annotated[
-        bool, option("Start from the paper's wide ranges.", "--paper-space", panel=_SPACE)
-    ] = False,
-    trials: Annotated[
-        int, option("Finished trials that the study is to have, earlier ones included.", panel=_SEARCH)
-    ] = 100,
-    timeout: Annotated[
-        float | None, option("Begin no trial after so many seconds.", panel=_SEARCH, metavar="SECONDS")
-    ] = None,
-    population: Annotated[
-        int | None, option("Train so many trials at once.", panel=_SEARCH, metavar="N")
-    ] = None,
-    seeds_per_trial: Annotated[
-        int,
-        option(
-            "Train every trial with so many seeds, in a population, and judge their mean.",
-            panel=_SEARCH,
-            metavar="N",
-        ),
-    ] = 1,
-    confirm: Annotated[
-        int,
-        option(
-            "Train so many of the best trials again with five other seeds, and take what is best on average.",
-            panel=_SEARCH,
-            metavar="N",
-        ),
-    ] = 0,
-    seed: Annotated[int, option("Seed of the search and of every model.", panel=_SEARCH)] = 0,
-    device: Annotated[str, option("auto, cpu or cuda.", panel=_SEARCH, metavar="NAME")] = "auto",
-    storage: Annotated[
-        str | None,
-        option(
-            "Keep trials in a file ending in .log or .journal, or in a database such as sqlite:///s.db, "
-            "to go on with them, also by several processes at once.",
-            panel=_SEARCH,
-            metavar="FILE_OR_URL",
-        ),
-    ] = None,
-    study: Annotated[
-        str | None,
-        option("Name of the study in it. Default: data, parts and seed.", panel=_SEARCH, metavar="NAME"),
-    ] = None,
-    data_dir: command.DataDir = None,
-    split: command.Split = None,
-    split_seed: command.SplitSeed = None,
-    normalize: command.Normalize = None,
-    data_option: command.DataOption = None,
-    out: command.Out = None,
-    force: command.Force = False,
-    as_json: command.AsJson = False,
-    quiet: command.Quiet = False,
+    dataset: str | None = None,
+    variant: str | None = None,
+    hidden_layers: int | None = None,
+    fine_tune: bool = False,
+    space: Path | None = None,
+    paper_space: bool = False,
+    trials: int = 100,
+    timeout: float | None = None,
+    population: int | None = None,
+    seeds_per_trial: int = 1,
+    confirm: int = 0,
+    seed: int = 0,
+    device: str = "auto",
+    storage: str | None = None,
+    study: str | None = None,
+    data_dir: Path | None = None,
+    split: str | None = None,
+    split_seed: int | None = None,
+    normalize: bool | None = None,
+    data_option: list[str] | None = None,
+    out: Path | None = None,
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Search for good settings by validation accuracy, and write the best model to a run folder.
 
