@@ -25,10 +25,9 @@ def list_datasets(context: typer.Context, data_dir: Path | None = None, as_json:
     if as_json:
         screen.emit_json({"datasets": entries})
         return
-    counts = dict.fromkeys(("nodes", "edges", "features", "classes"), ",")
     screen.show_records(
         [entry | {"here?": "yes" if entry["available"] else "to download"} for entry in entries],
-        {"name": "", **counts, "here?": "", "description": ""},
+        ("name", "nodes", "edges", "features", "classes", "here?", "description"),
         heads={"description": "what it is"},
         left=("name", "here?", "what it is"),
         prose="what it is",

@@ -147,43 +147,36 @@ def new_job(
 
 def resumed_job(path: Path, *, data_dir: Path | None, checkpoint_every: int | None) -> Job:
     """Take up a run where its checkpoint left it; one that was killed before it had any begins again."""
-    run = RunFolder(path.with_name(path.name.removesuffix(".partial")))
-    config = run.resume()
-    try:
-        return _take_up(run, config, data_dir, checkpoint_every)
-    except BaseException:
-        run.close()
-        raise
-
-
-def _take_up(
-    run: RunFolder, config: dict[str, Any], data_dir: Path | None, checkpoint_every: int | None
-) -> Job:
     from gbgnn.persistence import load
     from gbgnn.settings import build_model, flatten_document
 
-    where = str(run.partial / CONFIG)
+    run = RunFolder(path.with_name(path.name.removesuffix(".partial")))
+    config, where = run.resume(), str(run.partial / CONFIG)
     try:
-        source, facts = Source.from_document(config.pop("data"), where), config.pop("run")
-        known, every = facts["data"], checkpoint_every or facts.get("checkpoint_every")
-        run.force = facts.get("force", False)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{where} is not a run's own record (no {error}); start the run again.") from None
-    data = source.override(data_dir=data_dir).load()
-    if fingerprint(data) != known:
-        raise DataError(
-            f"{data.name} changed since {run.path} was started, so going on would not give the same model; "
-            "fit anew."
-        )
-    for name in (CHECKPOINT, MODEL):
-        if (run.partial / name).is_file():
-            model = load(run.partial / name)
-            has_learners = all(each.head is not None for each in model.ensemble_)
-            if has_learners and model.fine_tuning_ is None:  # of tuned rounds there is no way on
-                return Job(model.set_params(warm_start=True), data, run, every, len(model.ensemble_))
-    model = build_model(flatten_document(config, where))
-    _weigh_by_label(model, data)
-    return Job(model, data, run, every)
+        try:
+            source, facts = Source.from_document(config.pop("data"), where), config.pop("run")
+            known, every = facts["data"], checkpoint_every or facts.get("checkpoint_every")
+            run.force = facts.get("force", False)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"{where} is not a run's own record (no {error}); start the run again.") from None
+        data = source.override(data_dir=data_dir).load()
+        if fingerprint(data) != known:
+            raise DataError(
+                f"{data.name} changed since {run.path} was started, so going on would not give the same "
+                "model; fit anew."
+            )
+        for name in (CHECKPOINT, MODEL):
+            if (run.partial / name).is_file():
+                model = load(run.partial / name)
+                has_learners = all(each.head is not None for each in model.ensemble_)
+                if has_learners and model.fine_tuning_ is None:  # of tuned rounds there is no way on
+                    return Job(model.set_params(warm_start=True), data, run, every, len(model.ensemble_))
+        model = build_model(flatten_document(config, where))
+        _weigh_by_label(model, data)
+        return Job(model, data, run, every)
+    except BaseException:
+        run.close()
+        raise
 
 
 def _check_only_resume(context: typer.Context) -> None:

@@ -98,21 +98,11 @@ def _show_curves(history: list[Row], metric: str) -> None:
 
 def _show_rounds(history: list[Row], header: dict[str, Any], n_shown: int) -> None:
     metric = header.get("metric", "accuracy")
-    forms = {
-        "round": "d",
-        "eta": ".4g",
-        "train_loss": ".4f",
-        "val_loss": ".4f",
-        f"train_{metric}": ".3f",
-        f"val_{metric}": ".3f",
-        "cosine": ".3f",
-        "gamma_total": ".4g",
-        "gradient_norm": ".3g",
-        "seconds": ".2f",
-    }
-    heads = {k: k.replace("_accuracy", "_acc").replace("gradient_norm", "grad_norm") for k in forms}
-    best = header["best_round"] - 1
-    shown = screen.show_records(history, forms, heads=heads, n_shown=n_shown, best=best, drop=_LEAST_WANTED)
+    measured = ("train_loss", "val_loss", f"train_{metric}", f"val_{metric}")
+    columns = ("round", "eta", *measured, "cosine", "gamma_total", "gradient_norm", "seconds")
+    heads = {k: k.replace("_accuracy", "_acc").replace("gradient_norm", "grad_norm") for k in columns}
+    how: dict[str, Any] = {"heads": heads, "forms": dict.fromkeys(measured[2:], ".3f"), "drop": _LEAST_WANTED}
+    shown = screen.show_records(history, columns, n_shown=n_shown, best=header["best_round"] - 1, **how)
     _show_coefficients(header, shown)
     left_out = len(history) - len(shown)
     screen.out(f"* the round that predicts{f'; {left_out} rounds not shown (--rounds)' if left_out else ''}")

@@ -212,6 +212,6 @@ def cross_entropy(truth: NDArray[Any], proba: NDArray[Any], classes: NDArray[Any
 
 def show_scores(scores: Scores) -> None:
     """Print the figures as a table."""
-    forms = {"split": "", "nodes": ",", "accuracy": ".4f", "loss": ".4f", "macro_f1": ".4f"}
     records = [{"split": name, **row} for name, row in scores.items()]
-    screen.show_records(records, forms, heads={"macro_f1": "macro-F1"}, left=("split",))
+    columns = ("split", "nodes", "accuracy", "loss", "macro_f1")
+    screen.show_records(records, columns, heads={"macro_f1": "macro-F1"}, left=("split",))

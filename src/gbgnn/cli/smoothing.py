@@ -49,10 +49,9 @@ def smoothing(
         f"{dataset}: {screen.counted(graph.n_nodes, 'node')}, {screen.counted(graph.n_edges, 'edge')}, "
         f"{screen.counted(graph.n_features, 'feature')}; P {propagation}"
     )
-    numbers = dict.fromkeys(("norm", "distance", "predicted", "energy"), ".4g")
-    forms = {"t": "d", **numbers, "effective_rank": ".1f"}
+    columns = ("t", "norm", "distance", "predicted", "energy", "effective_rank")
     heads = {"t": "hop", "effective_rank": "rank"}
-    screen.show_records(profile.rows(), forms, heads=heads, n_shown=17, drop=("predicted", "norm"))
+    screen.show_records(profile.rows(), columns, heads=heads, n_shown=17, drop=("predicted", "norm"))
     if profile.rounds:
         curves = {"distance": profile.distance, "effective_rank": profile.effective_rank}
         drawn = screen.draw_curves(curves, ".4g", indent=16)

@@ -153,13 +153,20 @@ def build_space(
     ``low`` and ``high`` gives it a range, a list gives it options. What is ``fixed`` is not searched.
     """
     from gbgnn.registry import PARAMETERS
+    from gbgnn.search import VARIANTS, SearchSpace, default_space, paper_space
 
     document, fixed = {} if file is None else _read(file), dict(fixed)
     chosen = document.pop("variant", None)
-    fine_tune = (
-        fine_tune or bool(document.get("fine_tune")) or any(k.startswith("fine_tune__") for k in fixed)
-    )
-    space = _start(variant or chosen or "adj", is_paper, hidden_layers, fine_tune, n_train)
+    chosen, known = variant or chosen or "adj", [*VARIANTS, CUSTOM]
+    if chosen not in known:
+        hint = suggest(chosen, known) if isinstance(chosen, str) else ""
+        raise ParameterError(f"variant must be one of {', '.join(known)}; got {chosen!r}.{hint}")
+    space = SearchSpace()
+    if chosen != CUSTOM:
+        is_tuned = fine_tune or document.get("fine_tune") or any(k.startswith("fine_tune__") for k in fixed)
+        depth = 1 if hidden_layers is None else hidden_layers
+        make_space = paper_space if is_paper else default_space
+        space = make_space(chosen, hidden_layers=depth, fine_tune=bool(is_tuned), n_train=n_train)
     # Parts first: a file may say how the settings of a part are searched that an option names.
     space = space.replaced({name: part for name, part in fixed.items() if name in PARAMETERS})
     space = space.replaced(_changes(document, f"{file}, [space]", space))
@@ -305,22 +312,6 @@ def _read(file: Path) -> dict[str, Any]:
     if not isinstance(table, Mapping):
         raise ParameterError(f"{file}: space must be a table, [space]; got {table!r}.")
     return dict(table)
-
-
-def _start(
-    variant: str, is_paper: bool, hidden_layers: int | None, fine_tune: bool, n_train: int
-) -> SearchSpace:
-    from gbgnn.search import VARIANTS, SearchSpace, default_space, paper_space
-
-    if variant == CUSTOM:
-        return SearchSpace()
-    if variant not in VARIANTS:
-        known = [*VARIANTS, CUSTOM]
-        hint = suggest(variant, known) if isinstance(variant, str) else ""
-        raise ParameterError(f"variant must be one of {', '.join(known)}; got {variant!r}.{hint}")
-    depth = 1 if hidden_layers is None else hidden_layers
-    make_space = paper_space if is_paper else default_space
-    return make_space(variant, hidden_layers=depth, fine_tune=fine_tune, n_train=n_train)
 
 
 def _changes(document: Mapping[str, Any], where: str, space: SearchSpace) -> dict[str, Any]:
