@@ -12,7 +12,7 @@ import pytest
 import gbgnn
 from gbgnn import Callback, datasets
 from gbgnn.cli import fit
-from gbgnn.cli.storage import Source
+from gbgnn.cli.files import Source
 from gbgnn.learners import MLP
 
 

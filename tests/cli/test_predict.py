@@ -13,8 +13,8 @@ from sklearn.metrics import log_loss
 
 import gbgnn
 from gbgnn import MLP, GBGNNClassifier, datasets
+from gbgnn.cli.files import Saved, fingerprint
 from gbgnn.cli.predict import _own_ids, cross_entropy, measure, score_splits, write_csv, write_table
-from gbgnn.cli.storage import Saved, fingerprint
 from gbgnn.errors import DataError, ParameterError
 from gbgnn.learners import MLPHead
 from gbgnn.propagation import Propagator

@@ -13,7 +13,7 @@ import pytest
 
 import gbgnn
 from gbgnn import datasets
-from gbgnn.cli.storage import Source, to_toml
+from gbgnn.cli.files import Source, to_toml
 from gbgnn.cli.tune import build_space, describe_trial, load_hidden, name_study, to_document
 from gbgnn.errors import DataError, ParameterError
 from gbgnn.search import (

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gbgnn.cli import screen
-from gbgnn.cli.storage import Saved, open_saved
+from gbgnn.cli.files import Saved, open_saved
 from gbgnn.errors import DataError, ParameterError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import typer
 
 from gbgnn.cli import screen
 from gbgnn.cli.command import as_split
-from gbgnn.cli.storage import describe
+from gbgnn.cli.files import describe
 
 if TYPE_CHECKING:
     from gbgnn.datasets import Dataset

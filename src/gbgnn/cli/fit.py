@@ -12,22 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from gbgnn.cli import screen
+from gbgnn.cli import files, screen
 from gbgnn.cli.command import UsageError
+from gbgnn.cli.files import Source
 from gbgnn.cli.model_options import override_by_options, read_flags
 from gbgnn.cli.predict import score_splits, show_scores
-from gbgnn.cli.storage import (
-    Source,
-    describe,
-    fingerprint,
-    finish_run,
-    list_class_names,
-    name_class,
-    read_toml,
-    rescued,
-    save_model,
-    start_run,
-)
 from gbgnn.errors import DataError, GBGNNError, ParameterError
 from gbgnn.runs import CHECKPOINT, CONFIG, MODEL, RunFolder
 
@@ -84,7 +73,7 @@ def fit(
         _check_only_resume(context)
         job = resumed_job(resume, data_dir=data_dir, checkpoint_every=checkpoint_every)
     else:
-        document = {} if config is None else read_toml(config)
+        document = {} if config is None else files.read_toml(config)
         document.pop("run", None)
         source = Source.from_document(document.pop("data", {}), str(config)).override(
             dataset=dataset,
@@ -98,7 +87,7 @@ def fit(
         job = new_job(settings, source, out=out, force=force, checkpoint_every=checkpoint_every)
     model, data, run = job.model, job.data, job.run
     if not quiet:
-        screen.note(describe(data))
+        screen.note(files.describe(data))
         for repair in data.graph.repairs:
             screen.note(f"repaired: {repair}")
         if job.n_known:
@@ -111,10 +100,10 @@ def fit(
             validation = (data.val, data.y[data.val]) if own else None
             model.fit(data.train, data.y[data.train], graph=data.graph, validation=validation)
         seconds = time.perf_counter() - started
-        with rescued(model, run):
-            notes = save_model(model, run)
+        with files.rescued(model, run):
+            notes = files.save_model(model, run)
             metrics = _report(model, data, seconds, notes)  # reads test labels, which training has not
-            finish_run(run, model, metrics)
+            files.finish_run(run, model, metrics)
     result = metrics | {"run": str(run.path)}
     if as_json:
         screen.emit_json(result)
@@ -141,7 +130,7 @@ def new_job(
     _weigh_by_label(model, data)
     if model.random_state is None:
         model.random_state = secrets.randbelow(2**31)  # drawn here so that the record has it
-    run = start_run(model, source, data, out=out, force=force, checkpoint_every=checkpoint_every)
+    run = files.start_run(model, source, data, out=out, force=force, checkpoint_every=checkpoint_every)
     return Job(model, data, run, checkpoint_every)
 
 
@@ -160,7 +149,7 @@ def resumed_job(path: Path, *, data_dir: Path | None, checkpoint_every: int | No
         except (KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{where} is not a run's own record (no {error}); start the run again.") from None
         data = source.override(data_dir=data_dir).load()
-        if fingerprint(data) != known:
+        if files.fingerprint(data) != known:
             raise DataError(
                 f"{data.name} changed since {run.path} was started, so going on would not give the same "
                 "model; fit anew."
@@ -257,8 +246,9 @@ def _weigh_by_label(model: GBGNNClassifier, data: Dataset) -> None:
     """Let class weights of a file, where every key is text, go by the labels themselves or their names."""
     if not isinstance(model.class_weight, dict):
         return
-    names, classes = list_class_names(data), data.classes.tolist()
-    labels = {str(label): label for label in classes} | {name_class(label, names): label for label in classes}
+    names = files.list_class_names(data)
+    labels = {str(label): label for label in data.classes.tolist()}
+    labels |= {files.name_class(label, names): label for label in labels.values()}
     unknown = [key for key in model.class_weight if key not in labels]
     if unknown:
         raise ParameterError(

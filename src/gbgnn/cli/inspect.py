@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gbgnn.cli import screen
-from gbgnn.cli.storage import name_class, open_saved
+from gbgnn.cli.files import name_class, open_saved
 
 _LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
 

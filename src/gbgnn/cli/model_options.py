@@ -283,13 +283,11 @@ def _registered(family: str) -> dict[str, str]:
     """Return the names of a family in the registry, and the classes that they stand for."""
     for node in _read_tree(_REGISTRY).body:
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "FAMILIES":
-            assert isinstance(node.value, ast.Dict)
-            for key, names in zip(node.value.keys, node.value.values, strict=True):
-                if key is not None and ast.literal_eval(key) == family:
-                    assert isinstance(names, ast.Dict)
-                    pairs = zip(names.keys, names.values, strict=True)
-                    return {ast.literal_eval(k): ast.unparse(v) for k, v in pairs if k is not None}
-    raise AssertionError(f"the registry has no family {family}")
+            table: Any = node.value
+            families = dict(zip(map(ast.literal_eval, table.keys), table.values, strict=True))
+            names = families[family]
+            return dict(zip(map(ast.literal_eval, names.keys), map(ast.unparse, names.values), strict=True))
+    raise AssertionError("the registry has no table FAMILIES")
 
 
 def _find_class(module: str, name: str) -> tuple[str, ast.ClassDef] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from gbgnn._files import atomic_path
 from gbgnn.cli import screen
-from gbgnn.cli.storage import Saved, name_class, open_saved
+from gbgnn.cli.files import Saved, name_class, open_saved
 from gbgnn.errors import DataError, GraphError, MissingDependencyError, ParameterError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gbgnn.cli import screen
-from gbgnn.cli.storage import Source
+from gbgnn.cli.files import Source
 
 if TYPE_CHECKING:
     from gbgnn.smoothing import SmoothingProfile

@@ -8,21 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from gbgnn.cli import screen
+from gbgnn.cli import files, screen
 from gbgnn.cli.command import UsageError
+from gbgnn.cli.files import Source
 from gbgnn.cli.model_options import override_by_options, read_given
 from gbgnn.cli.predict import score_splits
-from gbgnn.cli.storage import (
-    Source,
-    describe,
-    finish_run,
-    read_toml,
-    rescued,
-    save_model,
-    start_run,
-    to_lines,
-    to_toml,
-)
 from gbgnn.errors import DataError, ParameterError, suggest
 from gbgnn.runs import SPACE, TRIALS, RunFolder
 
@@ -110,14 +100,14 @@ def tune(
         confirm=confirm,
         device=device,
     )
-    run = start_run(found.model, source, data, out=out, force=force)
+    run = files.start_run(found.model, source, data, out=out, force=force)
     try:
-        with rescued(found.model, run):
-            save_model(found.model, run)
-            run.write(SPACE, to_toml(to_document(chosen)))
-            run.write(TRIALS, to_lines(_describe_trials(found)))
+        with files.rescued(found.model, run):
+            files.save_model(found.model, run)
+            run.write(SPACE, files.to_toml(to_document(chosen)))
+            run.write(TRIALS, files.to_lines(_describe_trials(found)))
             metrics = _report(found, data, storage)
-            finish_run(run, found.model, metrics)
+            files.finish_run(run, found.model, metrics)
     finally:
         run.discard()
     report = metrics | {"run": str(run.path)}
@@ -202,7 +192,7 @@ def _search(data: Dataset, space: SearchSpace, *, quiet: bool, **options: Any) -
     from gbgnn import search
 
     if not quiet:
-        screen.note(describe(data))
+        screen.note(files.describe(data))
         screen.note(f"searching {', '.join(space.ranges)}")
     n_trials, n_done = options["n_trials"], 0
     try:
@@ -304,7 +294,7 @@ def _describe_trials(found: SearchResult) -> Iterator[dict[str, Any]]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    document = read_toml(file)
+    document = files.read_toml(file)
     for key in document:
         if key != "space":
             raise ParameterError(f"{file}: unknown key {key!r}.{suggest(key, ['space'])} Known: space.")

@@ -73,8 +73,8 @@ def baseline(
         return
     if name is None:
         raise UsageError("name a baseline, or see which there are with gbgnn baseline --list.")
+    from gbgnn.cli.files import Source, describe
     from gbgnn.cli.screen import show_progress
-    from gbgnn.cli.storage import Source, describe
     from gbgnn_lab.baselines import choose_model, fit_baseline
 
     settings = key_values(setting, "--set") | ({} if depth is None else {"depth": depth})
