@@ -92,18 +92,20 @@ def fit(
             screen.note(f"repaired: {repair}")
         if job.n_known:
             screen.note(f"going on from round {job.n_known} of {model.n_rounds}")
-    with _rounds_kept(job):
-        started = time.perf_counter()
-        with screen.show_progress(quiet=quiet) as progress:
+    started = time.perf_counter()
+    try:
+        with _rounds_kept(job, BaseException), screen.show_progress(quiet=quiet) as progress:
             model.set_params(callbacks=[ShowProgress(progress), *_checkpoints(job)])
             own = len(data.val) > 0 and model.validation_fraction is None
             validation = (data.val, data.y[data.val]) if own else None
             model.fit(data.train, data.y[data.train], graph=data.graph, validation=validation)
         seconds = time.perf_counter() - started
-        with files.rescued(model, run):
+        with _rounds_kept(job, KeyboardInterrupt), files.rescued(model, run):
             notes = files.save_model(model, run)
             metrics = _report(model, data, seconds, notes)  # reads test labels, which training has not
             files.finish_run(run, model, metrics)
+    finally:
+        run.discard()
     result = metrics | {"run": str(run.path)}
     if as_json:
         screen.emit_json(result)
@@ -178,21 +180,17 @@ def _check_only_resume(context: typer.Context) -> None:
 
 
 @contextmanager
-def _rounds_kept(job: Job) -> Iterator[None]:
-    """Keep the rounds of a fit that fails, where they can be kept, and note in the error how to go on."""
+def _rounds_kept(job: Job, after: type[BaseException]) -> Iterator[None]:
+    """Keep the rounds of a fit that ends like this, where they can be kept, and note how to go on."""
     try:
         yield
-    except BaseException as error:
-        is_interrupted = isinstance(error, KeyboardInterrupt)
-        if is_interrupted or not hasattr(error, "__notes__"):  # else the trained model was rescued
-            where = _keep_rounds(job)
-            if is_interrupted:
-                error.add_note(f"interrupted {where}" if where else "interrupted; nothing was kept.")
-            elif where:
-                error.add_note(f"It ended {where}")
+    except after as error:
+        where = _keep_rounds(job)
+        if isinstance(error, KeyboardInterrupt):
+            error.add_note(f"interrupted {where}" if where else "interrupted; nothing was kept.")
+        elif where:
+            error.add_note(f"It ended {where}")
         raise
-    finally:
-        job.run.discard()
 
 
 def _keep_rounds(job: Job) -> str:
