@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import inspect
 import warnings
+from pathlib import Path
+from typing import Annotated
 
 import pytest
 import typer
 
 from gbgnn.cli import screen
-from gbgnn.cli.command import UsageError, as_split, epilog, guarded, key_values, read_help
+from gbgnn.cli.command import UsageError, as_split, epilog, guarded, key_values, read_help, with_help
 from gbgnn.errors import GBGNNWarning, ParameterError
 
 
@@ -37,6 +40,34 @@ def test_expected_failures_are_one_line_and_a_code(error, code: int, line: str, 
         command()
     assert caught.value.exit_code == code
     assert lines == [line]
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(5, "Input/output error", "x.npy"), "error: x.npy: Input/output error. Go on with --resume."),
+        (KeyboardInterrupt(), "Go on with --resume."),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_was_noted_in_a_failure_is_told(error: BaseException, line: str, lines: list[str]) -> None:
+    error.add_note("Go on with --resume.")
+    with pytest.raises(typer.Exit), guarded():
+        raise error
+    assert lines == [line]
+
+
+def test_parameters_have_the_words_of_the_help_and_a_claim_has_one_flag() -> None:
+    def command(data_dir: Path | None = None, force: bool = False, own: Annotated[int, "known"] = 1) -> None:
+        """Do nothing."""
+
+    data_dir, force, own = inspect.signature(with_help(command)).parameters.values()
+    (made,) = data_dir.annotation.__metadata__
+    assert (made.rich_help_panel, made.help[:17]) == ("Data", "Folder to look in")
+    assert force.annotation.__metadata__[0].default == "--force"
+    assert own.annotation == Annotated[int, "known"]
+    with pytest.raises(KeyError, match="unheard"):
+        with_help(lambda unheard: None)
 
 
 def test_a_broken_pipe_says_nothing(lines: list[str]) -> None:
