@@ -60,7 +60,7 @@ def tune(
     searched, whatever --variant and --space say of it. Another part than the variant's has its defaults, but
     for what you fix and what --space searches.
     """
-    import gbgnn.search  # noqa: F401  # which says that optuna is missing, before anything slow
+    from gbgnn.search import tune as search  # says that optuna is missing before anything slow
 
     fixed = read_given(context)
     if "validation_fraction" in fixed:
@@ -86,20 +86,42 @@ def tune(
         fixed=fixed,
     )
     override_by_options(context, chosen.base)  # raises for an option of a part that is not there
-    found = _search(
-        data,
-        chosen,
-        quiet=quiet,
-        n_trials=trials,
-        seed=seed,
-        storage=storage,
-        study_name=study or name_study(data, chosen, seed),
-        timeout=timeout,
-        population=population,
-        seeds_per_trial=seeds_per_trial,
-        confirm=confirm,
-        device=device,
-    )
+    if not quiet:
+        screen.note(files.describe(data))
+        screen.note(f"searching {', '.join(chosen.ranges)}")
+    n_done = 0
+
+    def on_trial(report: TrialReport) -> None:
+        nonlocal n_done
+        if n_done == 0:  # earlier trials of a study are there already
+            progress.begin("trial", trials, report.n_done - 1)
+        n_done = report.n_done
+        progress.update(n_done, describe_trial(report))
+
+    try:
+        with screen.show_progress(quiet=quiet) as progress:
+            found = search(
+                data.train,
+                data.y[data.train],
+                graph=data.graph,
+                validation=(data.val, data.y[data.val]),
+                space=chosen,
+                n_trials=trials,
+                seed=seed,
+                storage=storage,
+                study_name=study or name_study(data, chosen, seed),
+                timeout=timeout,
+                population=population,
+                seeds_per_trial=seeds_per_trial,
+                confirm=confirm,
+                device=device,
+                on_trial=on_trial,
+            )
+    except KeyboardInterrupt as error:
+        lost = "which are lost; with --storage study.log they would be kept."
+        kept = lost if storage is None else f"kept in {storage}; the same command goes on."
+        error.add_note(f"interrupted after {n_done} of {screen.counted(trials, 'trial')}, {kept}")
+        raise
     run = files.start_run(found.model, source, data, out=out, force=force)
     try:
         with files.rescued(found.model, run):
@@ -185,43 +207,6 @@ def name_study(data: Dataset, space: SearchSpace, seed: int) -> str:
     depth = [f"L{base['learner__hidden_layers']}"] if "learner__hidden_layers" in base else []
     tuned = ["fine-tuned"] if base.get("fine_tune") else []
     return "-".join([data.name, *words, *depth, *tuned, f"seed{seed}"])
-
-
-def _search(data: Dataset, space: SearchSpace, *, quiet: bool, **options: Any) -> SearchResult:
-    """Search, and show how it goes; after Ctrl-C, say what was kept."""
-    from gbgnn import search
-
-    if not quiet:
-        screen.note(files.describe(data))
-        screen.note(f"searching {', '.join(space.ranges)}")
-    n_trials, n_done = options["n_trials"], 0
-    try:
-        with screen.show_progress(quiet=quiet) as progress:
-
-            def on_trial(report: TrialReport) -> None:
-                nonlocal n_done
-                if n_done == 0:  # earlier trials of a study are there already
-                    progress.begin("trial", n_trials, report.n_done - 1)
-                n_done = report.n_done
-                progress.update(n_done, describe_trial(report))
-
-            return search.tune(
-                data.train,
-                data.y[data.train],
-                graph=data.graph,
-                validation=(data.val, data.y[data.val]),
-                space=space,
-                on_trial=on_trial,
-                **options,
-            )
-    except KeyboardInterrupt as error:
-        done = f"interrupted after {n_done} of {screen.counted(n_trials, 'trial')}"
-        storage = options["storage"]
-        if storage is None:
-            error.add_note(f"{done}, which are lost; with --storage study.log they would be kept.")
-        else:
-            error.add_note(f"{done}, kept in {storage}; the same command goes on.")
-        raise
 
 
 def _report(found: SearchResult, data: Dataset, storage: str | None) -> dict[str, Any]:
