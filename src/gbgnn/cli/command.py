@@ -70,8 +70,7 @@ def make_option(told: Mapping[str, Any]) -> Any:
     """Return a table of :data:`HELP` as an option, or an argument, of typer's."""
     kind = typer.Argument if told.get("argument") else typer.Option
     known = {key: value for key, value in told.items() if key not in ("argument", "flags", "panel")}
-    flags = [] if told.get("argument") else told.get("flags", [])
-    return kind(*flags, rich_help_panel=HELP["panels"].get(told.get("panel")), **known)
+    return kind(*told.get("flags", ()), rich_help_panel=HELP["panels"].get(told.get("panel")), **known)
 
 
 def read_help(function: Callable[..., None]) -> str:

@@ -155,7 +155,9 @@ def _choose(ids: NDArray[Any], nodes: str | None) -> NDArray[np.int64]:
 
     if nodes is None:
         return np.arange(len(ids))
-    wanted = _read_ids(nodes)
+    is_file = len(nodes) < 255 and Path(nodes).is_file()  # what is too long for the name of a file is a list
+    words = Path(nodes).read_text(encoding="utf-8").splitlines() if is_file else nodes.split(",")
+    wanted = [word.strip() for word in words if word.strip()]
     row_of = {str(name): row for row, name in enumerate(ids.tolist())}
     unknown = [name for name in wanted if name not in row_of]
     if unknown:
@@ -164,13 +166,6 @@ def _choose(ids: NDArray[Any], nodes: str | None) -> NDArray[np.int64]:
             f"its ids look like {ids[0]!s} and {ids[-1]!s})."
         )
     return np.array([row_of[name] for name in wanted], dtype=np.int64)
-
-
-def _read_ids(nodes: str) -> list[str]:
-    # What is too long for the name of a file is a list.
-    is_file = len(nodes) < 255 and Path(nodes).is_file()
-    words = Path(nodes).read_text(encoding="utf-8").splitlines() if is_file else nodes.split(",")
-    return [word.strip() for word in words if word.strip()]
 
 
 def score_splits(model: GBGNNClassifier, data: Dataset, graph: Graph | None = None) -> Scores:
