@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -29,6 +30,7 @@ __all__ = [
     "FineTuningReport",
     "LogProgress",
     "RoundReport",
+    "ShowProgress",
     "StartReport",
 ]
 
@@ -244,15 +246,13 @@ class LogProgress(Callback):
     def on_round(self, report: RoundReport) -> StopReason | None:
         """Log the newest row."""
         if self._is_due(report.t, report.n_rounds):
-            numbers = describe_round(report.row, report.history.metric)
-            self._log(f"round {report.t}/{report.n_rounds}  {numbers}")
+            self._log(f"round {report.t}/{report.n_rounds}  {_describe_round(report)}")
         return None
 
     def on_epoch(self, report: EpochReport) -> None:
         """Log the epoch's row."""
         if self._is_due(report.epoch, report.n_epochs):
-            numbers = describe_epoch(report.row, report.metric)
-            self._log(f"epoch {report.epoch}/{report.n_epochs}  {numbers}")
+            self._log(f"epoch {report.epoch}/{report.n_epochs}  {_describe_epoch(report)}")
 
     def on_fine_tuned(self, report: FineTuningReport) -> None:
         """Log what came of it."""
@@ -263,6 +263,48 @@ class LogProgress(Callback):
 
     def _log(self, line: str) -> None:
         _LOGGER.info("%s  %.1f s", line, time.perf_counter() - self._started)
+
+
+class Counter(Protocol):
+    """What shows how many of something are done, such as a progress bar."""
+
+    def begin(self, noun: str, total: int, done: int = 0) -> None:
+        """Count from ``done`` to ``total`` of something, such as rounds."""
+
+    def update(self, done: int, words: str = "", total: int | None = None) -> None:
+        """Set how many are done, a few words on the newest one, and another total where that has changed."""
+
+
+class ShowProgress(Callback):
+    """Tell a counter how the rounds of a fit go, and then the epochs of fine-tuning."""
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+
+    def on_start(self, start: StartReport) -> None:
+        """Count the rounds; those that are only replayed are no news."""
+        self._n_known = start.n_known
+        self._counter.begin("round", start.n_rounds, start.n_known)
+
+    def on_round(self, report: RoundReport) -> StopReason | None:
+        """Show the numbers of a new round."""
+        if report.t > self._n_known:
+            self._counter.update(report.t, _describe_round(report))
+        return None
+
+    def on_end(self, model: FittedModel) -> None:
+        """Show that all rounds are there: boosting may have stopped early, or had no new one."""
+        self._counter.update(len(model.ensemble), total=len(model.ensemble))
+
+    def on_epoch(self, report: EpochReport) -> None:
+        """Show the numbers of an epoch."""
+        if report.epoch == 0:
+            self._counter.begin("epoch", report.n_epochs)
+        self._counter.update(report.epoch, _describe_epoch(report))
+
+    def on_fine_tuned(self, report: FineTuningReport) -> None:
+        """Show that all epochs are there."""
+        self._counter.update(report.epochs, total=report.epochs)
 
 
 def announce_start(callbacks: Sequence[Callback], start: StartReport) -> None:
@@ -295,15 +337,14 @@ def announce_fine_tuned(callbacks: Sequence[Callback], report: FineTuningReport)
         callback.on_fine_tuned(report)
 
 
-def describe_round(row: Row, metric: str = "accuracy") -> str:
-    """Return a round's numbers in a few words."""
+def _describe_round(report: RoundReport) -> str:
+    row, metric = report.row, report.history.metric
     train, cosine = f"{_shorten(metric)} {row[f'train_{metric}']:.3f}", f"cos {row['cosine']:.3f}"
     return f"loss {row['train_loss']:.4f}  {train}{_validation(row, metric)}  {cosine}"
 
 
-def describe_epoch(row: Row, metric: str = "accuracy") -> str:
-    """Return an epoch's numbers in a few words."""
-    return f"loss {row['train_loss']:.4f}{_validation(row, metric)}"
+def _describe_epoch(report: EpochReport) -> str:
+    return f"loss {report.row['train_loss']:.4f}{_validation(report.row, report.metric)}"
 
 
 def _validation(row: Row, metric: str) -> str:

@@ -50,9 +50,9 @@ def save(model: FittedModel, path: str | os.PathLike[str], *, learners: bool = T
         "format_version": FORMAT_VERSION,
         "library_version": __version__,
         "params": _pack_params(model, tensors),
-        "task": {"name": part_name("task", model.task), "record": model.task.record()},
+        "task": _pack_record("task", model.task),
         "loss": _pack_part("loss", model.loss, tensors),
-        "voting": {"name": part_name("voting", model.voting), "record": model.voting.record()},
+        "voting": _pack_record("voting", model.voting),
         "metric": model.metric.name,
         "inputs": _pack_inputs(model.inputs, model.n_features_in, tensors),
         "depends_on": dict(model.depends_on),
@@ -147,7 +147,9 @@ def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNClassifier:
     voting, task = header["voting"], header["task"]
     rounds = (_unpack_round(t, row, tensors) for t, row in enumerate(header["rounds"], start=1))
     nodes, targets, weights = (tensors[f"train.{name}"] for name in ("nodes", "targets", "weights"))
-    device = _known_device(inputs["device"])
+    device = torch.device(inputs["device"])
+    if device.type == "cuda" and not torch.cuda.is_available():
+        device = as_device("auto")  # another machine than that of the fit
     fitted = FittedModel(
         task=part_class("task", task["name"]).from_record(task["record"]),
         loss=loss,
@@ -185,20 +187,14 @@ def _as_version_3(header: dict[str, Any], tensors: Tensors, estimator: GBGNNClas
     voting = voting.softened() if header["is_soft"] else voting
     tensors["train.weights"] = torch.full((len(nodes),), 1 / len(nodes), dtype=torch.float64)
     return header | {
-        "task": {"name": "classification", "record": task.record()},
+        "task": _pack_record("task", task),
         "loss": _pack_part("loss", rule.loss_for(task), tensors),
-        "voting": {"name": part_name("voting", voting), "record": voting.record()},
+        "voting": _pack_record("voting", voting),
         "metric": "accuracy",
         "inputs": _pack_inputs(input_recipe(estimator), header["n_features"], tensors),
         "depends_on": {},
         "graph": None,
     }
-
-
-def _known_device(name: str) -> torch.device:
-    """Return the device of the fit where this machine has it, else the best there is."""
-    device = torch.device(name)
-    return as_device("auto") if device.type == "cuda" and not torch.cuda.is_available() else device
 
 
 def _known_metric(name: str) -> Metric:
@@ -215,13 +211,16 @@ def _forgotten(*_: Any) -> float:
 
 
 def _pack_round(trained: Round, tensors: Tensors, learners: bool) -> dict[str, Any]:
-    hop = {"name": part_name("hop", trained.hop), "record": trained.hop.record()}
     _put(tensors, f"hop.{trained.t}.", trained.hop.state())
     head = None
     if learners and trained.head is not None:
         head = part_name("head", trained.head)
         _put(tensors, f"round.{trained.t}.", trained.head.state())
-    return {"eta": trained.eta, "hop": hop, "head": head}
+    return {"eta": trained.eta, "hop": _pack_record("hop", trained.hop), "head": head}
+
+
+def _pack_record(family: str, fitted: Any) -> dict[str, Any]:
+    return {"name": part_name(family, fitted), "record": fitted.record()}
 
 
 def _unpack_round(t: int, row: dict[str, Any], tensors: Tensors) -> Round:

@@ -92,9 +92,9 @@ def part_name(family: str, part: Any) -> str:
     for name, known in (FAMILIES | FITTED)[family].items():
         if type(part) is known:
             return name
-    for point in entry_points(group=f"gbgnn.{family}"):
+    for name, point in _plugins(family).items():
         if type(part) is point.load():
-            return point.name
+            return name
     raise ParameterError(
         f"{type(part).__name__} has no name; register it as an entry point of gbgnn.{family}."
     )

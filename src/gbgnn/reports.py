@@ -102,15 +102,6 @@ def choose_scale(axes: Axes, values: Sequence[float]) -> None:
         axes.yaxis.set_minor_locator(LogLocator(subs=()))
 
 
-_TERMS = {
-    "training": "#d97706",
-    "complexity": "#059669",
-    "partition": "#7c3aed",
-    "deviation": "#9ca3af",
-    "total": INK,
-}
-
-
 def certificate_figure(
     certificate: Certificate, depth: DepthBound | None = None, title: str = "Certificate"
 ) -> Figure:
@@ -126,9 +117,8 @@ def certificate_figure(
     _plot(progress, list(accumulate(max(0.0, r.guaranteed) for r in rounds)), "guaranteed", PREDICTED)
     style(angle, "Weak learning condition")
     _plot(angle, [r.cosine for r in rounds], "cosine", MEASURED)
-    _plot(
-        angle, [math.nan if r.gamma is None else r.gamma for r in rounds], r"$\gamma$ of the step", PREDICTED
-    )
+    steps = [math.nan if r.gamma is None else r.gamma for r in rounds]
+    _plot(angle, steps, r"$\gamma$ of the step", PREDICTED)
     angle.axhline(0, color=QUIET, lw=0.8)
     style(gradient, "Norm of the gradient")
     norms = [r.gradient_norm for r in rounds]
@@ -140,13 +130,7 @@ def certificate_figure(
         _draw_training_bounds(bound, certificate)
     else:
         _draw_test_bound(bound, depth)
-    for axes in figure.axes:
-        n_curves = len(axes.get_legend_handles_labels()[0])
-        if n_curves:
-            axes.legend(frameon=False, labelcolor=INK, fontsize=8.5, ncols=1 + n_curves // 5)
-    for axes in (gradient, bound):
-        axes.set_xlabel("round", color=QUIET)
-        axes.xaxis.get_major_locator().set_params(integer=True)
+    _finish(figure, "round")
     return figure
 
 
@@ -166,28 +150,16 @@ def _draw_test_bound(axes: Axes, depth: DepthBound) -> None:
     style(axes, f"Bound of the test error, margin {depth.delta:g}")
     n_rounds = len(depth.totals)
     terms = {
-        "training": depth.training,
-        "complexity": depth.complexity,
-        "partition": (depth.partition,) * n_rounds,
-        "deviation": (depth.deviation,) * n_rounds,
-        "total": depth.totals,
+        "training": (depth.training, "#d97706"),
+        "complexity": (depth.complexity, "#059669"),
+        "partition": ((depth.partition,) * n_rounds, "#7c3aed"),
+        "deviation": ((depth.deviation,) * n_rounds, "#9ca3af"),
+        "total": (depth.totals, INK),
     }
-    for name, values in terms.items():
-        _plot(axes, _finite(values), name, _TERMS[name])
+    for name, (values, color) in terms.items():
+        _plot(axes, _finite(values), name, color)
     axes.axhline(1, color=PREDICTED, lw=0.8, ls=":", label="vacuous from here up")
-    choose_scale(axes, [v for values in terms.values() for v in _finite(values) if not math.isnan(v)])
-
-
-def _plot(axes: Axes, values: Sequence[float], label: str, color: str, *, dashed: bool = False) -> None:
-    marker = "o" if len(values) <= 40 else ""
-    line = (0, (5, 3)) if dashed else "-"
-    axes.plot(
-        range(1, len(values) + 1), values, color=color, lw=1.6, marker=marker, ms=3, ls=line, label=label
-    )
-
-
-def _finite(values: Sequence[float]) -> list[float]:
-    return [value if math.isfinite(value) else math.nan for value in values]
+    choose_scale(axes, [v for values, _ in terms.values() for v in values if math.isfinite(v)])
 
 
 def smoothing_figure(profile: SmoothingProfile, title: str = "Over-smoothing") -> Figure:
@@ -206,17 +178,35 @@ def smoothing_figure(profile: SmoothingProfile, title: str = "Over-smoothing") -
         if values is None:
             write_reason(axes, profile.missing[name])
         else:
-            marker = "o" if len(values) <= 40 else ""
-            axes.plot(values, color=MEASURED, lw=1.8, marker=marker, ms=3.5, label="measured")
+            _plot(axes, values, "measured", MEASURED, first=0)
             choose_scale(axes, values)
     if profile.predicted is not None:
-        axes = panels[0, 0]
         size = rf"$|\lambda_2|$ = {abs(profile.lambda_2 or 0):.4g}"
         kind = "bound" if profile.is_symmetric else "long-run pace"
-        axes.plot(profile.predicted, color=PREDICTED, lw=1.4, ls=(0, (5, 3)), label=f"{kind}, {size}")
-        axes.legend(frameon=False, labelcolor=INK, fontsize=9)
-        choose_scale(axes, [*(profile.distance or ()), *profile.predicted])
-    for axes in panels[1]:
-        axes.set_xlabel("hops t", color=QUIET)
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        _plot(panels[0, 0], profile.predicted, f"{kind}, {size}", PREDICTED, first=0, dashed=True)
+        choose_scale(panels[0, 0], [*(profile.distance or ()), *profile.predicted])
+    _finish(figure, "hops t")
     return figure
+
+
+def _plot(
+    axes: Axes, values: Sequence[float], label: str, color: str, *, first: int = 1, dashed: bool = False
+) -> None:
+    marker = "o" if len(values) <= 40 and not dashed else ""
+    line, steps = (0, (5, 3)) if dashed else "-", range(first, first + len(values))
+    axes.plot(steps, values, color=color, lw=1.6, marker=marker, ms=3, ls=line, label=label)
+
+
+def _finite(values: Sequence[float]) -> list[float]:
+    return [value if math.isfinite(value) else math.nan for value in values]
+
+
+def _finish(figure: Figure, steps: str) -> None:
+    """Give a legend to axes with several curves, and the lower ones a name for their steps."""
+    for axes in figure.axes:
+        n_curves = len(axes.get_legend_handles_labels()[0])
+        if n_curves > 1:
+            axes.legend(frameon=False, labelcolor=INK, fontsize=8.5, ncols=1 + n_curves // 5)
+    for axes in figure.axes[2:]:
+        axes.set_xlabel(steps, color=QUIET)
+        axes.locator_params(axis="x", integer=True)

@@ -55,7 +55,8 @@ class RunFolder:
     @property
     def partial(self) -> Path:
         """Where everything is written until the run is whole."""
-        return self._beside(".partial")
+        shown = self._real if self.path.is_symlink() or self.path.name in ("", "..") else self.path
+        return shown.with_name(f"{shown.name}.partial")
 
     @property
     def checkpoint(self) -> Path:
@@ -154,20 +155,18 @@ class RunFolder:
 
     def discard(self) -> None:
         """Remove the partial folder unless something trained is in it, and let go of it."""
-        is_own = self._lock is not None and _read_holder(self.partial).startswith(_this_process())
-        if is_own and not any((self.partial / name).exists() for name in (CHECKPOINT, MODEL)):
+        if self._is_own() and not any((self.partial / name).exists() for name in (CHECKPOINT, MODEL)):
             remove_run(self.partial)
         self.close()
 
     def close(self) -> None:
         """Let others have the partial folder."""
-        if self._lock is not None and _read_holder(self.partial).startswith(_this_process()):
+        if self._is_own():
             (self.partial / HOLDER).unlink(missing_ok=True)
         self._release()
 
-    def _beside(self, ending: str) -> Path:
-        shown = self._real if self.path.is_symlink() or self.path.name in ("", "..") else self.path
-        return shown.with_name(shown.name + ending)
+    def _is_own(self) -> bool:
+        return self._lock is not None and _read_holder(self.partial).startswith(_this_process())
 
     def _hidden(self, kind: str) -> Path:
         return self._real.with_name(f".{self._real.name}.{secrets.token_hex(4)}.{kind}")
@@ -230,17 +229,17 @@ def catch_termination() -> Iterator[None]:
     def interrupt(signum: int, frame: object) -> None:
         raise Terminated(signum)
 
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    signals = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     try:
-        usual = {name: signal.signal(getattr(signal, name), interrupt) for name in names}
+        usual = {each: signal.signal(each, interrupt) for each in signals}
     except ValueError:  # not the main thread, which alone is told of signals
         yield
         return
     try:
         yield
     finally:
-        for name, handler in usual.items():
-            signal.signal(getattr(signal, name), handler)
+        for each, handler in usual.items():
+            signal.signal(each, handler)
 
 
 def _this_process() -> str:
@@ -256,34 +255,28 @@ def _read_holder(folder: Path) -> str:
 
 
 def _is_filled(folder: Path) -> bool:
-    return folder.exists() and not (folder.is_dir() and not any(folder.iterdir()))
+    return any(folder.iterdir()) if folder.is_dir() else folder.exists()
 
 
 def _own_files(folder: Path) -> list[Path]:
     """Return the files of a folder that a run writes, those included that a killed one had half written."""
-    if not folder.is_dir():
-        return []
-
-    def is_half_written(name: str) -> bool:
-        return name.endswith(".part") and name[1:].rsplit(".", 2)[0] in FILES
-
-    return [path for path in folder.iterdir() if path.name in FILES or is_half_written(path.name)]
+    paths = folder.iterdir() if folder.is_dir() else ()
+    half_written = [f".{name}.*.part" for name in FILES]
+    return [p for p in paths if p.name in FILES or any(map(p.match, half_written))]
 
 
 def _check_is_run(folder: Path, *, is_whole: bool = True) -> None:
     """Raise unless a folder is certainly a run, with nothing else in it."""
-    refused = f"{folder} is not a run folder and will not be replaced; choose another --out."
-    if not folder.is_dir():
-        raise DataError(refused)
-    others = sorted({path.name for path in folder.iterdir()} - {path.name for path in _own_files(folder)})
-    if is_whole:
+    is_ours = folder.is_dir()
+    if is_ours and is_whole:
         try:
             config = tomllib.loads((folder / CONFIG).read_text(encoding="utf-8"))
             is_ours = "gbgnn" in config["run"]["versions"]
         except (OSError, ValueError, KeyError, TypeError):
             is_ours = False
-        if not is_ours:
-            raise DataError(refused)
+    if not is_ours:
+        raise DataError(f"{folder} is not a run folder and will not be replaced; choose another --out.")
+    others = sorted(path.name for path in set(folder.iterdir()) - set(_own_files(folder)))
     if others:
         shown = ", ".join([*others[:3], *(["..."] if len(others) > 3 else [])])
         raise DataError(

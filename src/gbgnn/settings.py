@@ -71,12 +71,8 @@ def plain_names() -> tuple[str, ...]:
 def flatten_document(document: Mapping[str, Any], where: str = "settings") -> Settings:
     """Return the flat settings of a document, or raise :class:`ParameterError` for what no model has.
 
-    Parameters
-    ----------
-    document
-        Keys as in :class:`~gbgnn.GBGNNClassifier`, a table for each part.
-    where
-        What messages call the document, such as the name of a file.
+    Keys are those of :class:`~gbgnn.GBGNNClassifier`, with a table for each part; messages call the document
+    ``where``, such as the name of a file.
     """
     settings: Settings = {}
     for key, value in document.items():
@@ -116,16 +112,10 @@ def nest_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 def override_settings(
     settings: Mapping[str, Any], changes: Mapping[str, Any], spell: Spell = str
 ) -> Settings:
-    """Return settings with changes, which must fit the parts that are then chosen.
+    """Return flat settings with changes, which must fit the parts that are then chosen.
 
-    A part that is replaced by another takes its settings with it.
-
-    Parameters
-    ----------
-    settings, changes
-        Flat settings.
-    spell
-        What messages call a change, such as the option of a command.
+    A part that is replaced by another takes its settings with it. Messages call a change what ``spell`` makes
+    of its name, such as the option of a command.
     """
     replaced = [
         name for name in PARAMETERS if _chosen(name, {**settings, **changes}) != _chosen(name, settings)
@@ -192,15 +182,13 @@ def read_settings(model: GBGNNClassifier) -> Settings:
     settings: Settings = {name: _plain_setting(name, params[name]) for name in plain_names()}
     tuner = as_fine_tuner(params[FINE_TUNE])
     settings[FINE_TUNE] = tuner is not None
-    own = {} if tuner is None else tuner.get_params(deep=False)
-    settings |= {f"{FINE_TUNE}__{k}": _plain_setting(k, v) for k, v in own.items()}
-    for family in PARAMETERS:
-        part = as_part(family, params[family])
-        settings[family] = part_name(family, part)
-        own = part.get_params(deep=False)
-        if isinstance(part, SklearnLearner):
-            own = describe_estimator(part.estimator)
-        settings |= {f"{family}__{k}": _plain_setting(f"{family}__{k}", v) for k, v in own.items()}
+    parts = {} if tuner is None else {FINE_TUNE: tuner}
+    for head, part in (parts | {family: as_part(family, params[family]) for family in PARAMETERS}).items():
+        if head != FINE_TUNE:
+            settings[head] = part_name(head, part)
+        is_sklearn = isinstance(part, SklearnLearner)
+        own = describe_estimator(part.estimator) if is_sklearn else part.get_params(deep=False)
+        settings |= {f"{head}__{k}": _plain_setting(f"{head}__{k}", v) for k, v in own.items()}
     return settings
 
 

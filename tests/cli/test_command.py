@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import inspect
 import warnings
+from pathlib import Path
+from typing import Annotated
 
 import pytest
 import typer
 
 from gbgnn.cli import screen
-from gbgnn.cli.command import UsageError, epilog, guarded, read_help
+from gbgnn.cli.command import UsageError, as_split, epilog, guarded, key_values, read_help, with_help
 from gbgnn.errors import GBGNNWarning, ParameterError
 
 
@@ -33,18 +36,46 @@ def test_expected_failures_are_one_line_and_a_code(error, code: int, line: str, 
     def command() -> None:
         raise error
 
-    with pytest.raises(typer.Exit) as caught:
-        guarded(command)()
+    with pytest.raises(typer.Exit) as caught, guarded():
+        command()
     assert caught.value.exit_code == code
     assert lines == [line]
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(5, "Input/output error", "x.npy"), "error: x.npy: Input/output error. Go on with --resume."),
+        (KeyboardInterrupt(), "Go on with --resume."),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_was_noted_in_a_failure_is_told(error: BaseException, line: str, lines: list[str]) -> None:
+    error.add_note("Go on with --resume.")
+    with pytest.raises(typer.Exit), guarded():
+        raise error
+    assert lines == [line]
+
+
+def test_parameters_have_the_words_of_the_help_and_a_claim_has_one_flag() -> None:
+    def command(data_dir: Path | None = None, force: bool = False, own: Annotated[int, "known"] = 1) -> None:
+        """Do nothing."""
+
+    data_dir, force, own = inspect.signature(with_help(command)).parameters.values()
+    (made,) = data_dir.annotation.__metadata__
+    assert (made.rich_help_panel, made.help[:17]) == ("Data", "Folder to look in")
+    assert force.annotation.__metadata__[0].default == "--force"
+    assert own.annotation == Annotated[int, "known"]
+    with pytest.raises(KeyError, match="unheard"):
+        with_help(lambda unheard: None)
 
 
 def test_a_broken_pipe_says_nothing(lines: list[str]) -> None:
     def command() -> None:
         raise BrokenPipeError
 
-    with pytest.raises(typer.Exit) as caught:
-        guarded(command)()
+    with pytest.raises(typer.Exit) as caught, guarded():
+        command()
     assert caught.value.exit_code == 141
     assert lines == []
 
@@ -53,8 +84,8 @@ def test_bugs_keep_their_traceback() -> None:
     def command() -> None:
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
-        guarded(command)()
+    with pytest.raises(ZeroDivisionError), guarded():
+        command()
 
 
 @pytest.mark.filterwarnings("always")
@@ -62,7 +93,8 @@ def test_warnings_of_the_library_are_one_line(lines: list[str]) -> None:
     def command() -> None:
         warnings.warn("this round adds nothing.", GBGNNWarning, stacklevel=2)
 
-    guarded(command)()
+    with guarded():
+        command()
     assert lines == ["warning: this round adds nothing."]
 
 
@@ -71,8 +103,8 @@ def test_other_warnings_stay_as_they_are(lines: list[str]) -> None:
     def command() -> None:
         warnings.warn("old", DeprecationWarning, stacklevel=2)
 
-    with pytest.warns(DeprecationWarning, match="old"):
-        guarded(command)()
+    with pytest.warns(DeprecationWarning, match="old"), guarded():
+        command()
     assert lines == []
 
 
@@ -86,3 +118,20 @@ def test_help_unfolds_paragraphs_and_examples_follow() -> None:
 
     assert read_help(command) == "Say one thing.\n\nThen say another in two lines."
     assert "$ gbgnn fit" in epilog((("gbgnn fit", "train"),))
+
+
+def test_values_are_read_as_toml() -> None:
+    assert key_values(["a=1", "b=x=y", "c=[1, 2]"], "--f") == {"a": 1, "b": "x=y", "c": [1, 2]}
+    assert key_values(None, "--f") == {}
+
+
+@pytest.mark.parametrize("word", ["a", "=1", "a b=1"])
+def test_words_without_name_or_value_are_refused(word: str) -> None:
+    with pytest.raises(UsageError, match="--f must look like NAME=VALUE; got"):
+        key_values([word], "--f")
+
+
+def test_folds_are_numbers() -> None:
+    assert as_split("3") == 3
+    assert as_split("stratified") == "stratified"
+    assert as_split(None) is None

@@ -53,7 +53,7 @@ def test_fits_in_the_same_second_have_folders_of_their_own(run, monkeypatch: pyt
         def now(cls, tz=None):
             return cls(2026, 1, 2, 3, 4, 5)
 
-    monkeypatch.setattr("gbgnn.cli.fit_run.datetime", Frozen)
+    monkeypatch.setattr("gbgnn.cli.files.datetime", Frozen)
     for _ in range(3):
         run("fit", "karate", *run.quick, "--rounds", "1", "-q")
     names = sorted(path.name for path in Path("runs").iterdir())

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from gbgnn import FineTuner, GBGNNClassifier, datasets
+from gbgnn.callbacks import ShowProgress
 from gbgnn.cli import screen
-from gbgnn.cli.fit_run import FitProgress
 from gbgnn.cli.screen import show_progress
 
 
@@ -76,7 +76,7 @@ def _fit(progress, n_rounds: int = 25, validation: int = 0, known: int = 0, **se
     if known:
         model.set_params(n_rounds=known, warm_start=True)
         model.fit(data.train, data.y[data.train], graph=data.graph, validation=given)
-    model.set_params(n_rounds=n_rounds, callbacks=[FitProgress(progress)])
+    model.set_params(n_rounds=n_rounds, callbacks=[ShowProgress(progress)])
     model.fit(data.train, data.y[data.train], graph=data.graph, validation=given)
 
 

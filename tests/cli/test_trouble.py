@@ -16,7 +16,7 @@ import pytest
 
 import gbgnn
 from gbgnn import persistence
-from gbgnn.cli import fit_run
+from gbgnn.cli import files
 
 TINY = ("csbm", "--data-option", "n_nodes=60", "--data-option", "per_class=6", "--seed", "0", "-q")
 SMALL = (*TINY, "--rounds", "3", "--epochs", "5", "--units", "4")
@@ -30,7 +30,6 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 import gbgnn
-from gbgnn.cli import fit_run
 from gbgnn.cli.app import app
 
 def call(*words, kill_at=None):
@@ -194,7 +193,7 @@ def test_on_a_full_disk_a_model_that_was_written_is_kept_and_gone_on_with(run, m
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "r.partial/metrics.json")
 
     with monkeypatch.context() as patch:
-        patch.setattr(fit_run, "finish_run", fail)
+        patch.setattr(files, "finish_run", fail)
         told = run("fit", *SMALL, "--out", "r", code=1).stderr
     assert "metrics.json: No space left on device. The trained model is r.partial/model.gbgnn; " in told
     assert "going on from round 3 of 3" in run("fit", "--resume", "r").stderr
@@ -223,7 +222,7 @@ def test_a_partial_folder_that_is_removed_is_an_error_and_the_model_is_elsewhere
     run, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    usual = fit_run.save_model
+    usual = files.save_model
 
     def save_model(model, job) -> list[str]:
         for path in Path("r.partial").iterdir():
@@ -231,7 +230,7 @@ def test_a_partial_folder_that_is_removed_is_an_error_and_the_model_is_elsewhere
         Path("r.partial").rmdir()
         return usual(model, job)
 
-    monkeypatch.setattr(fit_run, "save_model", save_model)
+    monkeypatch.setattr(files, "save_model", save_model)
     told = run("fit", *SMALL, "--out", "r", code=1).stderr
     assert "error: r.partial was removed while the run was being made. The trained model (" in told
     assert len(list(tmp_path.glob("r-*.gbgnn"))) == 1
@@ -239,7 +238,7 @@ def test_a_partial_folder_that_is_removed_is_an_error_and_the_model_is_elsewhere
 
 
 def test_a_folder_filled_during_training_stays(run, monkeypatch) -> None:
-    usual = fit_run.save_model
+    usual = files.save_model
 
     def save_model(model, job) -> list[str]:
         Path("r").mkdir()
@@ -247,7 +246,7 @@ def test_a_folder_filled_during_training_stays(run, monkeypatch) -> None:
         return usual(model, job)
 
     with monkeypatch.context() as patch:
-        patch.setattr(fit_run, "save_model", save_model)
+        patch.setattr(files, "save_model", save_model)
         told = run("fit", *SMALL, "--out", "r", code=1).stderr
     assert "r was filled while the run was being made, and stays." in told
     assert os.listdir("r") == ["thesis"]

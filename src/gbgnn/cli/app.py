@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from gbgnn._version import __version__
-from gbgnn.cli import certify, convert, datasets, evaluate, fit, inspect, predict, smoothing, tune
-from gbgnn.cli.command import HELP, epilog, guarded, read_help, register
+from gbgnn.cli import certify, datasets, fit, inspect, predict, smoothing, tune
+from gbgnn.cli.command import HELP, GuardedGroup, epilog, read_help, register, with_help
 from gbgnn.cli.model_options import ModelCommand
 
 app = typer.Typer(
     name="gbgnn",
+    cls=GuardedGroup,
     rich_markup_mode="rich",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # what still raises is a bug, and its report wants the plain traceback
@@ -42,20 +43,20 @@ def root(
 
 app.callback(help=read_help(root), epilog=epilog(HELP["examples"]["gbgnn"].items()))(root)
 register(app, fit.fit, cls=ModelCommand)
-register(app, tune.tune)
+register(app, tune.tune, cls=ModelCommand)
 register(app, predict.predict)
-register(app, evaluate.evaluate)
+register(app, predict.evaluate)
 register(app, inspect.inspect)
 register(app, certify.certify)
 register(app, smoothing.smoothing)
-register(app, convert.convert)
+register(app, datasets.convert)
 
 datasets_app = typer.Typer(rich_markup_mode="rich")
 datasets_app.callback(
     invoke_without_command=True,
     help=read_help(datasets.list_datasets),
     epilog=epilog(HELP["examples"]["datasets"].items()),
-)(guarded(datasets.list_datasets))
+)(with_help(datasets.list_datasets))
 register(datasets_app, datasets.info)
 app.add_typer(datasets_app, name="datasets")
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from gbgnn.cli import screen
-from gbgnn.cli.options import AsJson, DataDir, Plot, Rounds, SavedPath, option
+from gbgnn.cli.files import Saved, open_saved
 from gbgnn.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from gbgnn.cli.data_source import Saved
     from gbgnn.estimators import GBGNNClassifier
-    from gbgnn.graph import Graph
     from gbgnn.theory import Certificate, DepthBound, GeneralisationBound
 
 _FACTS = ("holds", "met", "gamma_total", "best_round", "smoothness", "n_labelled")
@@ -22,30 +20,23 @@ _KINDS = {
     "any steps": {"form": "corrected", "steps": "any"},
     "as printed": {"form": "paper", "steps": "fixed", "complexity": "closed"},
 }
+_CONDITION = ("round", "eta", "cosine", "alpha", "beta", "gamma", "gamma_total")
+_OUTCOME = ("guaranteed", "actual", "loss", "gradient_norm")
+_LEAST_WANTED = ("alpha", "beta", "gradient_norm", "eta", "loss")
 
 Bounds = dict[str, "GeneralisationBound"]
 
 
 def certify(
-    saved_path: SavedPath,
-    delta: Annotated[
-        float, option("Margin of the bound, between 0 and 1: a share of training nodes is within.")
-    ] = 0.5,
-    confidence: Annotated[float, option("Probability with which the bound holds.")] = 0.95,
-    complexity: Annotated[
-        str,
-        option(
-            "closed, or monte_carlo: exact for learners without hidden layers, far smaller, slower.",
-            metavar="NAME",
-        ),
-    ] = "closed",
-    rounds: Rounds = 20,
-    plot: Plot = None,
-    dataset: Annotated[
-        str | None, option("The data of the fit, for a bare model file.", metavar="DATASET_OR_FOLDER")
-    ] = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
+    saved_path: Path,
+    delta: float = 0.5,
+    confidence: float = 0.95,
+    complexity: str = "closed",
+    rounds: int = 20,
+    plot: Path | None = None,
+    dataset: str | None = None,
+    data_dir: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Show what every round promised of the training loss and what it kept, and bounds of the test error.
 
@@ -53,7 +44,6 @@ def certify(
     --learner constrained) and rule gradient; without them there is a certificate only. A bound of 1 or more
     is vacuous.
     """
-    from gbgnn.cli.data_source import open_saved
     from gbgnn.persistence import load
     from gbgnn.reports import certificate_figure, check_figure_path, write_figure
 
@@ -105,14 +95,6 @@ def _bounds(
         return {}, None, str(error)
     if dataset is None and "data" not in saved.config:
         return {}, None, "a bare model file does not know its graph; name the data with --dataset."
-    graph = _graph(saved, dataset, data_dir)
-    bounds = {kind: generalisation_bound(model, graph=graph, **wanted | how) for kind, how in _KINDS.items()}
-    depth = depth_bound(model, graph=graph, **wanted) if model.scores_.shape[1] == 1 else None
-    return bounds, depth, None
-
-
-def _graph(saved: Saved, dataset: str | None, data_dir: Path | None) -> Graph:
-
     source = saved.source(dataset=dataset, data_dir=data_dir)
     graph = source.load_graph()
     if saved.graph_checksum not in (None, graph.checksum):
@@ -120,7 +102,9 @@ def _graph(saved: Saved, dataset: str | None, data_dir: Path | None) -> Graph:
             f"the graph of {source.dataset} is not the one of the fit (or changed since), so the bound would "
             "not be about this model; fit again."
         )
-    return graph
+    bounds = {kind: generalisation_bound(model, graph=graph, **wanted | how) for kind, how in _KINDS.items()}
+    depth = depth_bound(model, graph=graph, **wanted) if model.scores_.shape[1] == 1 else None
+    return bounds, depth, None
 
 
 def _show_certificate(certificate: Certificate, model: GBGNNClassifier, n_shown: int) -> None:
@@ -130,22 +114,8 @@ def _show_certificate(certificate: Certificate, model: GBGNNClassifier, n_shown:
     for note in certificate.notes:
         screen.out(f"  {note}")
     if n_shown:
-        forms = {
-            "round": "d",
-            "eta": ".4g",
-            "cosine": ".3f",
-            "alpha": ".4g",
-            "beta": ".4g",
-            "gamma": ".4f",
-            "gamma_total": ".4g",
-            "guaranteed": ".3e",
-            "actual": ".3e",
-            "loss": ".4f",
-            "gradient_norm": ".3g",
-        }
-        drop = ("alpha", "beta", "gradient_norm", "eta", "loss")
-        best = certificate.best_round - 1
-        screen.show_records(certificate.rows(), forms, n_shown=n_shown, best=best, drop=drop)
+        best, columns = certificate.best_round - 1, (*_CONDITION, *_OUTCOME)
+        screen.show_records(certificate.rows(), columns, n_shown=n_shown, best=best, drop=_LEAST_WANTED)
     is_counted = model.metric_.name == "accuracy"  # else no round's training error was kept
     error = f"{1 - model.history_['train_accuracy'][certificate.best_round - 1]:.4f} " if is_counted else ""
     corrected, printed = (certificate.training_bounds(form=form)[-1] for form in ("corrected", "paper"))

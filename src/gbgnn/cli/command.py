@@ -1,34 +1,42 @@
-"""What all commands share: examples under the help, errors in one line, exit codes."""
+"""What all commands share: their options, the examples under their help, errors in one line, exit codes."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
+import signal
 import sys
 import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from gbgnn.cli import screen
 from gbgnn.errors import GBGNNError, GBGNNWarning
-from gbgnn.runs import Terminated, catch_termination
+from gbgnn.runs import catch_termination
 
-P = ParamSpec("P")
 HELP: dict[str, Any] = tomllib.loads(Path(__file__).with_name("help.toml").read_text(encoding="utf-8"))
-"""Examples of every command, and the options of a model that no part describes."""
+"""Examples and parameters of every command, and the options of a model that no part describes."""
 
-ERROR, USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+ERROR, USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 128 + signal.SIGINT, 141
 
 
 class UsageError(GBGNNError):
     """Options that do not go together."""
+
+
+class GuardedGroup(TyperGroup):
+    """The commands of an application, with every expected failure of theirs one line and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        with guarded():
+            return super().invoke(ctx)
 
 
 def register(
@@ -40,7 +48,29 @@ def register(
 ) -> None:
     """Add a command, its docstring as help and its examples below, those of :data:`HELP` by default."""
     given = HELP["examples"][function.__name__].items() if examples is None else examples
-    app.command(cls=cls, help=read_help(function), epilog=epilog(given))(guarded(function))
+    app.command(cls=cls, help=read_help(function), epilog=epilog(given))(with_help(function))
+
+
+def with_help(function: Callable[..., None]) -> Callable[..., None]:
+    """Give the parameters of a command what :data:`HELP` says of them, but for those that typer knows."""
+    told = HELP["parameters"]["shared"] | HELP["parameters"].get(function.__name__, {})
+    signature = inspect.signature(function, eval_str=True)
+    parameters = []
+    for each in signature.parameters.values():
+        if each.annotation is not typer.Context and not hasattr(each.annotation, "__metadata__"):
+            flags = [f"--{each.name.replace('_', '-')}"] if each.default is False else []  # and no --no-
+            made = make_option({"flags": flags} | told[each.name])
+            each = each.replace(annotation=Annotated[each.annotation, made])
+        parameters.append(each)
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return function
+
+
+def make_option(told: Mapping[str, Any]) -> Any:
+    """Return a table of :data:`HELP` as an option, or an argument, of typer's."""
+    kind = typer.Argument if told.get("argument") else typer.Option
+    known = {key: value for key, value in told.items() if key not in ("argument", "flags", "panel")}
+    return kind(*told.get("flags", ()), rich_help_panel=HELP["panels"].get(told.get("panel")), **known)
 
 
 def read_help(function: Callable[..., None]) -> str:
@@ -55,31 +85,24 @@ def epilog(examples: Iterable[tuple[str, str]]) -> str:
     return "\n\n".join(["Examples", *blocks])
 
 
-def guarded(function: Callable[P, None]) -> Callable[P, None]:
-    """Return the command with every expected failure turned into one line and an exit code."""
-
-    @functools.wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            with _warnings_in_one_line(), catch_termination():
-                function(*args, **kwargs)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            _forget_stdout()
-            raise typer.Exit(BROKEN_PIPE) from None
-        except KeyboardInterrupt as error:
-            screen.note("interrupted.")
-            raise exit_after(error) from None
-        except (GBGNNError, OSError) as error:
-            screen.error(describe_error(error))
-            raise typer.Exit(USAGE if isinstance(error, UsageError) else ERROR) from None
-
-    return run
-
-
-def exit_after(error: KeyboardInterrupt) -> typer.Exit:
-    """Return the exit after Ctrl-C, or after another signal that ends a process, with its usual code."""
-    return typer.Exit(128 + error.signum if isinstance(error, Terminated) else INTERRUPTED)
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Turn expected failures, with the notes that were added to them, into one line and an exit code."""
+    try:
+        with _warnings_in_one_line(), catch_termination():
+            yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        with suppress(OSError, ValueError):  # a stdout that is no file, as in tests
+            # Point stdout at nothing, so that the flush at exit has nowhere to fail.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(BROKEN_PIPE) from None
+    except KeyboardInterrupt as error:  # or another signal that ends a process, which has a code of its own
+        screen.note(" ".join(getattr(error, "__notes__", ["interrupted."])))
+        raise typer.Exit(128 + getattr(error, "signum", signal.SIGINT)) from None
+    except (GBGNNError, OSError) as error:
+        screen.error(" ".join([describe_error(error), *getattr(error, "__notes__", [])]))
+        raise typer.Exit(USAGE if isinstance(error, UsageError) else ERROR) from None
 
 
 def describe_error(error: Exception) -> str:
@@ -105,7 +128,30 @@ def _warnings_in_one_line() -> Iterator[None]:
         yield
 
 
-def _forget_stdout() -> None:
-    """Point stdout at nothing, so that the flush at exit has nowhere to fail."""
-    with suppress(OSError, ValueError):  # a stdout that is no file, as in tests
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def key_values(pairs: list[str] | None, flag: str) -> dict[str, Any]:
+    """Return ``NAME=VALUE`` words as a dictionary, values read as in a TOML file; bare words are strings."""
+    result = {}
+    for pair in pairs or []:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"{flag} must look like NAME=VALUE; got {pair!r}.")
+        try:
+            result[name] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            result[name] = text
+    return result
+
+
+def as_split(text: str | None) -> str | int | None:
+    """Return the number of a fold as a number, any other word as it is."""
+    return int(text) if text is not None and text.isdecimal() else text
+
+
+# For the commands of other packages, which have no table of their own.
+_SHARED = {name: make_option(told) for name, told in HELP["parameters"]["shared"].items()}
+AsJson = Annotated[bool, _SHARED["as_json"]]
+DataDir = Annotated[Path | None, _SHARED["data_dir"]]
+Split = Annotated[str | None, _SHARED["split"]]
+SplitSeed = Annotated[int | None, _SHARED["split_seed"]]
+Normalize = Annotated[bool | None, _SHARED["normalize"]]
+DataOption = Annotated[list[str] | None, _SHARED["data_option"]]

@@ -2,45 +2,62 @@
 
 from __future__ import annotations
 
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from gbgnn.cli import options, screen
+from gbgnn.cli import files, screen
 from gbgnn.cli.command import UsageError
-from gbgnn.cli.model_options import read_given
-from gbgnn.cli.options import RUN, option
+from gbgnn.cli.files import Source
+from gbgnn.cli.model_options import override_by_options, read_flags
+from gbgnn.cli.predict import score_splits, show_scores
+from gbgnn.errors import DataError, GBGNNError, ParameterError
+from gbgnn.runs import CHECKPOINT, CONFIG, MODEL, RunFolder
+
+if TYPE_CHECKING:
+    from gbgnn.callbacks import Callback
+    from gbgnn.datasets import Dataset
+    from gbgnn.estimators import GBGNNClassifier
+    from gbgnn.settings import Settings
+
+SECONDS = 5.0
+"""Time between two checkpoints where nobody said how many rounds."""
 
 _WITH_RESUME = ("resume", "data_dir", "checkpoint_every", "as_json", "quiet")
 
 
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A run that is ready to train. ``n_known`` counts the rounds that are trained already."""
+
+    model: GBGNNClassifier
+    data: Dataset
+    run: RunFolder
+    checkpoint_every: int | None
+    n_known: int = 0
+
+
 def fit(
     context: typer.Context,
-    dataset: options.DatasetOrDigits = None,
-    data_dir: options.DataDir = None,
-    split: options.Split = None,
-    split_seed: options.SplitSeed = None,
-    normalize: options.Normalize = None,
-    data_option: options.DataOption = None,
-    config: Annotated[
-        Path | None,
-        option(
-            "TOML file of settings, such as a run's config.toml. Options override it.",
-            panel=RUN,
-            metavar="FILE",
-        ),
-    ] = None,
-    out: options.Out = None,
-    force: options.Force = False,
-    checkpoint_every: Annotated[
-        int | None, option("Save every so many rounds, for --resume. Default: every few seconds.", panel=RUN)
-    ] = None,
-    resume: Annotated[
-        Path | None, option("Go on with a run that was killed, to the same result.", panel=RUN, metavar="RUN")
-    ] = None,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    dataset: str | None = None,
+    data_dir: Path | None = None,
+    split: str | None = None,
+    split_seed: int | None = None,
+    normalize: bool | None = None,
+    data_option: list[str] | None = None,
+    config: Path | None = None,
+    out: Path | None = None,
+    force: bool = False,
+    checkpoint_every: int | None = None,
+    resume: Path | None = None,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Train a model on a graph, and write it with its record to a run folder.
 
@@ -49,17 +66,14 @@ def fit(
     --fine-tune), metrics.json and model.gbgnn. Until it is whole it is RUN.partial, which --resume goes on
     with.
     """
-    from gbgnn.cli.data_source import Source, read_toml
-    from gbgnn.cli.fit_run import new_job, resumed_job, show, train
-    from gbgnn.settings import SettingError, flatten_document, override_settings
+    from gbgnn.callbacks import ShowProgress
+    from gbgnn.settings import flatten_document
 
-    flags = {p.name: p.opts[0] for p in context.command.get_params(context)} | {"dataset": "the data set"}
-    given = read_given(context)
     if resume is not None:
-        _check_only_resume(context, flags)
+        _check_only_resume(context)
         job = resumed_job(resume, data_dir=data_dir, checkpoint_every=checkpoint_every)
     else:
-        document = {} if config is None else read_toml(config)
+        document = {} if config is None else files.read_toml(config)
         document.pop("run", None)
         source = Source.from_document(document.pop("data", {}), str(config)).override(
             dataset=dataset,
@@ -69,22 +83,208 @@ def fit(
             normalize=normalize,
             options=data_option,
         )
-        settings = flatten_document(document, str(config))
-        try:
-            settings = override_settings(settings, given, flags.__getitem__)
-        except SettingError as error:
-            raise UsageError(str(error)) from None
+        settings = override_by_options(context, flatten_document(document, str(config)))
         job = new_job(settings, source, out=out, force=force, checkpoint_every=checkpoint_every)
-    result = train(job, quiet=quiet)
+    model, data, run = job.model, job.data, job.run
+    if not quiet:
+        screen.note(files.describe(data))
+        for repair in data.graph.repairs:
+            screen.note(f"repaired: {repair}")
+        if job.n_known:
+            screen.note(f"going on from round {job.n_known} of {model.n_rounds}")
+    started = time.perf_counter()
+    try:
+        with _rounds_kept(job, BaseException), screen.show_progress(quiet=quiet) as progress:
+            model.set_params(callbacks=[ShowProgress(progress), *_checkpoints(job)])
+            own = len(data.val) > 0 and model.validation_fraction is None
+            validation = (data.val, data.y[data.val]) if own else None
+            model.fit(data.train, data.y[data.train], graph=data.graph, validation=validation)
+        seconds = time.perf_counter() - started
+        with _rounds_kept(job, KeyboardInterrupt), files.rescued(model, run):
+            notes = files.save_model(model, run)
+            metrics = _report(model, data, seconds, notes)  # reads test labels, which training has not
+            files.finish_run(run, model, metrics)
+    finally:
+        run.discard()
+    result = metrics | {"run": str(run.path)}
     if as_json:
         screen.emit_json(result)
     else:
-        show(result)
+        _show(result)
 
 
-def _check_only_resume(context: typer.Context, flags: dict[str, str]) -> None:
+def new_job(
+    settings: Settings, source: Source, *, out: Path | None, force: bool, checkpoint_every: int | None
+) -> Job:
+    """Prepare a new run: check the settings, load the data, make the folder."""
+    from gbgnn.settings import build_model
+
+    if out is not None:
+        RunFolder(out, force).check_free()  # before anything slow
+    model = build_model(settings)
+    if checkpoint_every is not None:
+        if checkpoint_every < 1:
+            raise ParameterError(f"--checkpoint-every must be an integer >= 1; got {checkpoint_every}.")
+        reason = _why_not_resumable(model)
+        if reason is not None:
+            raise ParameterError(f"--checkpoint-every needs {reason}")
+    data = source.load()
+    _weigh_by_label(model, data)
+    if model.random_state is None:
+        model.random_state = secrets.randbelow(2**31)  # drawn here so that the record has it
+    run = files.start_run(model, source, data, out=out, force=force, checkpoint_every=checkpoint_every)
+    return Job(model, data, run, checkpoint_every)
+
+
+def resumed_job(path: Path, *, data_dir: Path | None, checkpoint_every: int | None) -> Job:
+    """Take up a run where its checkpoint left it; one that was killed before it had any begins again."""
+    from gbgnn.persistence import load
+    from gbgnn.settings import build_model, flatten_document
+
+    run = RunFolder(path.with_name(path.name.removesuffix(".partial")))
+    config, where = run.resume(), str(run.partial / CONFIG)
+    try:
+        try:
+            source, facts = Source.from_document(config.pop("data"), where), config.pop("run")
+            known, every = facts["data"], checkpoint_every or facts.get("checkpoint_every")
+            run.force = facts.get("force", False)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"{where} is not a run's own record (no {error}); start the run again.") from None
+        data = source.override(data_dir=data_dir).load()
+        if files.fingerprint(data) != known:
+            raise DataError(
+                f"{data.name} changed since {run.path} was started, so going on would not give the same "
+                "model; fit anew."
+            )
+        for name in (CHECKPOINT, MODEL):
+            if (run.partial / name).is_file():
+                model = load(run.partial / name)
+                has_learners = all(each.head is not None for each in model.ensemble_)
+                if has_learners and model.fine_tuning_ is None:  # of tuned rounds there is no way on
+                    return Job(model.set_params(warm_start=True), data, run, every, len(model.ensemble_))
+        model = build_model(flatten_document(config, where))
+        _weigh_by_label(model, data)
+        return Job(model, data, run, every)
+    except BaseException:
+        run.close()
+        raise
+
+
+def _check_only_resume(context: typer.Context) -> None:
     """Raise when something of the run is given that the run already has."""
+    flags = read_flags(context) | {"dataset": "the data set"}
     sources = {name: context.get_parameter_source(name) for name in flags if name not in _WITH_RESUME}
     extra = [flags[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"]
     if extra:
         raise UsageError(f"--resume takes all settings from the run; leave out {', '.join(extra)}.")
+
+
+@contextmanager
+def _rounds_kept(job: Job, after: type[BaseException]) -> Iterator[None]:
+    """Keep the rounds of a fit that ends like this, where they can be kept, and note how to go on."""
+    try:
+        yield
+    except after as error:
+        where = _keep_rounds(job)
+        if isinstance(error, KeyboardInterrupt):
+            error.add_note(f"interrupted {where}" if where else "interrupted; nothing was kept.")
+        elif where:
+            error.add_note(f"It ended {where}")
+        raise
+
+
+def _keep_rounds(job: Job) -> str:
+    """Save the rounds boosted so far, where they can be saved, and return where it ended and how to go on."""
+    from gbgnn.boosting import StopReason
+    from gbgnn.finetuning import as_fine_tuner
+    from gbgnn.persistence import read_header
+
+    run, model = job.run, job.model
+    n_boosted, tuning = len(getattr(model, "ensemble_", ())), getattr(model, "fine_tuning_", None)
+    # Of tuned rounds there is no way on; a checkpoint of the boosted ones may be there, and stays.
+    is_tuned = tuning is not None and tuning["kept"] == "tuned"
+    try:
+        if n_boosted > job.n_known and model.keep_learners and not is_tuned:
+            run.check_there()
+            model.save(run.checkpoint)
+    except (GBGNNError, OSError):  # what cannot be stored: an older checkpoint may still be there
+        pass
+    if not run.checkpoint.exists():
+        return ""
+    if as_fine_tuner(model.fine_tune) is not None and model.stop_reason_ is not StopReason.INTERRUPTED:
+        rounds = screen.counted(len(model.history_), "boosted round")
+        where = f"in fine-tuning; begin it again from the {rounds} with"
+    else:
+        where = f"after round {len(read_header(run.checkpoint)['rounds'])}; go on with"
+    return f"{where}: gbgnn fit --resume {run.path}"
+
+
+def _checkpoints(job: Job) -> list[Callback]:
+    from gbgnn.callbacks import Checkpoint
+
+    every = job.checkpoint_every
+    if every is None and _why_not_resumable(job.model) is not None:
+        return []
+    return [Checkpoint(job.run.checkpoint, every=every, seconds=SECONDS if every is None else None)]
+
+
+def _why_not_resumable(model: GBGNNClassifier) -> str | None:
+    """Return what it would take to go on with a killed fit of this model; None where nothing is missing."""
+    from gbgnn.learners import SklearnLearner
+    from gbgnn.registry import as_part
+
+    if not model.keep_learners:
+        return "the fitted learners; leave out --no-keep-learners."
+    if isinstance(as_part("learner", model.learner), SklearnLearner):
+        return "learners that can be stored without pickle, such as mlp; scikit-learn's estimators cannot."
+    return None
+
+
+def _weigh_by_label(model: GBGNNClassifier, data: Dataset) -> None:
+    """Let class weights of a file, where every key is text, go by the labels themselves or their names."""
+    if not isinstance(model.class_weight, dict):
+        return
+    names = files.list_class_names(data)
+    labels = {str(label): label for label in data.classes.tolist()}
+    labels |= {files.name_class(label, names): label for label in labels.values()}
+    unknown = [key for key in model.class_weight if key not in labels]
+    if unknown:
+        raise ParameterError(
+            f"class_weight has class {unknown[0]!r}, which {data.name} does not have "
+            f"(known: {', '.join(labels)})."
+        )
+    model.class_weight = {labels[key]: weight for key, weight in model.class_weight.items()}
+
+
+def _report(model: GBGNNClassifier, data: Dataset, seconds: float, notes: list[str]) -> dict[str, Any]:
+    from gbgnn.callbacks import FineTuningReport
+
+    tuning = model.fine_tuning_
+    return {
+        "dataset": data.name,
+        "rounds": len(model.history_),  # a tuned model has those up to the best only
+        "best_round": model.best_round_,
+        "stop_reason": str(model.stop_reason_),
+        "stop_message": model.stop_reason_.message,
+        "seconds": seconds,
+        "seed": model.seed_,
+        "fine_tuning": None if tuning is None else asdict(FineTuningReport.from_model(model.model_)),
+        "splits": score_splits(model, data),
+        "notes": notes,
+    }
+
+
+def _show(result: dict[str, Any]) -> None:
+    """Print the closing table and what a person wants to know beside it."""
+    from gbgnn.callbacks import FineTuningReport
+
+    show_scores(result["splits"])
+    screen.out(
+        f"best round {result['best_round']} of {result['rounds']} ({result['stop_message']}), "
+        f"{result['seconds']:.1f} s, seed {result['seed']}"
+    )
+    if result["fine_tuning"] is not None:
+        screen.out(str(FineTuningReport(**result["fine_tuning"])))
+    for sentence in result["notes"]:
+        screen.out(f"note: {sentence}")
+    screen.out(f"written to {result['run']}")

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from gbgnn.cli import screen
-from gbgnn.cli.options import AsJson, Rounds, SavedPath
+from gbgnn.cli.files import name_class, open_saved
 
 _LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
 
 Row = dict[str, Any]
 
 
-def inspect(saved_path: SavedPath, rounds: Rounds = 20, as_json: AsJson = False) -> None:
+def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:
     """Show the settings of a model, its rounds, its best round and why training stopped."""
     from gbgnn.boosting import StopReason
-    from gbgnn.cli.data_source import open_saved
-    from gbgnn.cli.fit_run import summarize_fine_tuning
+    from gbgnn.callbacks import FineTuningReport
     from gbgnn.persistence import read_header
 
     saved = open_saved(saved_path)
@@ -44,7 +44,7 @@ def inspect(saved_path: SavedPath, rounds: Rounds = 20, as_json: AsJson = False)
     # Files of format 3, and of format 2; numbers have no classes.
     classes = header["task"]["record"].get("classes", []) if "task" in header else header["classes"]["values"]
     if classes:
-        named = {str(label): saved.class_names.get(str(label), str(label)) for label in classes}
+        named = {str(label): name_class(label, saved.class_names) for label in classes}
         words = [label if name == label else f"{label} ({name})" for label, name in named.items()]
         screen.out(f"classes: {', '.join(words)}")
     screen.out()
@@ -53,10 +53,12 @@ def inspect(saved_path: SavedPath, rounds: Rounds = 20, as_json: AsJson = False)
             screen.out(f"  {name:<20} {_words(name, value)}")
     metric = header.get("metric", "accuracy")
     _show_curves(history, metric)
-    if header["fine_tuning"] is not None:
-        screen.out()
-        screen.out(str(summarize_fine_tuning(header["fine_tuning"], metric)))
-        _show_curves(header["fine_tuning"]["history"], metric)
+    tuning = header["fine_tuning"]
+    if tuning is not None:
+        epochs = tuning["history"]
+        report = FineTuningReport(tuning["before"], tuning["after"], tuning["kept"], len(epochs), metric)
+        screen.out(f"\n{report}")
+        _show_curves(epochs, metric)
     if rounds:
         _show_rounds(history, header, rounds)
 
@@ -96,21 +98,11 @@ def _show_curves(history: list[Row], metric: str) -> None:
 
 def _show_rounds(history: list[Row], header: dict[str, Any], n_shown: int) -> None:
     metric = header.get("metric", "accuracy")
-    forms = {
-        "round": "d",
-        "eta": ".4g",
-        "train_loss": ".4f",
-        "val_loss": ".4f",
-        f"train_{metric}": ".3f",
-        f"val_{metric}": ".3f",
-        "cosine": ".3f",
-        "gamma_total": ".4g",
-        "gradient_norm": ".3g",
-        "seconds": ".2f",
-    }
-    heads = {k: k.replace("_accuracy", "_acc").replace("gradient_norm", "grad_norm") for k in forms}
-    best = header["best_round"] - 1
-    shown = screen.show_records(history, forms, heads=heads, n_shown=n_shown, best=best, drop=_LEAST_WANTED)
+    measured = ("train_loss", "val_loss", f"train_{metric}", f"val_{metric}")
+    columns = ("round", "eta", *measured, "cosine", "gamma_total", "gradient_norm", "seconds")
+    heads = {k: k.replace("_accuracy", "_acc").replace("gradient_norm", "grad_norm") for k in columns}
+    how: dict[str, Any] = {"heads": heads, "forms": dict.fromkeys(measured[2:], ".3f"), "drop": _LEAST_WANTED}
+    shown = screen.show_records(history, columns, n_shown=n_shown, best=header["best_round"] - 1, **how)
     _show_coefficients(header, shown)
     left_out = len(history) - len(shown)
     screen.out(f"* the round that predicts{f'; {left_out} rounds not shown (--rounds)' if left_out else ''}")

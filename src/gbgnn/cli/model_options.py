@@ -23,24 +23,12 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from gbgnn.cli.command import HELP
-from gbgnn.cli.options import key_values
+from gbgnn.cli.command import HELP, UsageError, key_values, make_option
 from gbgnn.errors import GBGNNWarning
 
-META = "gbgnn.settings"
-"""Where a command finds, in its context's ``meta``, the flat settings that were given as options."""
-
+_META = "gbgnn.settings"  # where a context keeps the flat settings that were given as options
 _SOURCE, _REGISTRY = Path(__file__).parents[1], "gbgnn.registry"
 _TYPES: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str, "list": list[str]}
-_PANELS = {
-    "aggregation": "Aggregation: how nodes are mixed along the graph",
-    "propagation": "Aggregation: how nodes are mixed along the graph",
-    "learner": "Learner: what is fitted each round",
-    "rule": "Rule: how rounds are added up",
-    "boosting": "Boosting",
-    "fine_tune": "Fine-tuning: all rounds together, after boosting",
-    "run": "The run",
-}
 
 # Flags of settings whose own name is another's flag already, or never was theirs.
 _FLAGS = {
@@ -76,31 +64,42 @@ Entry = tuple[str, str | None]
 
 
 class ModelCommand(TyperCommand):
-    """A command that takes the options of a model beside its own, and finds what was given in ``META``.
+    """A command that takes the options of a model beside its own, which go before those of the same flag.
 
     They are made when the command is called, not when it is registered, so that other commands do not wait.
     """
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters of the command, those of the model first among the options."""
+        """Return the parameters of the command, those of the model before those of the data."""
         own = super().get_params(ctx)
-        n_arguments = sum(param.param_type_name == "argument" for param in own)
-        return [*own[:n_arguments], *make_options(), *own[n_arguments:]]
+        taken = {flag for param in own for flag in param.opts}
+        made = [option for option in make_options() if taken.isdisjoint(option.opts)]
+        place = [param.name for param in own].index("data_dir")
+        return [*own[:place], *made, *own[place:]]
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command, whose function does not know the options of the model."""
-        given = {option.name: ctx.params.pop(option.name) for option in make_options()}
-        ctx.meta[META] = {name: value for name, value in given.items() if value not in (None, [], ())}
-        return super().invoke(ctx)
+
+def read_flags(context: typer.Context) -> dict[str, str]:
+    """Return the flag of every parameter of a command, by its name, which for a model's is the setting's."""
+    return {str(param.name): param.opts[0] for param in context.command.get_params(context)}
 
 
 def read_given(context: typer.Context) -> dict[str, Any]:
-    """Return the flat settings that were given as options."""
-    given: dict[str, Any] = dict(context.meta[META])
+    """Return the flat settings that were given as options of a model."""
+    given: dict[str, Any] = dict(context.meta.get(_META, {}))
     if "learner__estimator_params" in given:
         pairs = given["learner__estimator_params"]
         given["learner__estimator_params"] = key_values(pairs, "--estimator-param")
     return given
+
+
+def override_by_options(context: typer.Context, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return flat settings with those given as options, which must fit the parts that are then chosen."""
+    from gbgnn.settings import SettingError, override_settings
+
+    try:
+        return override_settings(settings, read_given(context), read_flags(context).__getitem__)
+    except SettingError as error:
+        raise UsageError(str(error)) from None
 
 
 @cache
@@ -115,7 +114,15 @@ def make_options() -> list[Any]:
     model.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     app = typer.Typer(add_completion=False)
     app.command(add_help_option=False)(model)
-    return list(get_command(app).params)
+    made = list(get_command(app).params)
+    for option in made:  # no argument of the command's function, which does not know it
+        option.expose_value, option.callback = False, _remember
+    return made
+
+
+def _remember(context: Any, option: Any, value: Any) -> None:
+    if value not in (None, [], ()):
+        context.meta.setdefault(_META, {})[option.name] = value
 
 
 def _describe_options() -> Iterator[inspect.Parameter]:
@@ -158,14 +165,14 @@ def _make_parameter(
 ) -> inspect.Parameter:
     if kind is bool:
         flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}",)
-    made = typer.Option(
-        *flags,
-        help=re.sub(r"\[(?=[a-z])", r"\\[", words),  # an interval, not rich's markup
-        metavar=metavar or ("NAME" if kind in (str, list[str]) else None),
-        rich_help_panel=_PANELS[panel],
-        show_default=False,
-    )
-    annotation = Annotated[kind | None, made]  # known only now
+    told = {
+        "flags": flags,
+        "panel": panel,
+        "help": re.sub(r"\[(?=[a-z])", r"\\[", words),  # an interval, not rich's markup
+        "metavar": metavar or ("NAME" if kind in (str, list[str]) else None),
+        "show_default": False,
+    }
+    annotation = Annotated[kind | None, make_option(told)]  # known only now
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
@@ -276,13 +283,11 @@ def _registered(family: str) -> dict[str, str]:
     """Return the names of a family in the registry, and the classes that they stand for."""
     for node in _read_tree(_REGISTRY).body:
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "FAMILIES":
-            assert isinstance(node.value, ast.Dict)
-            for key, names in zip(node.value.keys, node.value.values, strict=True):
-                if key is not None and ast.literal_eval(key) == family:
-                    assert isinstance(names, ast.Dict)
-                    pairs = zip(names.keys, names.values, strict=True)
-                    return {ast.literal_eval(k): ast.unparse(v) for k, v in pairs if k is not None}
-    raise AssertionError(f"the registry has no family {family}")
+            table: Any = node.value
+            families = dict(zip(map(ast.literal_eval, table.keys), table.values, strict=True))
+            names = families[family]
+            return dict(zip(map(ast.literal_eval, names.keys), map(ast.unparse, names.values), strict=True))
+    raise AssertionError("the registry has no table FAMILIES")
 
 
 def _find_class(module: str, name: str) -> tuple[str, ast.ClassDef] | None:

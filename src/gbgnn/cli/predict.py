@@ -1,61 +1,45 @@
-"""``gbgnn predict``: a label and probabilities for nodes."""
+"""``gbgnn predict`` and ``gbgnn evaluate``: what a model says of nodes, and how right it is."""
 
 from __future__ import annotations
 
 import csv
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gbgnn._files import atomic_path
 from gbgnn.cli import screen
-from gbgnn.cli.options import DATA, DataDir, DataOption, Normalize, SavedPath, option
+from gbgnn.cli.files import Saved, name_class, open_saved
 from gbgnn.errors import DataError, GraphError, MissingDependencyError, ParameterError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from gbgnn.cli.data_source import Saved
-
+    from gbgnn.datasets import Dataset
+    from gbgnn.estimators import GBGNNClassifier
+    from gbgnn.graph import Graph
 
 _CHUNK = 65_536
 _FORMATS = (".csv", ".parquet")
 
+Scores = dict[str, dict[str, Any]]
+
 
 def predict(
-    saved_path: SavedPath,
-    dataset: Annotated[
-        str | None,
-        option(
-            "Predict the nodes of this graph instead; it needs the same features. "
-            "Default: the graph of the fit.",
-            *("--dataset", "--graph"),
-            panel=DATA,
-            metavar="NAME_OR_PATH",
-        ),
-    ] = None,
-    nodes: Annotated[
-        str | None,
-        option(
-            "Which nodes: ids with commas between, or a file with an id per line. Default: all.",
-            panel=DATA,
-            metavar="FILE_OR_IDS",
-        ),
-    ] = None,
-    data_dir: DataDir = None,
-    normalize: Normalize = None,
-    data_option: DataOption = None,
-    out: Annotated[
-        Path | None, option("Write to FILE.csv or FILE.parquet. Default: CSV on stdout.", metavar="FILE")
-    ] = None,
+    saved_path: Path,
+    dataset: str | None = None,
+    nodes: str | None = None,
+    data_dir: Path | None = None,
+    normalize: bool | None = None,
+    data_option: list[str] | None = None,
+    out: Path | None = None,
 ) -> None:
     """Write the predicted label of every node, and the probability of each class.
 
     Columns are node (your own id), label, and proba_CLASS for each class. A bare model file knows neither
     your ids nor names of classes: it counts nodes from 0.
     """
-    from gbgnn.cli.data_source import name_class, open_saved
     from gbgnn.persistence import load
 
     if out is not None:
@@ -79,6 +63,39 @@ def predict(
     else:
         write_table(out, columns, ids[rows], labels, found["predict_proba"])
         screen.note(f"{screen.counted(len(rows), 'node')} written to {out}")
+
+
+def evaluate(
+    saved_path: Path,
+    dataset: str | None = None,
+    data_dir: Path | None = None,
+    split: str | None = None,
+    split_seed: int | None = None,
+    normalize: bool | None = None,
+    data_option: list[str] | None = None,
+    as_json: bool = False,
+) -> None:
+    """Print accuracy, cross entropy and macro-F1 of the training, validation and test nodes."""
+    from gbgnn.persistence import load
+
+    saved = open_saved(saved_path)
+    if dataset is None and "data" not in saved.config:
+        raise DataError(f"{saved_path} is a bare model file, which does not know its data; name a data set.")
+    data = saved.source(
+        dataset=dataset,
+        data_dir=data_dir,
+        split=split,
+        split_seed=split_seed,
+        normalize=normalize,
+        options=data_option,
+    ).load()
+    model = load(saved.model_path)
+    is_own = saved.graph_checksum == data.graph.checksum
+    scores = score_splits(model, data, graph=None if is_own else data.graph)
+    if as_json:
+        screen.emit_json({"model": str(saved.model_path), "dataset": data.name, "splits": scores})
+    else:
+        show_scores(scores)
 
 
 def write_table(
@@ -108,9 +125,8 @@ def write_csv(
     writer.writerow(columns)
     for start in range(0, len(nodes), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        numbers = proba[rows].astype(str).tolist()
-        head = zip(nodes[rows].tolist(), labels[rows], strict=True)
-        writer.writerows([node, label, *row] for (node, label), row in zip(head, numbers, strict=True))
+        lines = zip(nodes[rows].tolist(), labels[rows], proba[rows].astype(str).tolist(), strict=True)
+        writer.writerows([node, label, *numbers] for node, label, numbers in lines)
 
 
 def _check_ending(path: Path) -> None:
@@ -139,7 +155,9 @@ def _choose(ids: NDArray[Any], nodes: str | None) -> NDArray[np.int64]:
 
     if nodes is None:
         return np.arange(len(ids))
-    wanted = _read_ids(nodes)
+    is_file = len(nodes) < 255 and Path(nodes).is_file()  # what is too long for the name of a file is a list
+    words = Path(nodes).read_text(encoding="utf-8").splitlines() if is_file else nodes.split(",")
+    wanted = [word.strip() for word in words if word.strip()]
     row_of = {str(name): row for row, name in enumerate(ids.tolist())}
     unknown = [name for name in wanted if name not in row_of]
     if unknown:
@@ -150,8 +168,45 @@ def _choose(ids: NDArray[Any], nodes: str | None) -> NDArray[np.int64]:
     return np.array([row_of[name] for name in wanted], dtype=np.int64)
 
 
-def _read_ids(nodes: str) -> list[str]:
-    # What is too long for the name of a file is a list.
-    is_file = len(nodes) < 255 and Path(nodes).is_file()
-    words = Path(nodes).read_text(encoding="utf-8").splitlines() if is_file else nodes.split(",")
-    return [word.strip() for word in words if word.strip()]
+def score_splits(model: GBGNNClassifier, data: Dataset, graph: Graph | None = None) -> Scores:
+    """Return nodes, accuracy, cross entropy and macro-F1 of every part of the split that has nodes."""
+    import numpy as np
+
+    parts = {name: getattr(data, name) for name in ("train", "val", "test") if len(getattr(data, name))}
+    nodes = np.concatenate(list(parts.values()))
+    found = model.model_.predict_all(nodes, graph=graph)
+    labels, proba = found["predict"], found["predict_proba"]
+    ends = np.cumsum([len(part) for part in parts.values()])[:-1]
+    pieces = zip(parts.items(), np.split(labels, ends), np.split(proba, ends), strict=True)
+    return {name: measure(data.y[rows], y, p, model.classes_) for (name, rows), y, p in pieces}
+
+
+def measure(
+    truth: NDArray[Any], labels: NDArray[Any], proba: NDArray[Any], classes: NDArray[Any]
+) -> dict[str, Any]:
+    """Return the figures of one set of nodes; a class that training never saw counts as wrong."""
+    from sklearn.metrics import accuracy_score, f1_score
+
+    return {
+        "nodes": len(truth),
+        "accuracy": float(accuracy_score(truth, labels)),
+        "loss": cross_entropy(truth, proba, classes),
+        "macro_f1": float(f1_score(truth, labels, average="macro", zero_division=0.0)),
+    }
+
+
+def cross_entropy(truth: NDArray[Any], proba: NDArray[Any], classes: NDArray[Any]) -> float:
+    """Return the mean of -log p of the true class, p kept above the rounding of its type."""
+    import numpy as np
+
+    columns = np.searchsorted(classes, truth).clip(max=len(classes) - 1)
+    known = classes[columns] == truth
+    own = np.where(known, proba[np.arange(len(truth)), columns], 0).astype(np.float64)
+    return float(-np.log(own.clip(min=np.finfo(proba.dtype).eps)).mean()) + 0.0
+
+
+def show_scores(scores: Scores) -> None:
+    """Print the figures as a table."""
+    records = [{"split": name, **row} for name, row in scores.items()]
+    columns = ("split", "nodes", "accuracy", "loss", "macro_f1")
+    screen.show_records(records, columns, heads={"macro_f1": "macro-F1"}, left=("split",))

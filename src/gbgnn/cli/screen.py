@@ -23,6 +23,14 @@ _GAP = 3
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _N_LINES = 10
+# How columns of numbers are written: counts with commas, other numbers with four digits, but for these.
+_FORMS = {
+    **dict.fromkeys(("round", "t"), "d"),
+    **dict.fromkeys(("eta", "alpha", "beta", "gamma_total"), ".4g"),
+    **dict.fromkeys(("norm", "distance", "predicted", "energy"), ".4g"),
+    **dict.fromkeys(("guaranteed", "actual"), ".3e"),
+    **{"cosine": ".3f", "gradient_norm": ".3g", "effective_rank": ".1f", "seconds": ".2f"},
+}
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -96,24 +104,31 @@ def show_table(
 
 def show_records(
     records: Sequence[Mapping[str, Any]],
-    forms: Mapping[str, str],
+    columns: Sequence[str],
     *,
     n_shown: int | None = None,
     best: int | None = None,
     heads: Mapping[str, str] | None = None,
+    forms: Mapping[str, str] | None = None,
     **how: Any,
 ) -> list[int]:
-    """Print records as a table, a column for each form in which values are written, where there are any.
+    """Print records as a table, with those of the columns that have a value.
 
     About ``n_shown`` records are printed, evenly spread, and ``best``, which has a star. Return which.
     """
     shown = spread(len(records), n_shown or len(records), best or 0)
-    forms = {name: form for name, form in forms.items() if any(each[name] is not None for each in records)}
-    rows = [[number(records[i][name], form) for name, form in forms.items()] for i in shown]
+    columns = [name for name in columns if any(each[name] is not None for each in records)]
+    own = _FORMS | dict(forms or {})
+    rows = [[_write(records[i][name], own.get(name)) for name in columns] for i in shown]
     if best is not None:
         rows[shown.index(best)][0] = f"*{best + 1}"
-    show_table([(heads or {}).get(name, name) for name in forms], rows, **how)
+    show_table([(heads or {}).get(name, name) for name in columns], rows, **how)
     return shown
+
+
+def _write(value: Any, form: str | None) -> str:
+    usual = {int: ",", float: ".4f"}.get(type(value), "")
+    return number(value, usual if form is None else form)
 
 
 def draw_curves(curves: Mapping[str, Sequence[float | None] | None], form: str, indent: int) -> str:

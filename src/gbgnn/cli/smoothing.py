@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gbgnn.cli import screen
-from gbgnn.cli.options import AsJson, DataDir, DataOption, Normalize, Plot, option
+from gbgnn.cli.files import Source
 
 if TYPE_CHECKING:
     from gbgnn.smoothing import SmoothingProfile
 
 
 def smoothing(
-    dataset: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATASET_OR_FOLDER", help="A known name (see gbgnn datasets), a folder or a file."
-        ),
-    ] = "digits",
-    rounds: Annotated[int, option("How many hops to follow.", "--rounds", "-T", min=0)] = 32,
-    propagation: Annotated[
-        str, option("The matrix P: augmented, normalized, random_walk, laplacian or given.", metavar="NAME")
-    ] = "augmented",
-    rank_limit: Annotated[
-        int, option("Leave out the effective rank where nodes and features are both more.", min=0)
-    ] = 2000,
-    plot: Plot = None,
-    data_dir: DataDir = None,
-    normalize: Normalize = None,
-    data_option: DataOption = None,
-    as_json: AsJson = False,
+    dataset: str = "digits",
+    rounds: int = 32,
+    propagation: str = "augmented",
+    rank_limit: int = 2000,
+    plot: Path | None = None,
+    data_dir: Path | None = None,
+    normalize: bool | None = None,
+    data_option: list[str] | None = None,
+    as_json: bool = False,
 ) -> None:
     """Show what is left of the features after every hop, before anything is trained.
 
     Every hop multiplies the features by P. What lies outside its top eigenspace fades like the powers of
     lambda_2, and with it all that tells the nodes of a connected component apart.
     """
-    from gbgnn.cli.data_source import Source
     from gbgnn.registry import as_part
     from gbgnn.reports import check_figure_path, smoothing_figure, write_figure
     from gbgnn.smoothing import smoothing_profile
@@ -60,10 +49,9 @@ def smoothing(
         f"{dataset}: {screen.counted(graph.n_nodes, 'node')}, {screen.counted(graph.n_edges, 'edge')}, "
         f"{screen.counted(graph.n_features, 'feature')}; P {propagation}"
     )
-    numbers = dict.fromkeys(("norm", "distance", "predicted", "energy"), ".4g")
-    forms = {"t": "d", **numbers, "effective_rank": ".1f"}
+    columns = ("t", "norm", "distance", "predicted", "energy", "effective_rank")
     heads = {"t": "hop", "effective_rank": "rank"}
-    screen.show_records(profile.rows(), forms, heads=heads, n_shown=17, drop=("predicted", "norm"))
+    screen.show_records(profile.rows(), columns, heads=heads, n_shown=17, drop=("predicted", "norm"))
     if profile.rounds:
         curves = {"distance": profile.distance, "effective_rank": profile.effective_rank}
         drawn = screen.draw_curves(curves, ".4g", indent=16)

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gbgnn.cli import screen
-from gbgnn.cli.command import UsageError
-from gbgnn.cli.options import AsJson, DataDir, DataOption, Normalize, Split, SplitSeed, as_split, key_values
+from gbgnn.cli.command import (
+    AsJson,
+    DataDir,
+    DataOption,
+    Normalize,
+    Split,
+    SplitSeed,
+    UsageError,
+    as_split,
+    key_values,
+)
 
 if TYPE_CHECKING:
     from gbgnn.datasets import Dataset
@@ -64,7 +73,7 @@ def baseline(
         return
     if name is None:
         raise UsageError("name a baseline, or see which there are with gbgnn baseline --list.")
-    from gbgnn.cli.data_source import Source, describe
+    from gbgnn.cli.files import Source, describe
     from gbgnn.cli.screen import show_progress
     from gbgnn_lab.baselines import choose_model, fit_baseline
 

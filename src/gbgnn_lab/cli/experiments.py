@@ -9,8 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from gbgnn.cli.command import UsageError
-from gbgnn.cli.options import AsJson, key_values
+from gbgnn.cli.command import AsJson, UsageError, key_values
 from gbgnn_lab.experiments.options import RUN, CompareOptions, Flag, Options, read_flags
 
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gbgnn import datasets
-from gbgnn.cli.data_source import (
+from gbgnn.cli.files import (
     Source,
     describe,
     fingerprint,

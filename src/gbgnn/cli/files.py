@@ -1,24 +1,33 @@
-"""Where data and models come from: data sets as commands and records name them, and runs on disk."""
+"""What commands read and write: data sets as commands and records name them, models, run folders."""
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
+import secrets
+import shlex
+import shutil
+import sys
+import tempfile
 import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from gbgnn import datasets
-from gbgnn.cli.options import as_split, key_values
+from gbgnn._files import to_json
+from gbgnn.cli.command import as_split, describe_error, key_values
 from gbgnn.cli.screen import counted
-from gbgnn.datasets import Dataset
-from gbgnn.datasets.tables import is_plain_table_folder
-from gbgnn.errors import DataError, ModelFileError, ParameterError, suggest
-from gbgnn.graph import Graph, labels_checksum
-from gbgnn.runs import CHECKPOINT, CONFIG, METRICS, MODEL
+from gbgnn.errors import DataError, GBGNNError, ModelFileError, ParameterError, suggest
+from gbgnn.runs import CHECKPOINT, CONFIG, EPOCHS, HISTORY, METRICS, MODEL, RunFolder, describe_versions
+
+if TYPE_CHECKING:
+    from gbgnn.datasets import Dataset
+    from gbgnn.estimators import GBGNNClassifier
+    from gbgnn.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,8 @@ class Source:
 
     def to_document(self) -> dict[str, Any]:
         """Return the table ``[data]``; a path is made absolute, so that it can be found from anywhere."""
+        from gbgnn import datasets
+
         document = asdict(self)
         for key in ("dataset", "data_dir"):
             path = document[key]
@@ -74,6 +85,8 @@ class Source:
 
     def load(self) -> Dataset:
         """Return the data set."""
+        from gbgnn import datasets
+
         keywords = {
             "name": self.dataset,
             "data_dir": self.data_dir,
@@ -85,6 +98,9 @@ class Source:
 
     def load_graph(self) -> Graph:
         """Return the graph alone; labels and a split need not be there."""
+        from gbgnn import datasets
+        from gbgnn.datasets.tables import is_plain_table_folder
+
         folder = Path(self.dataset or "").expanduser()
         if self.dataset in datasets.names() or not is_plain_table_folder(folder):
             return self.load().graph
@@ -103,8 +119,7 @@ class Saved:
     @property
     def class_names(self) -> dict[str, str]:
         """Names of the classes, by label, where the run's data had them."""
-        names: dict[str, str] = self.config.get("run", {}).get("class_names", {})
-        return names
+        return dict(self.config.get("run", {}).get("class_names", {}))
 
     @property
     def graph_checksum(self) -> str | None:
@@ -155,12 +170,16 @@ def _drop_none(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def fingerprint(data: Dataset) -> dict[str, str]:
     """Return checksums of all that training sees: the graph, and the labels of all but the test nodes."""
+    from gbgnn.graph import labels_checksum
+
     labels = labels_checksum((nodes, data.y[nodes]) for nodes in (data.train, data.val))
     return {"graph": data.graph.checksum, "labels": labels}
 
 
 def describe(data: Dataset) -> str:
     """Return the size of a data set in a line, its classes those of the training nodes."""
+    import numpy as np
+
     graph, names = data.graph, list_class_names(data)
     classes = [name_class(label, names) for label in np.unique(data.y[data.train])]
     listed = ", ".join([*classes[:12], *(["..."] if len(classes) > 12 else [])])
@@ -170,9 +189,9 @@ def describe(data: Dataset) -> str:
     )
 
 
-def name_class(label: Any, class_names: Mapping[str, str] | None) -> str:
+def name_class(label: Any, class_names: Mapping[str, str]) -> str:
     """Return the name of a class where there is one, else the label itself."""
-    return (class_names or {}).get(str(label), str(label))
+    return class_names.get(str(label), str(label))
 
 
 def list_class_names(data: Dataset) -> dict[str, str]:
@@ -180,3 +199,94 @@ def list_class_names(data: Dataset) -> dict[str, str]:
     if data.class_names is None or data.y.dtype.kind != "i":
         return {}
     return {str(label): name for label, name in enumerate(data.class_names)}
+
+
+def start_run(
+    model: GBGNNClassifier,
+    source: Source,
+    data: Dataset,
+    *,
+    out: Path | None,
+    force: bool,
+    checkpoint_every: int | None = None,
+) -> RunFolder:
+    """Make the folder of a run, with the record of all settings, and return it."""
+    from gbgnn.settings import nest_settings, read_settings
+
+    facts = {  # beside the settings; --config passes over them
+        "command": shlex.join(["gbgnn", *sys.argv[1:]]),
+        "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "checkpoint_every": checkpoint_every,
+        "force": force,  # a resumed run may replace what the run could
+        "split": f"{data.split_name}: train {len(data.train)}, val {len(data.val)}, test {len(data.test)}",
+        "data": fingerprint(data),
+        "class_names": list_class_names(data),
+        "versions": describe_versions(),
+    }
+    config = {
+        **nest_settings(read_settings(model)),
+        "data": replace(source, dataset=source.dataset or data.name).to_document(),
+        "run": facts,
+    }
+    run = RunFolder(out or _default_path(data), force)
+    run.start({CONFIG: to_toml(config)})
+    return run
+
+
+def save_model(model: GBGNNClassifier, run: RunFolder) -> list[str]:
+    """Write the model into a run's folder, without its learners where they cannot be; return what to note."""
+    run.check_there()
+    try:
+        model.save(run.partial / MODEL)
+    except ModelFileError as error:
+        model.save(run.partial / MODEL, learners=False)
+        return [f"the model was written without its learners, so it predicts this graph only: {error}"]
+    return []
+
+
+def finish_run(run: RunFolder, model: GBGNNClassifier, metrics: dict[str, Any]) -> None:
+    """Write the record of what has run, and put the folder in place; the model is there already."""
+    epochs = {} if model.fine_tuning_ is None else {EPOCHS: to_lines(model.fine_tuning_["history"])}
+    told = {HISTORY: to_lines(model.history_.rows), METRICS: to_json(metrics, indent=2) + "\n"}
+    run.finish(told | epochs)
+
+
+def to_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return rows as JSON, each in a line."""
+    return "".join(to_json(row) + "\n" for row in rows)
+
+
+@contextmanager
+def rescued(model: GBGNNClassifier, run: RunFolder) -> Iterator[None]:
+    """Note in any error where the trained model is, if anywhere, whose run could not be written."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(_rescue(model, run))
+        raise
+
+
+def _rescue(model: GBGNNClassifier, run: RunFolder) -> str:
+    go_on = f"go on with: gbgnn fit --resume {run.path}"
+    path = run.partial / MODEL
+    if path.is_file():
+        return f"The trained model is {path}; when the cause is removed, {go_on}"
+    home = run.partial if run.partial.is_dir() else run.partial.parent
+    free = f"{shutil.disk_usage(home).free / 2**20:,.1f} MB are free in {home}"
+    again = f"make room there, then {go_on}" if run.checkpoint.exists() else "make room there, and fit again."
+    elsewhere = Path(tempfile.gettempdir(), f"{run.path.name}-{secrets.token_hex(4)}.gbgnn")
+    try:
+        model.save(elsewhere)
+    except (GBGNNError, OSError) as error:
+        return f"The trained model could not be put elsewhere: {describe_error(error)} {free}; {again}"
+    size = elsewhere.stat().st_size / 2**20
+    return f"The trained model ({size:,.1f} MB) is in {elsewhere}. {free}; {again}"
+
+
+def _default_path(data: Dataset) -> Path:
+    """Return a folder named after data and time, with a number where another run has the name."""
+    stem = re.sub(r"[^\w.-]+", "-", Path(data.name).name).strip("-.") or "graph"
+    first = Path("runs", f"{stem}-{datetime.now():%Y%m%d-%H%M%S}")
+    others = (first.with_name(f"{first.name}_{number}") for number in itertools.count(2))
+    paths = itertools.chain([first], others)
+    return next(path for path in paths if not (path.exists() or RunFolder(path).partial.exists()))

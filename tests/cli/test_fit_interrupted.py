@@ -11,8 +11,8 @@ import pytest
 
 import gbgnn
 from gbgnn import Callback, datasets
-from gbgnn.cli import fit_run
-from gbgnn.cli.data_source import Source
+from gbgnn.cli import fit
+from gbgnn.cli.files import Source
 from gbgnn.learners import MLP
 
 
@@ -34,8 +34,8 @@ class _StopAt(Callback):
 def _break_at(
     monkeypatch: pytest.MonkeyPatch, t: int | None, error: BaseException, epoch: int | None = None
 ) -> None:
-    usual = fit_run._checkpoints
-    monkeypatch.setattr(fit_run, "_checkpoints", lambda job: [*usual(job), _StopAt(t, error, epoch)])
+    usual = fit._checkpoints
+    monkeypatch.setattr(fit, "_checkpoints", lambda job: [*usual(job), _StopAt(t, error, epoch)])
 
 
 def _interrupt(*_: object) -> None:
@@ -49,15 +49,15 @@ def _proba(folder: str, n_nodes: int) -> bytes:
 KILL_IN_ROUND_5 = """
 import os, signal
 from gbgnn import Callback
-from gbgnn.cli import main, fit_run
+from gbgnn.cli import main, fit
 
 class Kill(Callback):
     def on_round(self, report):
         if report.t == 5:
             os.kill(os.getpid(), signal.SIGKILL)
 
-usual = fit_run._checkpoints
-fit_run._checkpoints = lambda job: [*usual(job), Kill()]
+usual = fit._checkpoints
+fit._checkpoints = lambda job: [*usual(job), Kill()]
 main()
 """
 
@@ -136,7 +136,7 @@ def test_ctrl_c_after_fine_tuning_never_puts_tuned_rounds_in_the_place_of_booste
 ) -> None:
     words = ("fit", *run.tiny, *run.quick, *TUNED, "--out", "r")
     with monkeypatch.context() as patch:
-        patch.setattr(fit_run, "score_splits", _interrupt)
+        patch.setattr(fit, "score_splits", _interrupt)
         assert AGAIN in run(*words, code=130).stderr
         assert len(gbgnn.load("r.partial/checkpoint.gbgnn").ensemble_) == 4
         assert AGAIN in run(*words, "--force", "--checkpoint-every", "3", code=130).stderr
@@ -221,14 +221,14 @@ def test_test_labels_are_read_after_training(run, monkeypatch: pytest.MonkeyPatc
         def __getattr__(self, name: str):
             return Labels() if name == "y" else getattr(data, name)
 
-    usual = fit_run.GBGNNClassifier.fit
+    usual = gbgnn.GBGNNClassifier.fit
 
     def fit(self, *args, **kwargs):
         assert seen == []
         return usual(self, *args, **kwargs)
 
     monkeypatch.setattr(Source, "load", lambda self: Spy())
-    monkeypatch.setattr(fit_run.GBGNNClassifier, "fit", fit)
+    monkeypatch.setattr(gbgnn.GBGNNClassifier, "fit", fit)
     run("fit", "karate", *run.quick, "--out", "r")
     assert seen == ["test"]
 
@@ -237,6 +237,6 @@ def test_checkpoint_rhythm_is_taken_over(run, monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patch:
         _break_at(patch, 1, KeyboardInterrupt())
         run("fit", *run.tiny, *run.quick, "-q", "--checkpoint-every", "2", "--out", "r", code=130)
-    job = fit_run.resumed_job(Path("r"), data_dir=None, checkpoint_every=None)
+    job = fit.resumed_job(Path("r"), data_dir=None, checkpoint_every=None)
     assert (job.n_known, job.checkpoint_every) == (1, 2)
     assert os.listdir() == ["r.partial"]
