@@ -13,7 +13,7 @@ from gbgnn_lab.baselines.messages import DGI, GAT, MoNet
 from gbgnn_lab.baselines.propagating import APPNP, MLP, SGC, AdaGCN, CorrectAndSmooth, LabelPropagation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Baseline:
     """An entry of the catalog.
 
@@ -25,12 +25,12 @@ class Baseline:
         What it does, in a few words.
     reference
         The paper.
-    settings_from
-        Where the hyper-parameters are from.
     model
         The system with its published hyper-parameters.
     variants
         The same by data set, where the published ones differ.
+    settings_from
+        Where the hyper-parameters are from.
     cited
         Published accuracy in percent, by data set.
     cited_from
@@ -41,9 +41,9 @@ class Baseline:
     title: str
     description: str
     reference: str
-    settings_from: str
     model: BaselineModel
     variants: Mapping[str, BaselineModel] = field(default_factory=dict)
+    settings_from: str
     cited: Mapping[str, float] = field(default_factory=dict)
     cited_from: str = ""
 
