@@ -14,25 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from gbgnn.cli import screen
-from gbgnn.cli.command import UsageError, exit_after, register
-from gbgnn.cli.options import (
-    AsJson,
-    DataDir,
-    DataOption,
-    Normalize,
-    Quiet,
-    Split,
-    SplitSeed,
-    argument,
-    key_values,
-    option,
-)
+from gbgnn.cli.command import INTERRUPTED, UsageError, register
+from gbgnn.cli.options import AsJson, DataDir, DataOption, Normalize, Split, SplitSeed, key_values
 from gbgnn_lab.experiments.options import RUN, CompareOptions, Flag, Options, read_flags
 
 if TYPE_CHECKING:
     from gbgnn_lab.experiments.report import Report
 
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 T = TypeVar("T")
 REPRODUCE_EXAMPLES = (
     ("gbgnn reproduce table1 --quick", "a look at everything, within ten minutes on two cores"),
@@ -101,10 +91,16 @@ def read_options(kind: type[T], given: Mapping[str, Any]) -> T:
 
 
 def reproduce(
-    experiment: Annotated[str, argument("table1, table4, figures, comparison or depth.", "EXPERIMENT")],
+    experiment: Annotated[
+        str, typer.Argument(metavar="EXPERIMENT", help="table1, table4, figures, comparison or depth.")
+    ],
     tables_only: Annotated[
         bool,
-        option("Run nothing: write the tables and figures of the records.", "--tables-only", panel=RUN),
+        typer.Option(
+            "--tables-only",
+            help="Run nothing: write the tables and figures of the records.",
+            rich_help_panel=RUN,
+        ),
     ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -149,9 +145,9 @@ def show_runs(*, quiet: bool) -> Iterator[screen.Progress]:
     try:
         with screen.show_progress(quiet=quiet, n_lines=None) as progress:
             yield progress
-    except KeyboardInterrupt as error:
+    except KeyboardInterrupt:
         screen.note("interrupted; runs that had ended are recorded, and the same command goes on from there.")
-        raise exit_after(error) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def show_report(report: Report, *, as_json: bool) -> None:
@@ -182,22 +178,29 @@ def show_report(report: Report, *, as_json: bool) -> None:
 
 
 def baseline(
-    name: Annotated[str | None, argument("One of gbgnn baseline --list.", "NAME")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="One of gbgnn baseline --list.", show_default=False),
+    ] = None,
     dataset: Annotated[
         str,
         typer.Argument(
             metavar="DATASET_OR_FOLDER", help="A known name (see gbgnn datasets), a folder or a file."
         ),
     ] = "digits",
-    show_list: Annotated[bool, option("List the baselines.", "--list")] = False,
-    runs: Annotated[int, option("How often to train, each time with the next seed.", min=1)] = 10,
-    seed: Annotated[int, option("The first seed.", min=0)] = 0,
-    depth: Annotated[int | None, option("Hops. Default: as published.", min=1, show_default=False)] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="List the baselines.")] = False,
+    runs: Annotated[int, typer.Option(min=1, help="How often to train, each time with the next seed.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="Hops. Default: as published.", show_default=False)
+    ] = None,
     setting: Annotated[
         list[str] | None,
-        option("Another setting, not as published. May be repeated.", "--set", metavar="NAME=VALUE"),
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Another setting, not as published. May be repeated."
+        ),
     ] = None,
-    device: Annotated[str, option("auto, cpu or cuda.", metavar="NAME")] = "auto",
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")] = "auto",
     data_dir: DataDir = None,
     split: Split = None,
     split_seed: SplitSeed = None,
@@ -226,18 +229,8 @@ def baseline(
 
     settings = key_values(setting, "--set") | ({} if depth is None else {"depth": depth})
     choose_model(name, dataset, **settings)  # a wrong name should not wait for the data
-    data = (
-        Source()
-        .override(
-            dataset=dataset,
-            data_dir=data_dir,
-            split=split,
-            split_seed=split_seed,
-            normalize=normalize,
-            options=data_option,
-        )
-        .load()
-    )
+    place = {"dataset": dataset, "data_dir": data_dir, "split": split, "split_seed": split_seed}
+    data = Source().override(**place, normalize=normalize, options=data_option).load()
     rows: list[dict[str, Any]] = []
     with screen.show_progress(quiet=quiet, n_lines=None) as progress:
         progress.begin("run", runs)
@@ -256,20 +249,20 @@ def baseline(
         key: [row[key] for row in rows if row[key] is not None]
         for key in ("test_accuracy", "val_accuracy", "seconds")
     }
-    entry, place = BASELINES[name], as_device(device)
+    entry, used = BASELINES[name], as_device(device)
     report = {
         "baseline": entry.name,
         "title": entry.title,
         "reference": entry.reference,
         "dataset": data.name,
         "split": data.split_name,
-        "device": str(place),
+        "device": str(used),
         "settings": result.settings,
         "n_parameters": result.n_parameters,
         "runs": rows,
         "mean": {key: float(np.mean(values)) if values else None for key, values in columns.items()},
         "std": {key: float(np.std(values)) if values else None for key, values in columns.items()},
-        "peak_memory": peak_memory(place),
+        "peak_memory": peak_memory(used),
         "cited_accuracy": entry.cited.get(data.name) if data.split_name == "public" else None,
         "cited_from": entry.cited_from,
     }
