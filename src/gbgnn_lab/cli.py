@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, Field, asdict, fields
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -58,28 +58,25 @@ def with_options(command: Callable[..., None], kind: type[Any]) -> Callable[...,
     """Return the command with an option for every flag of ``kind``, which reach it as ``**given``."""
     own = inspect.signature(command, eval_str=True).parameters.values()
     parameters = [each.replace(kind=KEYWORD_ONLY) for each in own if each.name != "given"]
-    flags = read_flags(kind)
     # After the command's own arguments, and before its own options.
     n_arguments = sum(each.default is inspect.Parameter.empty for each in parameters)
-    parameters[n_arguments:n_arguments] = [
-        _make_parameter(each, flags[each.name]) for each in fields(kind) if each.name in flags
-    ]
+    parameters[n_arguments:n_arguments] = [_make_parameter(*each) for each in read_flags(kind).items()]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return command
 
 
-def _make_parameter(field: Field[Any], flag: Flag) -> inspect.Parameter:
+def _make_parameter(name: str, flag: Flag) -> inspect.Parameter:
     """Return what typer reads: the type of a field, and how it is asked for."""
-    default = None if flag.is_many or field.default is MISSING else field.default
+    default = None if flag.is_many else flag.default
     known: dict[str, Any] = {"help": flag.help, "show_default": default not in (None, False)}
     known["metavar"] = flag.metavar or {bool: None, int: "N", str: "NAME"}[flag.type]
     kind: Any = list[flag.type] if flag.is_many else flag.type  # type: ignore[name-defined]
     if flag.is_argument:
         given: Any = Annotated[kind, typer.Argument(**known)]
-        return inspect.Parameter(field.name, KEYWORD_ONLY, annotation=given)
+        return inspect.Parameter(name, KEYWORD_ONLY, annotation=given)
     info = typer.Option(*flag.names, rich_help_panel=flag.panel, **known)
     given = Annotated[kind if default is not None else kind | None, info]
-    return inspect.Parameter(field.name, KEYWORD_ONLY, default=default, annotation=given)
+    return inspect.Parameter(name, KEYWORD_ONLY, default=default, annotation=given)
 
 
 def read_options(kind: type[T], given: Mapping[str, Any]) -> T:

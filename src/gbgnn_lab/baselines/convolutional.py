@@ -7,7 +7,7 @@ too, and the tests hold these to its own.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -112,13 +112,11 @@ class StackModel(NetworkModel):
 
     propagation: ClassVar[Propagation]
     """What the layers mix with."""
+    layer: ClassVar[Callable[..., nn.Module]]
+    """From the numbers of columns to a layer, called with the matrix that mixes and the rows to mix."""
 
     depth: int = count(2)
     units: int = count(16)
-
-    @abstractmethod
-    def layer(self, n_in: int, n_out: int) -> nn.Module:
-        """Return a layer, called with the matrix that mixes and the rows to mix."""
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the layers, and what mixes."""
@@ -141,10 +139,7 @@ class GCN(StackModel):
 
     penalized = "layers"
     propagation = AugmentedAdjacency()
-
-    def layer(self, n_in: int, n_out: int) -> nn.Module:
-        """Return a graph convolution."""
-        return GraphConvolution(n_in, n_out)
+    layer = GraphConvolution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,10 +166,7 @@ class GraphSAGE(StackModel):
     """GraphSAGE with the mean aggregator, on the whole graph instead of on sampled neighbours."""
 
     propagation = RandomWalk()
-
-    def layer(self, n_in: int, n_out: int) -> nn.Module:
-        """Return a node beside the mean of its neighbours."""
-        return MeanConvolution(n_in, n_out)
+    layer = MeanConvolution
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -285,12 +285,12 @@ class CorrectAndSmooth(BaselineModel):
         plain = _BASES[self.base].fit(data)
         S = Propagator(NormalizedAdjacency().build(data.graph.adjacency), data.device)
         proba = plain.scores.softmax(dim=1)
-        best, most_hits = proba, -1
+        best, most_hits, nodes = proba, -1, data.validation
         for correction in self._candidates(self.correction, data):
             corrected = correct(S, proba, data, correction, self.depth)
             for smoothing in self._candidates(self.smoothing, data):
                 scores = smooth(S, corrected, data, smoothing, self.depth)
-                hits = _n_right(scores, data)
+                hits = 0 if nodes is None else int((scores[nodes.rows].argmax(1) == nodes.targets).sum())
                 if hits > most_hits:
                     best, most_hits = scores, hits
         return BaselineFit(best, plain.best_epoch, plain.n_parameters)
@@ -322,9 +322,3 @@ def smooth(S: Propagator, proba: torch.Tensor, data: TrainingData, spread: float
     start = proba.clone()
     start[data.train.rows] = data.one_hot()[data.train.rows]
     return diffuse(S, start, spread, steps, (0.0, 1.0))
-
-
-def _n_right(scores: torch.Tensor, data: TrainingData) -> int:
-    if data.validation is None:
-        return 0
-    return int((scores[data.validation.rows].argmax(dim=1) == data.validation.targets).sum())

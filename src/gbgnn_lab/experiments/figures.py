@@ -16,7 +16,6 @@ from gbgnn._json import as_plain
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset
 from gbgnn.reports import INK, QUIET, blank, choose_scale, style
-from gbgnn.settings import build_model
 from gbgnn_lab.experiments.jobs import Experiment, Job, Outcome, Tell, single_jobs
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import DATASETS, LAYERS, VARIANTS, Cell, title_dataset
@@ -32,6 +31,7 @@ from gbgnn_lab.experiments.report import (
     group_records,
     sort_names,
 )
+from gbgnn_lab.experiments.systems import fit_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,9 +56,8 @@ def trace_rounds(
     The test loss is computed after training, of the scores that were kept on the way.
     """
     seen, test = data.without_test_labels(), _KeptScores(data.test)
-    model = build_model(settings)
-    model.set_params(random_state=run, device=device, callbacks=[test], keep_learners=False)
-    model.fit(seen.train, seen.y[seen.train], graph=seen.graph, validation=(seen.val, seen.y[seen.val]))
+    how = {"random_state": run, "device": device, "callbacks": [test], "keep_learners": False}
+    model = fit_model(settings, seen, **how)
     history, targets = model.history_, torch.as_tensor(model.task_.encode(data.y[data.test]))
     curves = {
         "train_loss": history["train_loss"],

@@ -40,21 +40,13 @@ class Outcome:
 class Job:
     """Runs of one identity but for their seeds, made together.
 
-    Parameters
-    ----------
-    identity
-        What makes them these runs and no others, as in :class:`Record`, but for ``run``.
-    runs
-        Their seeds.
-    work
-        Called with ``run=`` for each run that is not recorded yet, and ``tell=``, which takes a few words on
-        how it goes; returns an :class:`Outcome`. It must pickle.
-    is_team
-        Whether it is called once instead, with ``runs=``, and returns an outcome for each.
+    ``work``, which must pickle, is called with ``run=`` for each run that is not recorded yet, and ``tell=``,
+    which takes a few words on how it goes; it returns an :class:`Outcome`. That of a team is called once for
+    all of its runs, with ``runs=``, and returns an outcome for each.
     """
 
-    identity: Fields
-    runs: Sequence[int]
+    identity: Fields  # as of the records, but for run
+    runs: Sequence[int]  # their seeds
     work: Callable[..., Any]
     is_team: bool = False
 

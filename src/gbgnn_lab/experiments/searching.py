@@ -30,12 +30,12 @@ from gbgnn.search import SearchResult, SearchSpace, TrialReport, default_space, 
 from gbgnn.search.loop import run_studies
 from gbgnn.search.objective import run_one_by_one
 from gbgnn.search.study import BEST_ROUND, best_trials, open_study
-from gbgnn.settings import build_model
 from gbgnn.tasks import Classification
 from gbgnn_lab.experiments.jobs import Outcome, Tell
 from gbgnn_lab.experiments.options import N_KEPT, Protocol
 from gbgnn_lab.experiments.paper import Cell
 from gbgnn_lab.experiments.records import Fields, Record, judge
+from gbgnn_lab.experiments.systems import fit_model
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -192,9 +192,8 @@ def _boost(kept: Mapping[str, Any], space: SearchSpace, seen: Dataset, run: int,
     rounds = kept["best_round"] or kept["settings"]["n_rounds"]
     most = getattr(space.ranges.get("n_rounds"), "high", rounds)
     settings = {**kept["settings"], "n_rounds": min(rounds, most)}
-    model = build_model({**settings, "random_state": run, "device": device})
+    model = fit_model(settings, seen, random_state=run, device=device)
     labels, validation = (seen.train, seen.y[seen.train]), (seen.val, seen.y[seen.val])
-    model.fit(*labels, graph=seen.graph, validation=validation)
     problem = build_problem(
         model, Classification(), *labels, seen.graph, validation=validation, seed=model.seed_
     )
