@@ -1,4 +1,4 @@
-"""The systems that can be run beside gbgnn (their facts are in catalog.toml), and one call for all of them."""
+"""The systems that can be run beside gbgnn, their facts in catalog.toml, and one call for all of them."""
 
 from __future__ import annotations
 

@@ -38,11 +38,11 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """Runs of one identity but for their seeds, made together.
+    """A run, or a team of runs of one identity but for their seeds, made together.
 
-    ``work``, which must pickle, is called with ``run=`` for each run that is not recorded yet, and ``tell=``,
-    which takes a few words on how it goes; it returns an :class:`Outcome`. That of a team is called once for
-    all of its runs, with ``runs=``, and returns an outcome for each.
+    ``work``, which must pickle, is called with ``run=``, and ``tell=``, which takes a few words on how it
+    goes; it returns an :class:`Outcome`. That of a team is called with ``runs=``, those that are not recorded
+    yet, and returns an outcome for each.
     """
 
     identity: Fields  # as of the records, but for run
@@ -126,7 +126,8 @@ def run_job(job: Job, tell: Tell = lambda words: None) -> list[Record]:
             if job.is_team:
                 outcomes = job.work(runs=job.runs, tell=tell)
             else:
-                outcomes = [job.work(run=run, tell=tell) for run in job.runs]
+                (run,) = job.runs
+                outcomes = [job.work(run=run, tell=tell)]
         except Exception as error:
             outcomes, failure = [Outcome()] * len(job.runs), f"{type(error).__name__}: {error}"
     said = list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, GBGNNWarning)))

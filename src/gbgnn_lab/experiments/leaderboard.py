@@ -21,7 +21,15 @@ from gbgnn.errors import DataError, ParameterError
 from gbgnn_lab.baselines import BASELINES
 from gbgnn_lab.experiments.jobs import Experiment, Job, run_jobs, single_jobs
 from gbgnn_lab.experiments.options import CompareOptions, Options
-from gbgnn_lab.experiments.paper import ACCURACY, DATASETS, VARIANTS, Cell, cite_accuracy, title_dataset
+from gbgnn_lab.experiments.paper import (
+    ACCURACY,
+    DATASETS,
+    VARIANTS,
+    Accuracy,
+    Cell,
+    cite_accuracy,
+    title_dataset,
+)
 from gbgnn_lab.experiments.records import (
     RECORDS,
     Fields,
@@ -36,7 +44,6 @@ from gbgnn_lab.experiments.records import (
 from gbgnn_lab.experiments.report import (
     Entry,
     Report,
-    Summary,
     Table,
     best_settings,
     count_failed,
@@ -139,7 +146,7 @@ class RankedSystem:
 
     system: str
     records: Sequence[Record]
-    summary: Summary | None  # test accuracy in percent
+    summary: Accuracy | None  # test accuracy in percent
     rank: int | None  # systems of equal mean share the better place; None when every run failed
 
     @property

@@ -53,10 +53,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Test accuracy in percent, over ten runs."""
+    """Accuracy in percent: mean, and sample standard deviation (None for a single run)."""
 
     mean: float
-    std: float
+    std: float | None
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f}" if self.std is None else f"{self.mean:.1f} ± {self.std:.1f}"
 
 
 # By variant: L = 0 to 4, then L = 1 fine-tuned; mean and standard deviation on Cora, CiteSeer and PubMed. The

@@ -17,7 +17,6 @@ from gbgnn_lab.experiments.records import DIGITS, Fields, Record, identify_data,
 from gbgnn_lab.experiments.report import (
     Entry,
     Report,
-    Summary,
     Table,
     count_failed,
     describe_failures,
@@ -125,7 +124,7 @@ class CellResult:
         return f"{self.cell} on {title_dataset(self.dataset)}"
 
     @property
-    def summary(self) -> Summary | None:
+    def summary(self) -> Accuracy | None:
         """Test accuracy in percent; None when every run failed."""
         return summarize(self.records)
 
@@ -171,7 +170,7 @@ class CellResult:
     def make_entry(self, mark: str) -> Entry:
         """Return the cell of a table: ours, and the paper's in brackets; strong where ours is no lower."""
         ours = "failed" if self.summary is None else str(self.summary)
-        theirs = f" ({self.printed.mean} ± {self.printed.std})" if self.printed else ""
+        theirs = f" ({self.printed})" if self.printed else ""
         is_reached = self.difference is not None and self.difference >= 0
         return Entry(ours + theirs, strong=is_reached, mark=mark)
 

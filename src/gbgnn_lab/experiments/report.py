@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from gbgnn._files import write_text
 from gbgnn.cli.screen import counted
+from gbgnn_lab.experiments.paper import Accuracy
 from gbgnn_lab.experiments.records import Fields, Record
 
 K = TypeVar("K", bound=Hashable)
@@ -32,23 +33,12 @@ _LATEX = str.maketrans(
 )
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Mean, and sample standard deviation (None for a single run)."""
-
-    mean: float
-    std: float | None
-
-    def __str__(self) -> str:
-        return f"{self.mean:.1f}" if self.std is None else f"{self.mean:.1f} ± {self.std:.1f}"
-
-
-def summarize(records: Iterable[Record], result: str = "test_accuracy") -> Summary | None:
+def summarize(records: Iterable[Record], result: str = "test_accuracy") -> Accuracy | None:
     """Return the summary of a result of the runs that have one, in percent; None where none has."""
     values = [100 * record.results[result] for record in records if record.results.get(result) is not None]
     if not values:
         return None
-    return Summary(fmean(values), stdev(values) if len(values) > 1 else None)
+    return Accuracy(fmean(values), stdev(values) if len(values) > 1 else None)
 
 
 def count_failed(records: Iterable[Record]) -> int:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gbgnn_lab.experiments.paper import Accuracy
 from gbgnn_lab.experiments.records import Record
 from gbgnn_lab.experiments.report import (
     Entry,
     Report,
-    Summary,
     Table,
     best_settings,
     describe_failures,
@@ -98,7 +98,7 @@ def test_summary_equals_numpy(values):
 
 def test_runs_without_a_result_do_not_count():
     runs = [Record({}, results={"test_accuracy": 0.5}), Record({}, failure="no"), Record({})]
-    assert summarize(runs) == Summary(50.0, None)
+    assert summarize(runs) == Accuracy(50.0, None)
     assert summarize(runs[1:]) is None
 
 
