@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from gbgnn._files import to_json
@@ -43,7 +44,10 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def note(message: str, style: str | None = None) -> None:
-    """Write a message to stderr."""
+    """Write a message to stderr, in style where rich is installed."""
+    if find_spec("rich") is None:
+        sys.stderr.write(f"{_printable(message)}\n")
+        return
     console(stderr=True).print(_printable(message), style=style, markup=False, soft_wrap=True)
 
 
@@ -201,12 +205,11 @@ class Progress:
 def show_progress(*, quiet: bool = False, n_lines: int | None = _N_LINES) -> Iterator[Progress]:
     """Give what shows progress, on stderr: bars on a terminal, else about ``n_lines`` lines per count.
 
-    With None there is a line for every update.
+    With None there is a line for each one done.
     """
-    to = console(stderr=True)
     if quiet:
         yield Progress()
-    elif not to.is_terminal:
+    elif find_spec("rich") is None or not (to := console(stderr=True)).is_terminal:
         yield _Lines(n_lines)
     else:
         with _bars(to) as bars:
@@ -236,13 +239,13 @@ class _Lines(Progress):
 
     def begin(self, noun: str, total: int, done: int = 0) -> None:
         self._noun, self._total, self._first = noun, total, done
-        self._begun, self._is_new = time.perf_counter(), True
+        self._begun, self._shown = time.perf_counter(), -1
 
     def update(self, done: int, words: str = "", total: int | None = None) -> None:
         self._total = self._total if total is None else total
-        if words and (self._is_new or self._is_due(done)):
+        if words and done != self._shown and (self._shown < 0 or self._is_due(done)):
             note(f"{self._noun} {done}/{self._total}  {words}  {self._times(done)}")
-            self._is_new = False
+            self._shown = done
 
     def note(self, message: str) -> None:
         note(message)

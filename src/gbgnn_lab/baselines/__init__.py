@@ -1,8 +1,14 @@
 """Other graph neural networks, run by us on the same data and split."""
 
 from gbgnn_lab.baselines.base import BaselineModel
-from gbgnn_lab.baselines.catalog import BASELINES, Baseline, find_baseline
-from gbgnn_lab.baselines.fitting import BaselineResult, choose_model, fit_baseline
+from gbgnn_lab.baselines.catalog import (
+    BASELINES,
+    Baseline,
+    BaselineResult,
+    choose_model,
+    find_baseline,
+    fit_baseline,
+)
 
 __all__ = [
     "BASELINES",

@@ -15,11 +15,10 @@ from torch.nn import functional
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import Stepper
-from gbgnn.problem import LabelledNodes
 from gbgnn_lab.baselines.data import TrainingData
 
-Outputs = Callable[[torch.Tensor], torch.Tensor]
-"""From node ids to a score per class."""
+Outputs = Callable[[torch.Tensor | slice], torch.Tensor]
+"""From node ids, or a slice of them, to a score per class."""
 Group = tuple[Sequence[nn.Parameter], float]
 """Parameters, and the L2 penalty that they share."""
 
@@ -142,18 +141,7 @@ class NetworkModel(BaselineModel):
     def fit(self, data: TrainingData) -> BaselineFit:
         """Train the network."""
         network = Network(self, data).to(data.device)
-        epoch = train(
-            network,
-            lambda rows: network()[rows],
-            self.groups(network),
-            data,
-            learning_rate=self.learning_rate,
-            epochs=self.epochs,
-            patience=self.patience,
-        )
-        network.eval()
-        with torch.no_grad():
-            return BaselineFit(network(), epoch, count_parameters(network))
+        return train(self, network, lambda rows: network()[rows], self.groups(network), data)
 
 
 class Network(nn.Module):
@@ -176,44 +164,44 @@ def count_parameters(network: nn.Module) -> int:
 
 
 def train(
+    pace: Any,
     network: nn.Module,
     outputs: Outputs,
     groups: Sequence[Group],
     data: TrainingData,
-    *,
-    learning_rate: float,
-    epochs: int,
-    patience: int | None = None,
     weights: torch.Tensor | None = None,
-) -> int:
-    """Train ``network``, leave it as it was at its best epoch, and return the number of that epoch.
+) -> BaselineFit:
+    """Train ``network``, leave it as it was at its best epoch, and return its scores of all nodes.
 
     The best epoch has the highest validation accuracy; among equals, the lowest validation loss. Without
-    validation nodes it is the last. ``outputs`` gives the scores of nodes by the network as it stands.
-    Training stops after ``patience`` epochs in which neither improved; ``weights`` of the training nodes sum
-    to one, and are uniform when None.
+    validation nodes it is the last. ``pace`` has ``learning_rate``, ``epochs`` and ``patience``: training
+    stops after so many epochs in which neither improved. ``outputs`` gives the scores of nodes by the network
+    as it stands; ``weights`` of the training nodes sum to one, and are uniform when None.
     """
     steppers = [
-        Stepper("adam", parameters, learning_rate, weight_decay=weight_decay)
+        Stepper("adam", parameters, pace.learning_rate, weight_decay=weight_decay)
         for parameters, weight_decay in groups
     ]
     trained = [parameter for parameters, _ in groups for parameter in parameters]
     shares = (data.train.weights if weights is None else weights).to(trained[0].dtype)
-    best = _Best(trained)
-    for epoch in range(1, epochs + 1):
+    best, nodes = Best(trained, pace.patience), data.validation
+    for epoch in range(1, pace.epochs + 1):
         network.train()
         losses = functional.cross_entropy(outputs(data.train.rows), data.train.targets, reduction="none")
         descend(losses @ shares, steppers)
-        if data.validation is None:
-            continue
-        network.eval()
-        best.see(epoch, *_judge(outputs, data.validation))
-        if patience is not None and epoch - best.last_progress >= patience:
-            break
-    if data.validation is None:
-        return epochs
-    best.restore()
-    return best.epoch
+        if nodes is not None:
+            network.eval()
+            with torch.no_grad():
+                scores = outputs(nodes.rows)
+            hits = int((scores.argmax(dim=1) == nodes.targets).sum())
+            if best.see(epoch, hits, float(functional.cross_entropy(scores, nodes.targets))):
+                break
+    if nodes is not None:
+        best.restore()
+    network.eval()
+    with torch.no_grad():
+        epoch = pace.epochs if nodes is None else best.epoch
+        return BaselineFit(outputs(slice(None)), epoch, count_parameters(network))
 
 
 def descend(loss: torch.Tensor, steppers: Sequence[Stepper]) -> None:
@@ -226,26 +214,18 @@ def descend(loss: torch.Tensor, steppers: Sequence[Stepper]) -> None:
             stepper.step([next(gradients) for _ in stepper.parameters])
 
 
-@torch.no_grad()
-def _judge(outputs: Outputs, nodes: LabelledNodes) -> tuple[int, float]:
-    """Return how many nodes are right, and their mean cross entropy."""
-    scores = outputs(nodes.rows)
-    hits = scores.argmax(dim=1) == nodes.targets
-    return int(hits.sum()), float(functional.cross_entropy(scores, nodes.targets))
-
-
-class _Best:
+class Best:
     """The parameters at the best epoch so far, and when anything last got better."""
 
-    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
-        self.parameters = parameters
+    def __init__(self, parameters: Sequence[nn.Parameter], patience: int | None) -> None:
+        self.parameters, self.patience = parameters, patience
         self.kept = [p.detach().clone() for p in parameters]
         self.epoch = self.last_progress = 0
         self.rank = (-1, -math.inf)
         self.most_hits, self.least_loss = -1, math.inf
 
-    def see(self, epoch: int, hits: int, loss: float) -> None:
-        """Compare an epoch with the best, and keep its parameters if it is better."""
+    def see(self, epoch: int, hits: int, loss: float) -> bool:
+        """Keep the parameters of an epoch if it is the best; return whether patience is at its end."""
         if hits > self.most_hits or loss < self.least_loss:
             self.last_progress = epoch
             self.most_hits, self.least_loss = max(hits, self.most_hits), min(loss, self.least_loss)
@@ -253,9 +233,10 @@ class _Best:
             self.rank, self.epoch = (hits, -loss), epoch
             for kept, parameter in zip(self.kept, self.parameters, strict=True):
                 kept.copy_(parameter.detach())
+        return self.patience is not None and epoch - self.last_progress >= self.patience
 
+    @torch.no_grad()
     def restore(self) -> None:
         """Put the parameters of the best epoch back."""
-        with torch.no_grad():
-            for kept, parameter in zip(self.kept, self.parameters, strict=True):
-                parameter.copy_(kept)
+        for kept, parameter in zip(self.kept, self.parameters, strict=True):
+            parameter.copy_(kept)

@@ -1,9 +1,13 @@
-"""Stacks of graph convolutions, each layer one hop: GCN, GraphSAGE, JK-Net, GCNII; and TAGCN."""
+"""Stacks of graph convolutions, each layer one hop: GCN, GraphSAGE, JK-Net, GCNII; and TAGCN.
+
+Layers are products: weights first, where rows are sparse or long, then mixing. PyTorch Geometric has them
+too, and the tests hold these to its own.
+"""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -13,15 +17,85 @@ from torch import nn
 
 from gbgnn.propagation import AugmentedAdjacency, NormalizedAdjacency, Propagation, RandomWalk
 from gbgnn_lab.baselines.base import Group, NetworkModel, count, dropout_rate, penalty, share, step
-from gbgnn_lab.baselines.data import TrainingData
-from gbgnn_lab.baselines.layers import (
-    Dense,
-    GraphConvolution,
-    MeanConvolution,
-    PolynomialConvolution,
-    ResidualConvolution,
-    dropout,
-)
+from gbgnn_lab.baselines.data import SparseMatrix, TrainingData, dropout
+
+
+class Dense(nn.Module):
+    """``H W + b``, for rows in memory or a fixed matrix; uniform Glorot weights, zero bias."""
+
+    def __init__(self, n_in: int, n_out: int, *, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_in, n_out))
+        self.bias = nn.Parameter(torch.zeros(n_out)) if bias else None
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, H: torch.Tensor | SparseMatrix) -> torch.Tensor:
+        """Return ``H W + b``."""
+        product = H @ self.weight
+        return product if self.bias is None else product + self.bias
+
+
+class GraphConvolution(nn.Module):
+    """GCN's layer ``P H W + b`` [Kipf and Welling 2017]."""
+
+    def __init__(self, n_in: int, n_out: int) -> None:
+        super().__init__()
+        self.dense = Dense(n_in, n_out, bias=False)
+        self.bias = nn.Parameter(torch.zeros(n_out))
+
+    def forward(self, P: SparseMatrix, H: torch.Tensor | SparseMatrix) -> torch.Tensor:
+        """Return ``P H W + b``."""
+        mixed: torch.Tensor = P @ self.dense(H) + self.bias
+        return mixed
+
+
+class PolynomialConvolution(nn.Module):
+    """TAGCN's layer ``sum_k S^k H W_k + b``, k up to ``degree`` [Du et al. 2017]."""
+
+    def __init__(self, n_in: int, n_out: int, degree: int) -> None:
+        super().__init__()
+        self.terms = nn.ModuleList(Dense(n_in, n_out, bias=False) for _ in range(degree + 1))
+        self.bias = nn.Parameter(torch.zeros(n_out))
+
+    def forward(self, S: SparseMatrix, H: torch.Tensor | SparseMatrix) -> torch.Tensor:
+        """Return the sum by Horner's rule, so that only outputs are mixed."""
+        *lower, highest = self.terms
+        total: torch.Tensor = highest(H)
+        for term in reversed(lower):
+            total = S @ total + term(H)
+        return total + self.bias
+
+
+class MeanConvolution(nn.Module):
+    """GraphSAGE's layer with the mean aggregator, ``H W + M H V + b`` [Hamilton et al. 2017]."""
+
+    def __init__(self, n_in: int, n_out: int) -> None:
+        super().__init__()
+        self.own = Dense(n_in, n_out)
+        self.neighbours = Dense(n_in, n_out, bias=False)
+
+    def forward(self, M: SparseMatrix, H: torch.Tensor | SparseMatrix) -> torch.Tensor:
+        """Return the sum of what a node and the mean of its neighbours say."""
+        total: torch.Tensor = self.own(H) + M @ self.neighbours(H)
+        return total
+
+
+class ResidualConvolution(nn.Module):
+    """GCNII's layer [Chen et al. 2020]: mix, add a share of the start, then a map near the identity.
+
+    ``restart`` is the paper's alpha, ``strength`` its beta of this layer.
+    """
+
+    def __init__(self, n_units: int, restart: float, strength: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_units, n_units))
+        nn.init.xavier_uniform_(self.weight)
+        self.restart, self.strength = restart, strength
+
+    def forward(self, P: SparseMatrix, H: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+        """Return ``(1 - beta) Z + beta Z W`` with ``Z = (1 - alpha) P H + alpha H_0``."""
+        Z = torch.lerp(P @ H, start, self.restart)
+        return torch.addmm(Z, Z, self.weight, beta=1 - self.strength, alpha=self.strength)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,24 +112,22 @@ class StackModel(NetworkModel):
 
     propagation: ClassVar[Propagation]
     """What the layers mix with."""
+    layer: ClassVar[Callable[..., nn.Module]]
+    """From the numbers of columns to a layer, called with the matrix that mixes and the rows to mix."""
 
     depth: int = count(2)
     units: int = count(16)
 
-    @abstractmethod
-    def layer(self, n_in: int, n_out: int) -> nn.Module:
-        """Return a layer, called with the matrix that mixes and the rows to mix."""
-
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the layers, and what mixes."""
-        widths = [data.features.n_columns, *[self.units] * (self.depth - 1), data.n_classes]
+        widths = [data.n_features, *[self.units] * (self.depth - 1), data.n_classes]
         layers = nn.ModuleList(self.layer(*pair) for pair in pairwise(widths))
         return {"layers": layers, "P": data.mixing(self.propagation)}
 
     def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes."""
         first, *rest = network.layers
-        H: torch.Tensor = first(network.P, data.features.dropped(rate))
+        H: torch.Tensor = first(network.P, dropout(data.features, rate))
         for layer in rest:
             H = layer(network.P, dropout(H.relu(), rate))
         return H
@@ -67,10 +139,7 @@ class GCN(StackModel):
 
     penalized = "layers"
     propagation = AugmentedAdjacency()
-
-    def layer(self, n_in: int, n_out: int) -> nn.Module:
-        """Return a graph convolution."""
-        return GraphConvolution(n_in, n_out)
+    layer = GraphConvolution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +166,7 @@ class GraphSAGE(StackModel):
     """GraphSAGE with the mean aggregator, on the whole graph instead of on sampled neighbours."""
 
     propagation = RandomWalk()
-
-    def layer(self, n_in: int, n_out: int) -> nn.Module:
-        """Return a node beside the mean of its neighbours."""
-        return MeanConvolution(n_in, n_out)
+    layer = MeanConvolution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +186,7 @@ class JKNet(NetworkModel):
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the layers, the linear one, and what mixes."""
-        widths = pairwise([data.features.n_columns, *[self.units] * self.depth])
+        widths = pairwise([data.n_features, *[self.units] * self.depth])
         return {
             "layers": nn.ModuleList(GraphConvolution(*pair) for pair in widths),
             "head": Dense(self.units * self.depth, data.n_classes),
@@ -130,7 +196,7 @@ class JKNet(NetworkModel):
     def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes."""
         first, *rest = network.layers
-        kept: list[torch.Tensor] = [first(network.P, data.features.dropped(rate)).relu()]
+        kept: list[torch.Tensor] = [first(network.P, dropout(data.features, rate)).relu()]
         for layer in rest:
             kept.append(layer(network.P, dropout(kept[-1], rate)).relu())
         scores: torch.Tensor = network.head(dropout(torch.cat(kept, dim=1), rate))
@@ -164,7 +230,7 @@ class GCNII(NetworkModel):
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the linear layers, the hops between them, and what mixes."""
-        enter = Dense(data.features.n_columns, self.units)
+        enter = Dense(data.n_features, self.units)
         strengths = [math.log(self.identity / hop + 1) for hop in range(1, self.depth + 1)]
         hops = [ResidualConvolution(self.units, self.restart, strength) for strength in strengths]
         leave = Dense(self.units, data.n_classes)
@@ -173,7 +239,7 @@ class GCNII(NetworkModel):
 
     def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes."""
-        start = network.enter(data.features.dropped(rate)).relu()
+        start = network.enter(dropout(data.features, rate)).relu()
         H = start
         for layer in network.layers:
             H = layer(network.P, dropout(H, rate), start).relu()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from gbgnn.propagation import AugmentedAdjacency
 from gbgnn_lab.baselines.base import (
     BaselineFit,
     BaselineModel,
+    Best,
     NetworkModel,
     count,
     count_parameters,
@@ -26,9 +26,9 @@ from gbgnn_lab.baselines.base import (
     dropout_rate,
     step,
 )
-from gbgnn_lab.baselines.data import TrainingData
-from gbgnn_lab.baselines.layers import GraphConvolution, dropout
-from gbgnn_lab.baselines.propagating import Perceptron, fit_rows
+from gbgnn_lab.baselines.convolutional import GraphConvolution
+from gbgnn_lab.baselines.data import SparseMatrix, TrainingData, dropout
+from gbgnn_lab.baselines.propagating import SGC
 
 
 def import_geometric(what: str) -> Any:
@@ -41,6 +41,12 @@ def import_geometric(what: str) -> Any:
     except ImportError as error:
         raise MissingDependencyError(f"the baseline {what}", "torch_geometric", "lab") from error
     return torch_geometric.nn
+
+
+def drop_features(data: TrainingData, rate: float) -> torch.Tensor:
+    """Return the features with a share dropped, as a tensor, which may be sparse."""
+    X = dropout(data.features, rate)
+    return X.tensor if isinstance(X, SparseMatrix) else X
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +77,7 @@ class GAT(NetworkModel):
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the layers."""
         convolution = partial(import_geometric("gat").GATConv, dropout=self.dropout)
-        widths = [data.features.n_columns, *[self.heads * self.units] * (self.depth - 1)]
+        widths = [data.n_features, *[self.heads * self.units] * (self.depth - 1)]
         last = convolution(widths[-1], data.n_classes, heads=self.output_heads, concat=False)
         hidden = [convolution(n_in, self.units, self.heads) for n_in in widths[:-1]]
         return {"layers": nn.ModuleList([*hidden, last])}
@@ -79,7 +85,7 @@ class GAT(NetworkModel):
     def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes."""
         first, *rest = network.layers
-        H: torch.Tensor = first(data.features.dropped(rate).tensor, data.edges)
+        H: torch.Tensor = first(drop_features(data, rate), data.edges)
         for layer in rest:
             H = layer(dropout(functional.elu(H), rate), data.edges)
         return H
@@ -105,7 +111,7 @@ class MoNet(NetworkModel):
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the layers, the maps from degrees to coordinates, and the degrees."""
         convolution = import_geometric("monet").GMMConv
-        widths = pairwise([data.features.n_columns, *[self.units] * (self.depth - 1), data.n_classes])
+        widths = pairwise([data.n_features, *[self.units] * (self.depth - 1), data.n_classes])
         return {
             "layers": nn.ModuleList(convolution(*pair, self.coordinates, self.kernels) for pair in widths),
             "maps": nn.ModuleList(nn.Linear(2, self.coordinates) for _ in range(self.depth)),
@@ -116,7 +122,7 @@ class MoNet(NetworkModel):
         """Return the scores of all nodes."""
         places = [coordinates(network.degrees).tanh() for coordinates in network.maps]
         first, *rest = network.layers
-        H: torch.Tensor = first(data.features.dropped(rate).tensor, data.edges, places[0])
+        H: torch.Tensor = first(drop_features(data, rate), data.edges, places[0])
         for layer, place in zip(rest, places[1:], strict=True):
             H = layer(dropout(H.relu(), rate), data.edges, place)
         return H
@@ -134,7 +140,7 @@ class Encoder(nn.Module):
 
     def __init__(self, settings: DGI, data: TrainingData) -> None:
         super().__init__()
-        widths = pairwise([data.features.n_columns, *[settings.units] * settings.depth])
+        widths = pairwise([data.n_features, *[settings.units] * settings.depth])
         self.layers = nn.ModuleList(GraphConvolution(*pair) for pair in widths)
         self.activation = nn.PReLU(settings.units)
         self.P, self.X = data.mixing(AugmentedAdjacency()), data.features
@@ -153,8 +159,7 @@ class Encoder(nn.Module):
 
     def corrupt(self, order: torch.Tensor | None) -> torch.Tensor:
         """Return an order that gives every node the features of another."""
-        weight = self.activation.weight
-        return torch.randperm(self.P.tensor.shape[0], device=weight.device)
+        return torch.randperm(self.P.shape[0], device=self.activation.weight.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,33 +192,20 @@ class DGI(BaselineModel):
         infomax = import_geometric("dgi").DeepGraphInfomax(
             self.units, encoder, summary=_mean, corruption=encoder.corrupt
         )
-        infomax.to(data.device)
-        self._pretrain(infomax)
-        with torch.no_grad():
-            Z = encoder(None)
-        network = Perceptron([self.units, data.n_classes], 0.0)
-        result = fit_rows(
-            network, Z, data, 0.0, learning_rate=self.head_learning_rate, epochs=self.head_epochs
-        )
-        return BaselineFit(result.scores, result.best_epoch, count_parameters(infomax) + result.n_parameters)
-
-    def _pretrain(self, infomax: Any) -> None:
+        infomax.to(data.device).train()
         parameters = list(infomax.parameters())
-        stepper = Stepper("adam", parameters, self.learning_rate)
-        kept, least, since = [p.detach().clone() for p in parameters], math.inf, 0
-        infomax.train()
-        for _ in range(self.epochs):
+        best, stepper = Best(parameters, self.patience), Stepper("adam", parameters, self.learning_rate)
+        for epoch in range(1, self.epochs + 1):
             loss = infomax.loss(*infomax(None))
-            value = float(loss.detach())
-            since = 0 if value < least else since + 1
-            if since == 0:
-                least, kept = value, [p.detach().clone() for p in parameters]
-            if since == self.patience:
+            if best.see(epoch, 0, float(loss.detach())):
                 break
             descend(loss, [stepper])
+        best.restore()
         with torch.no_grad():
-            for parameter, best in zip(parameters, kept, strict=True):
-                parameter.copy_(best)
+            Z = encoder(None)
+        head = SGC(learning_rate=self.head_learning_rate, weight_decay=0.0, epochs=self.head_epochs)
+        result = head.fit_rows(Z, data)
+        return BaselineFit(result.scores, result.best_epoch, count_parameters(infomax) + result.n_parameters)
 
 
 def _mean(Z: torch.Tensor, order: None) -> torch.Tensor:

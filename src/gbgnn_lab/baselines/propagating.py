@@ -6,7 +6,7 @@ for control, does not mix at all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -18,19 +18,17 @@ from gbgnn.propagation import AugmentedAdjacency, NormalizedAdjacency, Propagato
 from gbgnn_lab.baselines.base import (
     BaselineFit,
     BaselineModel,
-    Group,
     NetworkModel,
     choice,
     count,
-    count_parameters,
     dropout_rate,
     penalty,
     share,
     step,
     train,
 )
-from gbgnn_lab.baselines.data import TrainingData
-from gbgnn_lab.baselines.layers import Dense, DenseMatrix, Matrix, dropout
+from gbgnn_lab.baselines.convolutional import Dense
+from gbgnn_lab.baselines.data import SparseMatrix, TrainingData, dropout
 
 
 class Perceptron(nn.Module):
@@ -41,11 +39,11 @@ class Perceptron(nn.Module):
         self.layers = nn.ModuleList(Dense(*pair, bias=bias) for pair in pairwise(widths))
         self.dropout = dropout
 
-    def forward(self, X: Matrix) -> torch.Tensor:
+    def forward(self, X: torch.Tensor | SparseMatrix) -> torch.Tensor:
         """Return the outputs of the rows ``X``."""
         share = self.dropout if self.training else 0.0
         first, *rest = self.layers
-        H: torch.Tensor = first(X.dropped(share))
+        H: torch.Tensor = first(dropout(X, share))
         for layer in rest:
             H = layer(dropout(H.relu(), share))
         return H
@@ -67,7 +65,7 @@ class MLP(NetworkModel):
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the perceptron."""
-        return {"perceptron": Perceptron([data.features.n_columns, self.units, data.n_classes], self.dropout)}
+        return {"perceptron": Perceptron([data.n_features, self.units, data.n_classes], self.dropout)}
 
     def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes."""
@@ -103,7 +101,7 @@ class APPNP(NetworkModel):
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the perceptron, and what mixes."""
-        widths = [data.features.n_columns, self.units, data.n_classes]
+        widths = [data.n_features, self.units, data.n_classes]
         return {
             "perceptron": Perceptron(widths, self.dropout, bias=False),
             "P": data.mixing(AugmentedAdjacency()),
@@ -115,7 +113,7 @@ class APPNP(NetworkModel):
         start: torch.Tensor = network.perceptron(data.features)
         H = start
         for _ in range(self.depth):
-            H = torch.lerp(network.P.dropped(edge_rate) @ H, start, self.restart)
+            H = torch.lerp(dropout(network.P, edge_rate) @ H, start, self.restart)
         return H
 
 
@@ -143,34 +141,13 @@ class SGC(BaselineModel):
         X = inputs.features.dense()
         for _ in range(self.depth):
             X = inputs.P(X)
-        network = Perceptron([X.shape[1], data.n_classes], 0.0)
-        return fit_rows(
-            network,
-            X,
-            data,
-            self.weight_decay,
-            learning_rate=self.learning_rate,
-            epochs=self.epochs,
-            patience=self.patience,
-        )
+        return self.fit_rows(X, data)
 
-
-def fit_rows(
-    network: Perceptron, X: torch.Tensor, data: TrainingData, weight_decay: float, **how: Any
-) -> BaselineFit:
-    """Train a perceptron on the training rows of ``X`` alone, and return scores of all rows."""
-    network.to(data.device)
-    groups: list[Group] = [(list(network.parameters()), weight_decay)]
-    epoch = train(network, partial(score_rows, network, X), groups, data, **how)
-    network.eval()
-    with torch.no_grad():
-        return BaselineFit(network(DenseMatrix(X)), epoch, count_parameters(network))
-
-
-def score_rows(network: Perceptron, X: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Return the outputs for some rows of ``X``."""
-    outputs: torch.Tensor = network(DenseMatrix(X[rows]))
-    return outputs
+    def fit_rows(self, X: torch.Tensor, data: TrainingData) -> BaselineFit:
+        """Fit a logistic regression to the training rows of ``X``, and return scores of all rows."""
+        network = Perceptron([X.shape[1], data.n_classes], 0.0).to(data.device)
+        groups = [(list(network.parameters()), self.weight_decay)]
+        return train(self, network, partial(_score_rows, network, X), groups, data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,25 +186,19 @@ class AdaGCN(BaselineModel):
             (list(first.parameters()), self.weight_decay + self.first_weight_decay),
             (list(last.parameters()), self.weight_decay),
         ]
-        scores, epoch = X.new_zeros(data.n_nodes, data.n_classes), 0
+        scores = X.new_zeros(data.n_nodes, data.n_classes)
         for hop in range(self.depth + 1):
             X = inputs.P(X) if hop else X
-            epoch = train(
-                network,
-                partial(score_rows, network, X),
-                groups,
-                data,
-                learning_rate=self.learning_rate,
-                epochs=self.epochs,
-                patience=self.patience,
-                weights=weights,
-            )
-            network.eval()
-            with torch.no_grad():
-                logs = network(DenseMatrix(X)).log_softmax(dim=1)
+            result = train(self, network, partial(_score_rows, network, X), groups, data, weights)
+            logs = result.scores.log_softmax(dim=1)
             scores += compute_votes(logs)
             weights = update_weights(weights, logs[data.train.rows], data.train.targets)
-        return BaselineFit(scores, epoch, count_parameters(network))
+        return replace(result, scores=scores)
+
+
+def _score_rows(network: Perceptron, X: torch.Tensor, rows: torch.Tensor | slice) -> torch.Tensor:
+    outputs: torch.Tensor = network(X[rows])
+    return outputs
 
 
 def compute_votes(logs: torch.Tensor) -> torch.Tensor:
@@ -314,12 +285,12 @@ class CorrectAndSmooth(BaselineModel):
         plain = _BASES[self.base].fit(data)
         S = Propagator(NormalizedAdjacency().build(data.graph.adjacency), data.device)
         proba = plain.scores.softmax(dim=1)
-        best, most_hits = proba, -1
+        best, most_hits, nodes = proba, -1, data.validation
         for correction in self._candidates(self.correction, data):
             corrected = correct(S, proba, data, correction, self.depth)
             for smoothing in self._candidates(self.smoothing, data):
                 scores = smooth(S, corrected, data, smoothing, self.depth)
-                hits = _n_right(scores, data)
+                hits = 0 if nodes is None else int((scores[nodes.rows].argmax(1) == nodes.targets).sum())
                 if hits > most_hits:
                     best, most_hits = scores, hits
         return BaselineFit(best, plain.best_epoch, plain.n_parameters)
@@ -351,9 +322,3 @@ def smooth(S: Propagator, proba: torch.Tensor, data: TrainingData, spread: float
     start = proba.clone()
     start[data.train.rows] = data.one_hot()[data.train.rows]
     return diffuse(S, start, spread, steps, (0.0, 1.0))
-
-
-def _n_right(scores: torch.Tensor, data: TrainingData) -> int:
-    if data.validation is None:
-        return 0
-    return int((scores[data.validation.rows].argmax(dim=1) == data.validation.targets).sum())

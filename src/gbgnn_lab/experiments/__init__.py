@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gbgnn_lab.experiments.jobs import Progress
+    from gbgnn.cli.screen import Progress
     from gbgnn_lab.experiments.leaderboard import compare
     from gbgnn_lab.experiments.options import CompareOptions, Options, Protocol
     from gbgnn_lab.experiments.records import Record, RecordFile
@@ -32,12 +32,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "leaderboard": ("compare",),
-    "options": ("CompareOptions", "Options", "Protocol"),
-    "jobs": ("Progress",),
-    "records": ("Record", "RecordFile"),
-    "report": ("Report",),
-    "suite": ("EXPERIMENTS", "rebuild", "reproduce"),
+    "gbgnn.cli.screen": ("Progress",),
+    "gbgnn_lab.experiments.leaderboard": ("compare",),
+    "gbgnn_lab.experiments.options": ("CompareOptions", "Options", "Protocol"),
+    "gbgnn_lab.experiments.records": ("Record", "RecordFile"),
+    "gbgnn_lab.experiments.report": ("Report",),
+    "gbgnn_lab.experiments.suite": ("EXPERIMENTS", "rebuild", "reproduce"),
 }
 
 
@@ -45,6 +45,6 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: torch takes seconds, which ``gbgnn --help`` spares."""
     for home, names in _HOMES.items():
         if name in names:
-            value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+            value = globals()[name] = getattr(import_module(home), name)
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from gbgnn.cli.screen import show_progress
 from gbgnn.errors import GBGNNError
-from gbgnn_lab.experiments.jobs import LineProgress
 from gbgnn_lab.experiments.options import Options, read_flags
 from gbgnn_lab.experiments.suite import EXPERIMENTS, rebuild, reproduce
 
@@ -27,7 +27,11 @@ def main(words: Sequence[str] | None = None) -> int:
     asked["data_options"] = dict(map(_read_pair, asked.get("data_options", ())))
     try:
         options = Options(**asked)
-        report = rebuild(name, options) if tables_only else reproduce(name, options, progress=LineProgress())
+        if tables_only:
+            report = rebuild(name, options)
+        else:
+            with show_progress(n_lines=None) as progress:
+                report = reproduce(name, options, progress=progress)
     except GBGNNError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

@@ -5,26 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from gbgnn.datasets import Dataset
-from gbgnn_lab.experiments.figures import draw_depth
+from gbgnn.reports import QUIET, blank, style
+from gbgnn_lab.experiments.figures import draw_legend
 from gbgnn_lab.experiments.jobs import Experiment, Job, single_jobs
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import DATASETS, title_dataset
 from gbgnn_lab.experiments.records import Fields, Record, identify_data, read_records
-from gbgnn_lab.experiments.report import Entry, Report, Table
-from gbgnn_lab.experiments.summaries import (
+from gbgnn_lab.experiments.report import (
+    Entry,
+    Report,
+    Table,
     describe_failures,
     describe_origin,
+    group_by_name,
     group_records,
-    sort_names,
     summarize,
+    tell_numbers,
 )
-from gbgnn_lab.experiments.systems import SYSTEMS, BaselineSystem, System, find_systems, measure
+from gbgnn_lab.experiments.systems import SYSTEMS, BaselineSystem, find_systems, measure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 DEPTHS = (1, 2, 4, 8, 16, 32, 64)
@@ -32,6 +40,9 @@ COMPARED = ("gbgnn", "gbgnn-kta", "gbgnn-ii", "gcn", "sgc", "gcnii", "jknet", "a
 QUICK_EPOCHS = 50
 LAST = "last_test_accuracy"
 TITLE = "Accuracy against depth"
+_OURS = ("#1d4ed8", "#0891b2", "#7c3aed", "#0f766e", "#4338ca")
+_OTHERS = ("#dc2626", "#d97706", "#6b7280", "#65a30d", "#db2777", "#92400e", "#0d9488", "#9ca3af")
+_MARKERS = "sD^vPX*"
 
 
 def stages(data: Mapping[str, Dataset], options: Options) -> Iterator[Sequence[Job]]:
@@ -41,9 +52,10 @@ def stages(data: Mapping[str, Dataset], options: Options) -> Iterator[Sequence[J
         known = identify_data(each)
         for depth in options.depths:
             for system in find_systems(options.systems):
-                chosen = _shorten(system) if options.quick else system
+                if options.quick and isinstance(system, BaselineSystem):
+                    system = replace(system, overrides={"epochs": QUICK_EPOCHS})
                 identity = {**known, "system": system.name, "depth": depth, "quick": options.quick}
-                work = partial(measure, chosen, each, options.device, depth=depth)
+                work = partial(measure, system, each, options.device, depth=depth)
                 jobs += single_jobs(identity, options.runs or 0, work)
     yield jobs
 
@@ -51,8 +63,8 @@ def stages(data: Mapping[str, Dataset], options: Options) -> Iterator[Sequence[J
 def tabulate(out: Path) -> Report:
     """Return a table per data set: a row per system, a column per depth."""
     records = read_records(out, "depth")
-    found = group_records(records, lambda record: str(record["dataset"]))
-    tables = [_make_table(name, found[name]) for name in sort_names(found, DATASETS)]
+    by_name = group_by_name(records, "dataset", DATASETS)
+    tables = [_make_table(name, found) for name, found in by_name.items()]
     notes = [
         "Depth is the number of hops: layers of GCN, GCNII and JK-Net, powers of SGC, hops of AdaGCN, and "
         "rounds of gbgnn after the first, which sees the raw features. gbgnn has the library's defaults, "
@@ -63,41 +75,28 @@ def tabulate(out: Path) -> Report:
     ]
     if any(record["quick"] for record in records):
         notes.append(f"Here, networks other than gbgnn's are trained for {QUICK_EPOCHS} epochs.")
-    for system, runs in group_records(records, lambda record: str(record["system"])).items():
+    for system, runs in group_records(records, itemgetter("system")).items():
         notes += describe_failures(runs, _find_title(system))
-    return Report(TITLE, tables, [*notes, *describe_origin(records)], list(_list_rows(records)))
-
-
-def draw(out: Path) -> dict[str, Figure]:
-    """Return the figure of accuracy against depth, where a run has a result."""
-    records = [record for record in read_records(out, "depth") if record.failure is None]
-    systems = dict.fromkeys(record["system"] for record in records)
-    titles = {name: _find_title(name) for name in SYSTEMS if name in systems}
-    return {"depth.png": draw_depth(records, titles, TITLE)} if records else {}
-
-
-def _shorten(system: System) -> System:
-    """Return a baseline that is trained for fewer epochs."""
-    if not isinstance(system, BaselineSystem):
-        return system
-    return replace(system, overrides={"epochs": QUICK_EPOCHS})
+    rows: list[Fields] = []
+    by_cell = group_records(records, itemgetter("dataset", "system", "depth"))
+    for (dataset, system, depth), runs in by_cell.items():
+        last = summarize(runs, LAST)
+        place = {"dataset": dataset, "system": system, "depth": depth}
+        last_mean = None if last is None else round(last.mean, 3)
+        rows.append({**place, **tell_numbers(runs), "last_round_mean": last_mean})
+    return Report(TITLE, tables, [*notes, *describe_origin(records)], rows)
 
 
 def _make_table(name: str, records: Sequence[Record]) -> Table:
     depths = sorted({record["depth"] for record in records})
     rows = []
-    by_system = group_records(records, lambda record: str(record["system"]))
-    for system in sort_names(by_system, SYSTEMS):
-        found = by_system[system]
-        by_depth = group_records(found, lambda record: int(record["depth"]))
+    for system, found in group_by_name(records, "system", SYSTEMS).items():
+        by_depth = group_records(found, itemgetter("depth"))
         rows.append([Entry(_find_title(system)), *_make_entries(depths, by_depth, "test_accuracy")])
         if any(LAST in record.results for record in found):
             rows.append([Entry(f"{_find_title(system)}, last round"), *_make_entries(depths, by_depth, LAST)])
-    return Table(
-        f"{title_dataset(name)}: test accuracy in percent by depth",
-        ["Model", *map(str, depths)],
-        rows,
-    )
+    caption = f"{title_dataset(name)}: test accuracy in percent by depth"
+    return Table(caption, ["Model", *map(str, depths)], rows)
 
 
 def _make_entries(
@@ -113,24 +112,61 @@ def _make_entries(
     ]
 
 
-def _list_rows(records: Sequence[Record]) -> Iterator[Fields]:
-    by_cell = group_records(records, lambda r: (r["dataset"], r["system"], r["depth"]))
-    for (dataset, system, depth), found in by_cell.items():
-        summary, last = summarize(found), summarize(found, LAST)
-        yield {
-            "dataset": dataset,
-            "system": system,
-            "depth": depth,
-            "runs": len(found),
-            "failed": sum(record.failure is not None for record in found),
-            "mean": None if summary is None else round(summary.mean, 3),
-            "std": None if summary is None or summary.std is None else round(summary.std, 3),
-            "last_round_mean": None if last is None else round(last.mean, 3),
-        }
-
-
 def _find_title(system: str) -> str:
     return {"gbgnn": "gbgnn, Adj"}.get(system, SYSTEMS[system].title)
+
+
+def draw(out: Path) -> dict[str, Figure]:
+    """Return the figure of accuracy against depth, where a run has a result."""
+    records = [record for record in read_records(out, "depth") if record.failure is None]
+    return {"depth.png": draw_depth(records)} if records else {}
+
+
+def draw_depth(records: Sequence[Record]) -> Figure:
+    """Draw test accuracy against depth: a panel per data set, a line per system, gbgnn's the thicker ones."""
+    found = group_by_name(records, "dataset", DATASETS)
+    figure = blank(TITLE, width=max(6.0, 3.9 * len(found)), height=4.6)
+    from matplotlib.ticker import NullLocator, ScalarFormatter  # it is there: there is a figure
+
+    grid = figure.subplots(1, len(found), squeeze=False)
+    styles = _choose_styles(list(group_by_name(records, "system", SYSTEMS)))
+    for axes, (dataset, runs) in zip(grid[0], found.items(), strict=True):
+        style(axes, title_dataset(dataset))
+        by_system = group_records(runs, itemgetter("system"))
+        for system, look in styles.items():
+            _draw_line(axes, by_system.get(system, []), _find_title(system), look)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sorted({record["depth"] for record in records}))
+        axes.xaxis.set_major_formatter(ScalarFormatter())
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xlabel("depth (hops)", color=QUIET)
+    grid[0, 0].set_ylabel("test accuracy (%)", color=QUIET)
+    draw_legend(figure, columns=4)
+    return figure
+
+
+def _draw_line(axes: Axes, records: Sequence[Record], label: str, look: Mapping[str, Any]) -> None:
+    by_depth = sorted(group_records(records, itemgetter("depth")).items())
+    points = [(depth, summary) for depth, found in by_depth if (summary := summarize(found)) is not None]
+    if not points:
+        return
+    depths, means = [depth for depth, _ in points], [summary.mean for _, summary in points]
+    spread = [summary.std or 0 for _, summary in points]
+    axes.plot(depths, means, label=label, **look)
+    low, high = np.subtract(means, spread), np.add(means, spread)
+    axes.fill_between(depths, low, high, color=look["color"], alpha=0.12, lw=0)
+
+
+def _choose_styles(systems: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return color, width and marker of every system."""
+    looks: dict[str, dict[str, Any]] = {}
+    ours = [name for name in systems if name.startswith("gbgnn")]
+    for i, name in enumerate(ours):
+        looks[name] = {"color": _OURS[i % len(_OURS)], "lw": 2.4, "marker": "o", "ms": 4.5, "zorder": 3}
+    for i, name in enumerate(name for name in systems if name not in ours):
+        color, marker = _OTHERS[i % len(_OTHERS)], _MARKERS[i % len(_MARKERS)]
+        looks[name] = {"color": color, "lw": 1.3, "marker": marker, "ms": 4, "ls": (0, (5, 2))}
+    return looks
 
 
 DEPTH = Experiment(

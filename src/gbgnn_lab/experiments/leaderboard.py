@@ -1,44 +1,59 @@
 """Leaderboards: systems ranked by test accuracy, with time and memory, per data set and over all.
 
-compare() makes one of gbgnn and the baselines on any data, over several splits.
+compare() makes one of gbgnn and the baselines on any data, over several splits; the experiment ``comparison``
+one of the paper's models, every system run by us on the same split and machine.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from gbgnn import datasets
+from gbgnn.cli.screen import Progress, counted, number
 from gbgnn.datasets import Dataset, stratified_split
 from gbgnn.errors import DataError, ParameterError
-from gbgnn_lab.experiments.jobs import Job, Progress, run_jobs, single_jobs
-from gbgnn_lab.experiments.options import CompareOptions
-from gbgnn_lab.experiments.paper import DATASETS, title_dataset
+from gbgnn_lab.baselines import BASELINES
+from gbgnn_lab.experiments.jobs import Experiment, Job, run_jobs, single_jobs
+from gbgnn_lab.experiments.options import CompareOptions, Options
+from gbgnn_lab.experiments.paper import (
+    ACCURACY,
+    DATASETS,
+    VARIANTS,
+    Accuracy,
+    Cell,
+    cite_accuracy,
+    title_dataset,
+)
 from gbgnn_lab.experiments.records import (
     RECORDS,
+    Fields,
     Record,
     RecordFile,
     check_splits,
     describe_environment,
     identify_data,
     identity_key,
+    read_records,
 )
-from gbgnn_lab.experiments.report import Entry, Report, Table
-from gbgnn_lab.experiments.summaries import (
-    Summary,
-    count_noun,
+from gbgnn_lab.experiments.report import (
+    Entry,
+    Report,
+    Table,
+    best_settings,
+    count_failed,
     describe_failures,
     describe_origin,
-    group_records,
-    sort_names,
+    group_by_name,
     summarize,
+    tell_numbers,
 )
-from gbgnn_lab.experiments.systems import TITLES, find_systems, measure
+from gbgnn_lab.experiments.systems import SYSTEMS, BoostedSystem, System, find_systems, measure
 
 N_RUNS = 10
 """So many runs a system has by default, over all splits."""
@@ -47,6 +62,8 @@ HOW = (
     "is tuned to the data. The epoch or round that predicts is chosen by validation accuracy."
 )
 _OWN = re.compile(r"public 0 of (\d+)")
+_ROWS = {cell.title: cell for variant in VARIANTS for cell in (Cell(variant), Cell(variant, fine_tune=True))}
+"""The paper's rows of GB-GNN."""
 Cite = Callable[[str, str], float | None]
 """From a system and a data set to a published accuracy in percent, if there is one."""
 
@@ -71,8 +88,8 @@ def compare(options: CompareOptions, *, progress: Progress | None = None) -> Rep
     run_jobs(jobs, file, n_jobs=options.jobs, is_alone=True, environment=environment, progress=progress)
     asked = {identity_key(identity) for job in jobs for identity in job.identities}
     records = [record for record in file.read() if record.key in asked]
-    report = rank_report("Leaderboard", records, TITLES, [*notes, HOW])
-    return replace(report, n_failed=sum(record.failure is not None for record in records)).write(folder)
+    report = rank_report("Leaderboard", records, [*notes, HOW])
+    return replace(report, n_failed=count_failed(records)).write(folder)
 
 
 def plan_jobs(options: CompareOptions) -> tuple[list[Job], list[str]]:
@@ -93,43 +110,34 @@ def plan_jobs(options: CompareOptions) -> tuple[list[Job], list[str]]:
         )
         named = " to ".join(dict.fromkeys((splits[0].split_name, splits[-1].split_name)))
         notes.append(
-            f"{data.name}: {count_noun(len(splits), 'split')} ({named}; {sizes}), "
-            f"{count_noun(runs, 'seed')} each."
+            f"{data.name}: {counted(len(splits), 'split')} ({named}; {sizes}), {counted(runs, 'seed')} each."
         )
     return jobs, notes
 
 
 def load_splits(options: CompareOptions, name: str) -> list[Dataset]:
     """Return a data set once for every split; the graph is the same object in all of them."""
+
+    def load(**how: Any) -> Dataset:
+        more = {"normalize_features": options.normalize, **options.data_options, **how}
+        return datasets.load(name, data_dir=options.data_dir, **more)
+
     most = options.splits
     if options.split is not None:
-        drawn = [_load(options, name, split=options.split, seed=k) for k in range(most)]
+        drawn = [load(split=options.split, seed=k) for k in range(most)]
         return [drawn[0].with_split(each.split, each.split_name) for each in drawn]
-    data, n_own = _load(options, name), _count_own_splits(options, name)
+    data, n_own = load(), 0
+    try:
+        found = _OWN.fullmatch(load(split=0).split_name)
+        n_own = int(found[1]) if found else 0
+    except (ParameterError, DataError):  # no choice of splits came with the data, and none can be made
+        pass
     if n_own > 1:
-        own = [_load(options, name, split=k) for k in range(min(n_own, most))]
+        own = [load(split=k) for k in range(min(n_own, most))]
         return [data.with_split(each.split, each.split_name) for each in own]
     if not data.split_name.startswith("stratified"):
         return [data]
     return [data.with_split(stratified_split(data.y, seed=k), f"stratified, seed {k}") for k in range(most)]
-
-
-def _load(options: CompareOptions, name: str, **how: Any) -> Dataset:
-    return datasets.load(
-        name,
-        data_dir=options.data_dir,
-        normalize_features=options.normalize,
-        **{**options.data_options, **how},
-    )
-
-
-def _count_own_splits(options: CompareOptions, name: str) -> int:
-    """Return how many splits came with the data, as far as it offers a choice of them."""
-    try:
-        found = _OWN.fullmatch(_load(options, name, split=0).split_name)
-    except (ParameterError, DataError):  # no choice, and none can be made
-        return 0
-    return int(found[1]) if found else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,10 +145,14 @@ class RankedSystem:
     """A system's runs on a data set, and its place among the others."""
 
     system: str
-    title: str
     records: Sequence[Record]
-    summary: Summary | None  # test accuracy in percent
+    summary: Accuracy | None  # test accuracy in percent
     rank: int | None  # systems of equal mean share the better place; None when every run failed
+
+    @property
+    def title(self) -> str:
+        """What to call it in a table."""
+        return SYSTEMS[self.system].title if self.system in SYSTEMS else self.system
 
     def mean(self, result: str) -> float | None:
         """Return the mean of a result over the runs that have one."""
@@ -148,60 +160,79 @@ class RankedSystem:
         return fmean(values) if values else None
 
     @property
-    def devices(self) -> list[str]:
+    def devices(self) -> str:
         """Where it was trained, GPU or CPU; seconds compare in one place only."""
         machines = [record.environment.get("machine", {}) for record in self.records]
-        return list(dict.fromkeys("GPU" if machine.get("gpu") else "CPU" for machine in machines))
+        return " and ".join(dict.fromkeys("GPU" if machine.get("gpu") else "CPU" for machine in machines))
 
-    def make_row(self, dataset: str, published: float | None) -> dict[str, Any]:
+    def make_entry(self) -> Entry:
+        """Return its accuracy for a table."""
+        return Entry("failed" if self.summary is None else str(self.summary), strong=self.rank == 1)
+
+    def make_cells(self, published: float | None) -> dict[str, Entry]:
+        """Return its row of a board, by column."""
+        memory = self.mean("memory")
+        return {
+            "Rank": Entry(number(self.rank, "d")),
+            "Model": Entry(self.title),
+            "Test accuracy, %": self.make_entry(),
+            "Cited": Entry(number(published, ".1f")),
+            "Runs": Entry(str(len(self.records) - count_failed(self.records))),
+            "Seconds": Entry(number(self.mean("fit_seconds"), ".2f")),
+            "Peak MiB": Entry(number(None if memory is None else memory / 2**20, ",.0f")),
+            "On": Entry(self.devices),
+        }
+
+    def make_row(self, dataset: str, published: float | None) -> Fields:
         """Return the numbers for a program."""
-        summary, seconds, memory = self.summary, self.mean("fit_seconds"), self.mean("memory")
+        numbers, seconds, memory = tell_numbers(self.records), self.mean("fit_seconds"), self.mean("memory")
         return {
             "dataset": dataset,
             "system": self.system,
             "rank": self.rank,
-            "mean": None if summary is None else round(summary.mean, 3),
-            "std": None if summary is None or summary.std is None else round(summary.std, 3),
-            "runs": len(self.records),
-            "failed": sum(record.failure is not None for record in self.records),
+            **{name: numbers[name] for name in ("mean", "std", "runs", "failed")},
             "cited": published,
             "seconds": None if seconds is None else round(seconds, 3),
             "memory": None if memory is None else round(memory),
-            "on": " and ".join(self.devices),
+            "on": self.devices,
         }
 
 
-def rank_systems(records: Sequence[Record], titles: Mapping[str, str]) -> list[RankedSystem]:
+def rank_systems(records: Sequence[Record]) -> list[RankedSystem]:
     """Return the systems of one data set, the best first, those without a result last."""
-    runs = group_records(records, lambda record: str(record["system"]))
-    summaries = {name: summarize(runs[name]) for name in sort_names(runs, titles)}
+    runs = group_by_name(records, "system", SYSTEMS)
+    summaries = {name: summarize(found) for name, found in runs.items()}
     means = [summary.mean for summary in summaries.values() if summary is not None]
     ranked = []
     for name, summary in summaries.items():
         rank = None if summary is None else 1 + sum(mean > summary.mean for mean in means)
-        ranked.append(RankedSystem(name, titles.get(name, name), runs[name], summary, rank))
+        ranked.append(RankedSystem(name, runs[name], summary, rank))
     return sorted(ranked, key=lambda each: (each.rank is None, each.rank))
 
 
 def rank_report(
-    title: str,
-    records: Sequence[Record],
-    titles: Mapping[str, str],
-    notes: Sequence[str] = (),
-    cite: Cite | None = None,
+    title: str, records: Sequence[Record], notes: Sequence[str] = (), cite: Cite | None = None
 ) -> Report:
     """Return a board per data set, and one over all where there are several."""
-    found = group_records(records, lambda record: str(record["dataset"]))
-    boards = {name: rank_systems(found[name], titles) for name in sort_names(found, DATASETS)}
-    tables = [_make_board(name, board, cite) for name, board in boards.items()]
-    if len(boards) > 1:
-        tables.insert(0, _make_overview(boards))
-    reasons: list[str] = []
-    data = []
+    boards = {
+        name: rank_systems(found) for name, found in group_by_name(records, "dataset", DATASETS).items()
+    }
+    tables, reasons, data = [], [], []
     for name, board in boards.items():
+        cited = {each.system: None if cite is None else cite(each.system, name) for each in board}
+        is_shown = {
+            "Cited": cite is not None,
+            "On": len({device for each in board for device in each.devices.split(" and ")}) > 1,
+        }
+        rows = [each.make_cells(cited[each.system]) for each in board]
+        columns = [column for column in rows[0] if is_shown.get(column, True)]
+        cells = [[row[column] for column in columns] for row in rows]
+        tables.append(Table(title_dataset(name), columns, cells, n_left=2))
         for each in board:
             reasons += describe_failures(each.records, f"{each.title} on {title_dataset(name)}")
-            data.append(each.make_row(name, None if cite is None else cite(each.system, name)))
+            data.append(each.make_row(name, cited[each.system]))
+    if len(boards) > 1:
+        tables.insert(0, _make_overview(boards))
     how = (
         "Seconds and memory are means over runs, of training and prediction: memory is the peak beyond what "
         "the process, or on a GPU torch, held when training began. They compare among rows of one kind of "
@@ -210,54 +241,88 @@ def rank_report(
     return Report(title, tables, [*notes, how, *reasons, *describe_origin(records)], data)
 
 
-def _make_board(name: str, board: Sequence[RankedSystem], cite: Cite | None) -> Table:
-    rows = []
-    has_devices = len({device for each in board for device in each.devices}) > 1
-    for each in board:
-        memory, seconds = each.mean("memory"), each.mean("fit_seconds")
-        published = None if cite is None else cite(each.system, name)
-        n_judged = sum(record.failure is None for record in each.records)
-        rows.append(
-            [
-                Entry("-" if each.rank is None else str(each.rank)),
-                Entry(each.title),
-                _make_entry(each),
-                *([] if cite is None else [Entry("-" if published is None else f"{published:.1f}")]),
-                Entry(str(n_judged)),
-                Entry("-" if seconds is None else f"{seconds:.2f}"),
-                Entry("-" if memory is None else f"{memory / 2**20:,.0f}"),
-                *([Entry(" and ".join(each.devices))] if has_devices else []),
-            ]
-        )
-    columns = ["Rank", "Model", "Test accuracy, %", *([] if cite is None else ["Cited"])]
-    columns += ["Runs", "Seconds", "Peak MiB", *(["On"] if has_devices else [])]
-    return Table(title_dataset(name), columns, rows, n_left=2)
-
-
 def _make_overview(boards: Mapping[str, Sequence[RankedSystem]]) -> Table:
     """Return a row per system, ordered by mean rank; who lacks a result somewhere has none."""
-    places = {name: {each.system: each for each in board} for name, board in boards.items()}
-    systems = dict.fromkeys(system for place in places.values() for system in place)
+    places: dict[str, dict[str, RankedSystem]] = {}
+    for name, board in boards.items():
+        for each in board:
+            places.setdefault(each.system, {})[name] = each
     rows = []
-    for system in systems:
-        found = [place.get(system) for place in places.values()]
-        ranks = [each.rank for each in found if each is not None and each.rank is not None]
-        mean = fmean(ranks) if len(ranks) == len(places) else None
-        title = next(each.title for each in found if each is not None)
-        cells = [_make_entry(each) for each in found]
-        rows.append((mean, [Entry(title), *cells, Entry("-" if mean is None else f"{mean:.1f}")]))
+    for found in places.values():
+        ranks = [each.rank for each in found.values() if each.rank is not None]
+        mean = fmean(ranks) if len(ranks) == len(boards) else None
+        title = next(iter(found.values())).title
+        cells = [found[name].make_entry() if name in found else Entry("-") for name in boards]
+        rows.append((mean, [Entry(title), *cells, Entry(number(mean, ".1f"))]))
     rows.sort(key=lambda row: (row[0] is None, row[0]))
-    columns = ["Model", *map(title_dataset, boards), "Mean rank"]
     return Table(
-        f"Test accuracy in percent over {count_noun(len(boards), 'data set')}",
-        columns,
+        f"Test accuracy in percent over {counted(len(boards), 'data set')}",
+        ["Model", *map(title_dataset, boards), "Mean rank"],
         [cells for _, cells in rows],
     )
 
 
-def _make_entry(ranked: RankedSystem | None) -> Entry:
-    if ranked is None:
-        return Entry("-")
-    if ranked.summary is None:
-        return Entry("failed")
-    return Entry(str(ranked.summary), strong=ranked.rank == 1)
+def _plan_comparison(data: Mapping[str, Dataset], options: Options) -> Iterator[Sequence[Job]]:
+    """Yield a job for each system and seed: those asked for, and the paper's variants as they were found."""
+    searched = read_records(options.out, "table1", "table4")
+    jobs = []
+    for each in data.values():
+        known = identify_data(each)
+        # Those of a name always have the same settings; those of a search are another system with each.
+        named: list[tuple[System, Fields]] = [(system, {}) for system in find_systems(options.systems)]
+        found = [(system, {"settings": dict(system.settings)}) for system in list_searched(searched, known)]
+        for system, settings in [*named, *found]:
+            identity = {**known, "system": system.name, **settings}
+            jobs += single_jobs(identity, options.runs or 0, partial(measure, system, each, options.device))
+    yield jobs
+
+
+def list_searched(records: Sequence[Record], known: Mapping[str, object]) -> list[BoostedSystem]:
+    """Return the paper's variants with the settings of their best search on this data, where there is one."""
+    best = {title: best_settings(records, {**known, **asdict(cell)}) for title, cell in _ROWS.items()}
+    return [BoostedSystem(title, title, found) for title, found in best.items() if found is not None]
+
+
+def cite(system: str, dataset: str) -> float | None:
+    """Return the accuracy that the paper prints or cites, else that of the system's own paper."""
+    if system in _ROWS:
+        printed = ACCURACY[_ROWS[system]].get(dataset)
+        return None if printed is None else printed.mean
+    own = BASELINES[system].cited if system in BASELINES else {}
+    return {**own, **cite_accuracy(system)}.get(dataset)
+
+
+def _tabulate_comparison(out: Path) -> Report:
+    """Return the boards, and where the paper cites other numbers than the papers it cites have."""
+    records = read_records(out, "comparison")
+    notes = [
+        "Every run is trained on the training nodes of the same split; the epoch or round that predicts is "
+        "chosen by validation accuracy. Baselines have their published settings. gbgnn: the library's "
+        "defaults, the same for all data sets. GB-GNN: the paper's variants, with the settings of the best "
+        "of our searches of that cell (table1, table4), by validation accuracy.",
+        "Cited: as Oono and Suzuki print it, else from the system's own paper.",
+    ]
+    for system in dict.fromkeys(record["system"] for record in records if record["system"] in BASELINES):
+        baseline = BASELINES[system]
+        others = ", ".join(
+            f"{baseline.cited[name]:.1f} on {DATASETS[name]} ({value:.1f})"
+            for name, value in cite_accuracy(system).items()
+            if baseline.cited.get(name, value) != value
+        )
+        if others:
+            notes.append(f"{baseline.title}: {baseline.cited_from} has {others}; in brackets what is cited.")
+    return rank_report("Comparison of models", records, notes, cite)
+
+
+COMPARISON = Experiment(
+    "comparison",
+    _plan_comparison,
+    _tabulate_comparison,
+    Options(datasets=tuple(DATASETS), runs=10),
+    Options(
+        datasets=("cora",),
+        systems=("gbgnn", "gbgnn-samme_r", "gcn", "sgc", "tagcn", "appnp", "graphsage", "label_propagation"),
+        runs=2,
+    ),
+    is_alone=True,
+)

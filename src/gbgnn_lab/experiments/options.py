@@ -29,6 +29,7 @@ _DATA_OPTION = "Another setting of the data set, such as n_nodes=500 for csbm. M
 class Flag:
     """How a field is asked for on a command line, and what it, or each of several values, may be."""
 
+    default: Any
     help: str
     panel: str  # the heading under which it is listed
     names: tuple[str, ...] = ()  # if not the field's name
@@ -44,52 +45,49 @@ class Flag:
 
 def _option(default: Any, panel: str, help: str, *names: str, **rest: Any) -> Any:
     """Return a dataclass field that is an option of a command."""
-    metadata = {"flag": Flag(help=help, panel=panel, names=names, **rest)}
-    if isinstance(default, dict):
-        return field(default_factory=dict, metadata=metadata)
-    return field(default=default, metadata=metadata)
+    flag = Flag(default=default, help=help, panel=panel, names=names, **rest)
+    made: dict[str, Any] = {"default_factory": dict} if default == {} else {"default": default}
+    return field(**made, metadata={"flag": flag})
 
 
 def read_flags(kind: type[Any]) -> dict[str, Flag]:
     """Return the flags of the fields of a class of options, with their names and types."""
-    hints = get_type_hints(kind)
-    found = {each.name: each.metadata["flag"] for each in fields(kind) if "flag" in each.metadata}
-    return {
-        name: replace(
+    flags = {}
+    for name, hint in get_type_hints(kind).items():
+        flag = kind.__dataclass_fields__[name].metadata["flag"]
+        flags[name] = replace(
             flag,
             names=flag.names or (f"--{name.replace('_', '-')}",),
-            type=next((part for part in (hints[name], *get_args(hints[name])) if part in (bool, int)), str),
-            is_many=get_origin(hints[name]) in (tuple, Mapping),
+            type=next((part for part in (hint, *get_args(hint)) if part in (bool, int)), str),
+            is_many=get_origin(hint) in (tuple, Mapping),
         )
-        for name, flag in found.items()
-    }
+    return flags
 
 
 def _check(options: Any, flags: Mapping[str, Flag]) -> None:
     """Raise when a field is not what its flag says."""
     owner = type(options).__name__
     for each in fields(options):
-        flag, value = flags.get(each.name), getattr(options, each.name)
+        flag, value = flags[each.name], getattr(options, each.name)
         for one in value if isinstance(value, tuple) else (value,):
-            if flag is not None and flag.choices and one is not None:
+            if flag.choices and one is not None:
                 check_choice(owner, each.name, one, flag.choices)
-            elif flag is not None and flag.low is not None:
+            elif flag.low is not None:
                 check_integer(owner, each.name, one, flag.low, flag.high, optional=each.default is None)
 
 
 def write_command(words: Iterable[str], options: Any) -> str:
     """Return the command that asks for the same, wherever data and results are."""
     parts = ["gbgnn", *words]
-    flags = read_flags(type(options))
-    for each in fields(options):
-        flag, value = flags.get(each.name), getattr(options, each.name)
-        if flag is None or flag.is_place or value == each.default:
+    for name, flag in read_flags(type(options)).items():
+        value = getattr(options, name)
+        if flag.is_place or value == flag.default:
             continue
         yes, _, no = flag.names[0].partition("/")
         if isinstance(value, bool):
             parts.append(yes if value else no)
         elif isinstance(value, Mapping):
-            parts += [part for name, one in value.items() for part in (yes, f"{name}={one}")]
+            parts += [part for key, one in value.items() for part in (yes, f"{key}={one}")]
         else:
             several = value if isinstance(value, tuple) else (value,)
             leading = () if flag.is_argument else (yes,)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from gbgnn._checks import check_choice, check_integer
 
-DATASETS: Mapping[str, str] = MappingProxyType({"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"})
+DATASETS: Mapping[str, str] = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
 """The data sets of all tables, and what to call them."""
+VARIANTS: Mapping[str, str] = {
+    "adj": "GB-GNN-Adj",
+    "kta": "GB-GNN-KTA",
+    "ii": "GB-GNN-II",
+    "samme_r": "GB-GNN-SAMME.R",
+}
+"""The variants, and what to call them."""
+LAYERS = (0, 1, 2, 3, 4)
+"""Numbers of hidden layers that were tried."""
 
 
 def title_dataset(name: str) -> str:
@@ -17,36 +25,17 @@ def title_dataset(name: str) -> str:
     return DATASETS.get(name, name)
 
 
-VARIANTS: Mapping[str, str] = MappingProxyType(
-    {"adj": "GB-GNN-Adj", "kta": "GB-GNN-KTA", "ii": "GB-GNN-II", "samme_r": "GB-GNN-SAMME.R"}
-)
-"""The variants, and what to call them."""
-
-LAYERS = (0, 1, 2, 3, 4)
-"""Numbers of hidden layers that were tried."""
-
-
 @dataclass(frozen=True, order=True)
 class Cell:
-    """A row of the paper's tables; with a data set, a cell.
-
-    Parameters
-    ----------
-    variant
-        One of :data:`VARIANTS`.
-    hidden_layers
-        The paper's L, 0 to 4.
-    fine_tune
-        Whether the model is fine-tuned after boosting.
-    """
+    """A row of the paper's tables; with a data set, a cell."""
 
     variant: str
-    hidden_layers: int = 1
-    fine_tune: bool = False
+    hidden_layers: int = 1  # the paper's L
+    fine_tune: bool = False  # after boosting
 
     def __post_init__(self) -> None:
         check_choice("Cell", "variant", self.variant, VARIANTS)
-        check_integer("Cell", "hidden_layers", self.hidden_layers, 0, 4)
+        check_integer("Cell", "hidden_layers", self.hidden_layers, LAYERS[0], LAYERS[-1])
 
     @property
     def boosted(self) -> Cell:
@@ -64,10 +53,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Test accuracy in percent, over ten runs."""
+    """Accuracy in percent: mean, and sample standard deviation (None for a single run)."""
 
     mean: float
-    std: float
+    std: float | None
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f}" if self.std is None else f"{self.mean:.1f} ± {self.std:.1f}"
 
 
 # By variant: L = 0 to 4, then L = 1 fine-tuned; mean and standard deviation on Cora, CiteSeer and PubMed. The
@@ -107,69 +99,52 @@ _PRINTED: dict[str, tuple[tuple[tuple[float, float] | None, ...], ...]] = {
     ),
 }
 
-
-ACCURACY: Mapping[Cell, Mapping[str, Accuracy | None]] = MappingProxyType(
-    {
-        cell: MappingProxyType(
-            {
-                name: None if printed is None else Accuracy(*printed)
-                for name, printed in zip(DATASETS, row, strict=True)
-            }
-        )
-        for variant, rows in _PRINTED.items()
-        for cell, row in zip(
-            [*(Cell(variant, layers) for layers in LAYERS), Cell(variant, fine_tune=True)], rows, strict=True
-        )
+ACCURACY: Mapping[Cell, Mapping[str, Accuracy | None]] = {
+    cell: {
+        name: None if printed is None else Accuracy(*printed)
+        for name, printed in zip(DATASETS, row, strict=True)
     }
-)
+    for variant, rows in _PRINTED.items()
+    for cell, row in zip(
+        [*(Cell(variant, layers) for layers in LAYERS), Cell(variant, fine_tune=True)], rows, strict=True
+    )
+}
 """The table of all variants (tbl:node_classification_on_citation_network), by cell and data set.
 
 None is the cell that the paper leaves empty. Where the paper's comparison of models prints another number for
 the same cell, this table is the one with standard deviations.
 """
 
-
-@dataclass(frozen=True)
-class Citation:
-    """What the paper's comparison of models says of another system."""
-
-    system: str
-    source: str  # "paper": the system's own; else an implementation in DGL: "DGL, PyTorch"
-    accuracy: Mapping[str, float]  # on test nodes, in percent, by data set where one is printed
-
-
-def _cite(system: str, source: str, *printed: float | None) -> Citation:
-    known = {name: value for name, value in zip(DATASETS, printed, strict=True) if value is not None}
-    return Citation(system, source, MappingProxyType(known))
-
-
-CITATIONS: tuple[Citation, ...] = (
-    _cite("sgc", "paper", 83.0, 72.5, 79.0),
-    _cite("sgc", "DGL, PyTorch", 84.2, 70.9, 78.5),
-    _cite("gcn", "paper", 81.5, 70.3, 79.0),
-    _cite("gcn", "DGL, PyTorch", 81.0, 70.2, 78.0),
-    _cite("gcn", "DGL, TensorFlow", 81.0, 70.7, 79.2),
-    _cite("tagcn", "paper", 83.3, 71.4, 79.4),
-    _cite("tagcn", "DGL, PyTorch", 81.2, 71.5, 79.4),
-    _cite("tagcn", "DGL, MXNet", 82.0, 70.2, 79.8),
-    _cite("dgi", "paper", 82.3, 71.8, 76.8),
-    _cite("dgi", "DGL, PyTorch", 81.6, 69.4, 76.1),
-    _cite("dgi", "DGL, TensorFlow", 81.6, 70.2, 77.2),
-    _cite("graphsage", "DGL, PyTorch", 83.3, 71.1, 78.3),
-    _cite("graphsage", "DGL, MXNet", 81.7, 69.9, 79.0),
-    _cite("appnp", "paper", 85.0, 75.7, 79.7),
-    _cite("appnp", "DGL, PyTorch", 83.7, 71.5, 79.3),
-    _cite("appnp", "DGL, MXNet", 83.7, 71.3, 79.8),
-    _cite("gat", "paper", 83.0, 72.5, 79.0),
-    _cite("gat", "DGL, PyTorch", 84.0, 70.9, 78.6),
-    _cite("gat", "DGL, TensorFlow", 84.2, 70.9, 78.5),
-    _cite("monet", "DGL, PyTorch", 81.6, None, 76.3),
-    _cite("monet", "DGL, MXNet", 81.4, None, 74.8),
+CITATIONS: tuple[tuple[str, str, float, float | None, float], ...] = (
+    ("sgc", "paper", 83.0, 72.5, 79.0),
+    ("sgc", "DGL, PyTorch", 84.2, 70.9, 78.5),
+    ("gcn", "paper", 81.5, 70.3, 79.0),
+    ("gcn", "DGL, PyTorch", 81.0, 70.2, 78.0),
+    ("gcn", "DGL, TensorFlow", 81.0, 70.7, 79.2),
+    ("tagcn", "paper", 83.3, 71.4, 79.4),
+    ("tagcn", "DGL, PyTorch", 81.2, 71.5, 79.4),
+    ("tagcn", "DGL, MXNet", 82.0, 70.2, 79.8),
+    ("dgi", "paper", 82.3, 71.8, 76.8),
+    ("dgi", "DGL, PyTorch", 81.6, 69.4, 76.1),
+    ("dgi", "DGL, TensorFlow", 81.6, 70.2, 77.2),
+    ("graphsage", "DGL, PyTorch", 83.3, 71.1, 78.3),
+    ("graphsage", "DGL, MXNet", 81.7, 69.9, 79.0),
+    ("appnp", "paper", 85.0, 75.7, 79.7),
+    ("appnp", "DGL, PyTorch", 83.7, 71.5, 79.3),
+    ("appnp", "DGL, MXNet", 83.7, 71.3, 79.8),
+    ("gat", "paper", 83.0, 72.5, 79.0),
+    ("gat", "DGL, PyTorch", 84.0, 70.9, 78.6),
+    ("gat", "DGL, TensorFlow", 84.2, 70.9, 78.5),
+    ("monet", "DGL, PyTorch", 81.6, None, 76.3),
+    ("monet", "DGL, MXNet", 81.4, None, 74.8),
 )
-"""The paper's comparison of models (tbl:model-comparison), as printed."""
+"""The paper's comparison of models (tbl:model-comparison), as printed: system, source, test accuracies.
+
+A source is the system's own paper, or an implementation in DGL.
+"""
 
 
-def cite_accuracy(system: str) -> Mapping[str, float]:
+def cite_accuracy(system: str) -> dict[str, float]:
     """Return what the paper prints of a system: its own paper's numbers, else those of DGL's first."""
-    of_system = [citation for citation in CITATIONS if citation.system == system]
-    return of_system[0].accuracy if of_system else {}
+    printed = next((numbers for name, _, *numbers in CITATIONS if name == system), [None] * len(DATASETS))
+    return {name: value for name, value in zip(DATASETS, printed, strict=True) if value is not None}

@@ -3,51 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any
 
+from gbgnn.cli.screen import counted
 from gbgnn.datasets import Dataset
-from gbgnn.errors import ParameterError
-from gbgnn_lab.experiments.jobs import Experiment, Job, Outcome, Tell, single_jobs
-from gbgnn_lab.experiments.options import Options, Protocol
+from gbgnn_lab.experiments.jobs import Experiment, Job
+from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import ACCURACY, DATASETS, LAYERS, VARIANTS, Accuracy, Cell, title_dataset
 from gbgnn_lab.experiments.records import DIGITS, Fields, Record, identify_data, identity_key, read_records
-from gbgnn_lab.experiments.report import Entry, Report, Table
-from gbgnn_lab.experiments.summaries import (
-    Summary,
-    count_noun,
+from gbgnn_lab.experiments.report import (
+    Entry,
+    Report,
+    Table,
+    count_failed,
     describe_failures,
-    describe_fine_tuning,
     describe_origin,
-    describe_protocol,
     group_records,
     sort_names,
     summarize,
+    tell_numbers,
 )
 
 TITLES = {
     "table1": "Table 1: GB-GNN with and without fine-tuning",
     "table4": "Table 4: all variants, L hidden layers",
 }
-_QUICK = {
-    "table1": Options(runs=2, trials=5, tune_trials=5, finalists=1, space="quick"),
-    "table4": Options(runs=1, trials=3, tune_trials=3, finalists=1, space="quick"),
+_SPACES = {
+    "paper": "the paper's space",
+    "default": "the narrower default space",
+    "quick": "a space of small models",
 }
 
 
 def list_cells(options: Options) -> list[Cell]:
     """Return the rows that are asked for: variants with every L, and fine-tuned where L = 1 is among them."""
-    return [
-        cell
-        for variant in options.variants
-        for cell in (
-            *(Cell(variant, layers) for layers in options.layers),
-            *([Cell(variant, fine_tune=True)] if 1 in options.layers else []),
-        )
-    ]
+    cells = []
+    for variant in options.variants:
+        cells += [Cell(variant, layers) for layers in options.layers]
+        cells += [Cell(variant, fine_tune=True)] if 1 in options.layers else []
+    return cells
 
 
 def stages(
@@ -60,73 +57,39 @@ def stages(
     """
     from gbgnn_lab.experiments import searching  # optuna, which a table alone does not need
 
-    protocol, n_runs = options.protocol, options.runs or 0
+    protocol, runs = options.protocol, list(range(options.runs or 0))
     known = {each.name: identify_data(each) for each in data.values()}
     elsewhere = select_results(read_records(options.out, *borrows))
 
     def identify(cell: Cell, each: Dataset) -> Fields:
         # The ranges that a space's name stands for may change: a checksum says what was searched.
         space = searching.cell_space(cell, protocol.space, len(each.train)).checksum()[:DIGITS]
-        return known[each.name] | {
-            "variant": cell.variant,
-            "hidden_layers": cell.hidden_layers,
-            "fine_tune": cell.fine_tune,
-            "protocol": protocol.to_document(fine_tune=cell.fine_tune),
-            "space": space,
-        }
+        told = protocol.to_document(fine_tune=cell.fine_tune)
+        return {**known[each.name], **asdict(cell), "protocol": told, "space": space}
 
     wanted = [
         (cell, each)
         for each in data.values()
         for cell in list_cells(options)
-        if not _is_covered(elsewhere.get((cell, each.name)), identify(cell, each), n_runs)
+        if not _is_covered(elsewhere.get((cell, each.name)), identify(cell, each), len(runs))
     ]
-    boosted = {(cell.boosted, each.name): each for cell, each in wanted}
-    runs = list(range(n_runs))
     # A population is for the runs of a cell together; otherwise each is a job of its own.
     teams = [[run] for run in runs] if protocol.population is None else [runs]
-    yield [
-        Job(
-            identify(cell, each),
-            team,
-            partial(searching.search, cell, each, protocol=protocol, device=options.device),
-        )
-        for (cell, _), each in boosted.items()
-        for team in teams
-    ]
+    boosted = {(cell.boosted, each.name): each for cell, each in wanted}
+    how: Fields = {"protocol": protocol, "device": options.device}
+    jobs = []
+    for (cell, _), each in boosted.items():
+        search = partial(searching.search, cell, each, **how)
+        jobs += [Job(identify(cell, each), team, search, is_team=True) for team in teams]
+    yield jobs
     found = {record.key: record for record in read_records(options.out, *borrows, name)}
-    yield [
-        job
-        for cell, each in wanted
-        if cell.fine_tune
-        for first in [[found[identity_key(identify(cell.boosted, each) | {"run": run})] for run in runs]]
-        for job in single_jobs(
-            identify(cell, each),
-            n_runs,
-            partial(_search_fine_tuning, cell, each, protocol, options.device, first),
-        )
-    ]
-
-
-def tabulate(name: str, borrows: Sequence[str], out: Path) -> Report:
-    """Return the table of all cells that have records, borrowed ones included."""
-    records = read_records(out, *borrows, name)
-    known = {cell for cell, _ in select_results(records)}
-    names = sort_names((record["dataset"] for record in records), DATASETS)
-    return tabulate_accuracy(TITLES[name], [cell for cell in ACCURACY if cell in known], names, records)
-
-
-def _search_fine_tuning(
-    cell: Cell, data: Dataset, protocol: Protocol, device: Any, first: Sequence[Record], run: int, tell: Tell
-) -> Outcome:
-    """Search from where the first stage of the same run ended."""
-    from gbgnn_lab.experiments.searching import search_fine_tuning
-
-    if first[run].failure is not None:
-        raise ParameterError(
-            f"there is nothing to fine-tune: the search without fine-tuning failed ({first[run].failure})"
-        )
-    return search_fine_tuning(cell, data, run, protocol, first[run].results["finalists"], device, tell)
+    jobs = []
+    for cell, each in wanted:
+        for run in runs if cell.fine_tune else ():
+            first = found[identity_key(identify(cell.boosted, each) | {"run": run})]
+            fine_tune = partial(searching.search_fine_tuning, cell, each, first=first, **how)
+            jobs.append(Job(identify(cell, each), [run], fine_tune))
+    yield jobs
 
 
 def _is_covered(result: CellResult | None, identity: Fields, n_runs: int) -> bool:
@@ -138,7 +101,7 @@ def _is_covered(result: CellResult | None, identity: Fields, n_runs: int) -> boo
         all(first[part] == identity[part] for part in ("dataset", "split", "data", "space"))
         and all(first["protocol"][part] == protocol[part] for part in ("seeds_per_trial", "confirm"))
         and first["protocol"]["trials"] >= protocol["trials"]
-        and sum(record.failure is None for record in result.records) >= n_runs
+        and result.extent[0] >= n_runs
     )
 
 
@@ -151,12 +114,17 @@ class CellResult:
     records: Sequence[Record]
 
     @property
+    def extent(self) -> tuple[int, int]:
+        """How many runs have a result, and of how many trials."""
+        return len(self.records) - count_failed(self.records), self.records[0]["protocol"]["trials"]
+
+    @property
     def place(self) -> str:
         """The cell and the data set, in words."""
         return f"{self.cell} on {title_dataset(self.dataset)}"
 
     @property
-    def summary(self) -> Summary | None:
+    def summary(self) -> Accuracy | None:
         """Test accuracy in percent; None when every run failed."""
         return summarize(self.records)
 
@@ -175,54 +143,77 @@ class CellResult:
     @property
     def protocol(self) -> str:
         """The protocol of boosting and the number of runs, in a sentence."""
-        return describe_protocol(self.records[0]["protocol"], len(self.records))
+        protocol = self.records[0]["protocol"]
+        seeds = "" if protocol["seeds_per_trial"] == 1 else f" with {protocol['seeds_per_trial']} seeds each"
+        at_once = "" if protocol["population"] is None else f", {protocol['population']} at a time"
+        said = (
+            f"{counted(len(self.records), 'run')}, each a search of {counted(protocol['trials'], 'trial')}"
+            f"{seeds} (TPE, median stopping{at_once}) in {_SPACES[protocol['space']]}"
+        )
+        if protocol["confirm"]:
+            said += (
+                f"; the best {protocol['confirm']} were trained again with five other seeds, and the "
+                "settings and number of rounds with the best mean validation accuracy taken"
+            )
+        return f"{said}."
 
     @property
-    def fine_tuning(self) -> str | None:
-        """The protocol of fine-tuning, in a sentence."""
-        return describe_fine_tuning(self.records[0]["protocol"])
+    def fine_tuning(self) -> str:
+        """The protocol of fine-tuning in a sentence, empty where there is none."""
+        protocol = self.records[0]["protocol"]
+        if "tune_trials" not in protocol:
+            return ""
+        n_best, trials = protocol["finalists"], counted(protocol["tune_trials"], "trial")
+        start = "model of the best trial" if n_best == 1 else f"models of the {n_best} best trials"
+        return f"Fine-tuning (FT): from the {start}, a search of {trials}."
 
     def make_entry(self, mark: str) -> Entry:
         """Return the cell of a table: ours, and the paper's in brackets; strong where ours is no lower."""
         ours = "failed" if self.summary is None else str(self.summary)
-        theirs = f" ({self.printed.mean} ± {self.printed.std})" if self.printed else ""
+        theirs = f" ({self.printed})" if self.printed else ""
         is_reached = self.difference is not None and self.difference >= 0
         return Entry(ours + theirs, strong=is_reached, mark=mark)
 
-    def make_row(self) -> dict[str, Any]:
+    def make_row(self) -> Fields:
         """Return the numbers for a program."""
-        protocol, summary, printed = self.records[0]["protocol"], self.summary, self.printed
         return {
-            "variant": self.cell.variant,
-            "hidden_layers": self.cell.hidden_layers,
-            "fine_tune": self.cell.fine_tune,
+            **asdict(self.cell),
             "dataset": self.dataset,
-            "runs": len(self.records),
-            "failed": sum(record.failure is not None for record in self.records),
-            "mean": None if summary is None else round(summary.mean, 3),
-            "std": None if summary is None or summary.std is None else round(summary.std, 3),
-            "paper_mean": None if printed is None else printed.mean,
-            "paper_std": None if printed is None else printed.std,
+            **tell_numbers(self.records),
+            "paper_mean": self.printed and self.printed.mean,
+            "paper_std": self.printed and self.printed.std,
             "difference": self.difference,
-            **protocol,
+            **self.records[0]["protocol"],
         }
 
 
 def select_results(records: Iterable[Record]) -> dict[tuple[Cell, str], CellResult]:
     """Return the results by cell and data set: of several that with most runs, then trials, then the last."""
+
+    def key(record: Record) -> tuple[Cell, str, str]:
+        cell = Cell(record["variant"], record["hidden_layers"], record["fine_tune"])
+        # The same name and protocol on other data, on another split or in another space is another result.
+        rest = [record["protocol"], *(record.identity.get(part) for part in ("data", "split", "space"))]
+        return cell, record["dataset"], identity_key(rest)
+
     best: dict[tuple[Cell, str], CellResult] = {}
-    for (cell, dataset, _), found in group_records(records, _group_key).items():
-        result, known = CellResult(cell, dataset, found), best.get((cell, dataset))
-        if known is None or _measure_extent(result) >= _measure_extent(known):
+    for (cell, dataset, _), found in group_records(records, key).items():
+        result = CellResult(cell, dataset, found)
+        if result.extent >= best.get((cell, dataset), result).extent:
             best[cell, dataset] = result
     return best
 
 
-def tabulate_accuracy(
-    title: str, cells: Sequence[Cell], datasets: Sequence[str], records: Iterable[Record]
-) -> Report:
-    """Return a table of cells by data sets; a cell without records is left empty."""
+def tabulate(name: str, borrows: Sequence[str], out: Path) -> Report:
+    """Return the table of all cells that have records, borrowed ones included."""
+    return tabulate_accuracy(TITLES[name], read_records(out, *borrows, name))
+
+
+def tabulate_accuracy(title: str, records: Sequence[Record]) -> Report:
+    """Return a table of the recorded cells by data sets; one without records is left empty."""
     found = select_results(records)
+    datasets = sort_names((name for _, name in found), DATASETS)
+    cells = [cell for cell in ACCURACY if any((cell, name) in found for name in datasets)]
     shown = [found[cell, name] for cell in cells for name in datasets if (cell, name) in found]
     protocols = list(dict.fromkeys(result.protocol for result in shown))
     marks = dict(zip(protocols, ascii_lowercase if len(protocols) > 1 else [""], strict=False))
@@ -232,31 +223,25 @@ def tabulate_accuracy(
         head = [Entry(cell.title), *([Entry(str(cell.hidden_layers))] if has_layers else [])]
         of_cell = [found.get((cell, name)) for name in datasets]
         rows.append([*head, *(Entry("-") if r is None else r.make_entry(marks[r.protocol]) for r in of_cell)])
-    columns = ["Model", *(["L"] if has_layers else []), *(title_dataset(name) for name in datasets)]
     table = Table(
         "Test accuracy in percent, mean ± standard deviation over runs; in brackets the paper's. Bold: our "
         "mean is at least the paper's, to a tenth of a point.",
-        columns,
+        ["Model", *(["L"] if has_layers else []), *map(title_dataset, datasets)],
         rows,
         n_left=2 if has_layers else 1,
     )
-    notes = [*_describe_verdict(shown), *_describe_protocols(shown, marks)]
+    notes = _describe_verdict(shown)
+    for protocol, mark in marks.items():
+        tuning = dict.fromkeys(result.fine_tuning for result in shown if result.protocol == protocol)
+        notes.append(" ".join([f"{mark}: {protocol}" if mark else protocol, *filter(None, tuning)]))
+    notes.append(
+        "Settings, and the round that predicts, are chosen by validation accuracy; the search is not given "
+        "the test labels."
+    )
     for result in shown:
         notes += describe_failures(result.records, result.place)
     notes += describe_origin([record for result in shown for record in result.records])
     return Report(title, [table], notes, [result.make_row() for result in shown])
-
-
-def _group_key(record: Record) -> tuple[Cell, str, str]:
-    cell = Cell(record["variant"], record["hidden_layers"], record["fine_tune"])
-    # The same name and protocol on other data, on another split or in another space is another result.
-    rest = [record["protocol"], *(record.identity.get(part) for part in ("data", "split", "space"))]
-    return cell, record["dataset"], identity_key(rest)
-
-
-def _measure_extent(result: CellResult) -> tuple[int, int]:
-    n_judged = sum(record.failure is None for record in result.records)
-    return n_judged, result.records[0]["protocol"]["trials"]
 
 
 def _describe_verdict(shown: Sequence[CellResult]) -> list[str]:
@@ -267,34 +252,23 @@ def _describe_verdict(shown: Sequence[CellResult]) -> list[str]:
     lowest, where = min(compared, key=lambda pair: pair[0])
     least = "smallest lead" if lowest >= 0 else "furthest below"
     return [
-        f"The paper's mean is reached in {n_reached} of {count_noun(len(compared), 'cell')} "
+        f"The paper's mean is reached in {n_reached} of {counted(len(compared), 'cell')} "
         f"({least}: {where.place}, {lowest:+.1f})."
     ]
 
 
-def _describe_protocols(shown: Sequence[CellResult], marks: dict[str, str]) -> list[str]:
-    how = (
-        "Settings, and the round that predicts, are chosen by validation accuracy; the search is not given "
-        "the test labels."
-    )
-    said = []
-    for text, mark in marks.items():
-        second = dict.fromkeys(
-            result.fine_tuning for result in shown if result.protocol == text and result.fine_tuning
-        )
-        said.append(" ".join([f"{mark}: {text}" if mark else text, *filter(None, second)]))
-    return [*said, how]
-
-
-def _define(name: str, borrows: Sequence[str], variants: Sequence[str], layers: Sequence[int]) -> Experiment:
+def _define(
+    name: str, borrows: Sequence[str], variants: Iterable[str], layers: tuple[int, ...], quick: Options
+) -> Experiment:
     return Experiment(
         name,
         partial(stages, name, borrows),
         partial(tabulate, name, borrows),
-        Options(datasets=tuple(DATASETS), variants=tuple(variants), layers=tuple(layers), runs=10),
-        _QUICK[name],
+        Options(datasets=tuple(DATASETS), variants=tuple(variants), layers=layers, runs=10),
+        quick,
     )
 
 
-TABLE1 = _define("table1", (), ("adj", "kta"), (1,))
-TABLE4 = _define("table4", ("table1",), tuple(VARIANTS), LAYERS)
+_QUICK = Options(runs=2, trials=5, tune_trials=5, finalists=1, space="quick")
+TABLE1 = _define("table1", (), ("adj", "kta"), (1,), _QUICK)
+TABLE4 = _define("table4", ("table1",), VARIANTS, LAYERS, replace(_QUICK, runs=1, trials=3, tune_trials=3))

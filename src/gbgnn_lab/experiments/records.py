@@ -109,7 +109,13 @@ class RecordFile:
         newest: dict[str, Record] = {}
         *whole, rest = self.path.read_text(encoding="utf-8").split("\n")
         for number, line in enumerate(whole, 1):
-            record = self._parse(line, number)
+            try:
+                record = Record(**json.loads(line))
+            except (ValueError, TypeError) as error:
+                raise DataError(
+                    f"{self.path}: line {number} is not a record ({error}); remove the line, and its run "
+                    "will be made again."
+                ) from error
             newest[record.key] = record
         if rest:
             warnings.warn(
@@ -130,26 +136,14 @@ class RecordFile:
             file.flush()
             os.fsync(file.fileno())
 
-    def _parse(self, line: str, number: int) -> Record:
-        try:
-            return Record(**json.loads(line))
-        except (ValueError, TypeError) as error:
-            raise DataError(
-                f"{self.path}: line {number} is not a record ({error}); remove the line, and its run will "
-                "be made again."
-            ) from error
-
 
 def _drop_half_line(file: BinaryIO) -> None:
     """Cut the file after its last whole line; who wrote the rest is dead, or it would hold the lock."""
     size = file.seek(0, os.SEEK_END)
-    if not size:
-        return
-    file.seek(size - 1)
-    if file.read(1) == b"\n":
-        return
-    file.seek(0)
-    file.truncate(file.read().rfind(b"\n") + 1)
+    file.seek(max(0, size - 1))
+    if file.read(1) not in (b"\n", b""):
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def open_records(out: str | os.PathLike[str], experiment: str) -> RecordFile:

@@ -1,25 +1,133 @@
-"""Reports: tables and notes, written as Markdown, LaTeX and CSV."""
+"""What recorded runs come to: means, sentences, and reports written as Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from statistics import fmean, stdev
+from typing import Any, TypeVar
 
 from gbgnn._files import write_text
+from gbgnn.cli.screen import counted
+from gbgnn_lab.experiments.paper import Accuracy
+from gbgnn_lab.experiments.records import Fields, Record
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "±": r"$\pm$",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": "$<$",
-    ">": "$>$",
-}
+K = TypeVar("K", bound=Hashable)
+_SHOWN = ("gbgnn", "torch", "optuna", "torch_geometric")
+# The signs that LaTeX takes for commands.
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+        "±": r"$\pm$",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": "$<$",
+        ">": "$>$",
+    }
+)
+
+
+def summarize(records: Iterable[Record], result: str = "test_accuracy") -> Accuracy | None:
+    """Return the summary of a result of the runs that have one, in percent; None where none has."""
+    values = [100 * record.results[result] for record in records if record.results.get(result) is not None]
+    if not values:
+        return None
+    return Accuracy(fmean(values), stdev(values) if len(values) > 1 else None)
+
+
+def count_failed(records: Iterable[Record]) -> int:
+    """Return how many runs have failed."""
+    return sum(record.failure is not None for record in records)
+
+
+def tell_numbers(records: Sequence[Record]) -> Fields:
+    """Return how many runs there are, how many failed, and their test accuracy, for a program."""
+    summary = summarize(records)
+    return {
+        "runs": len(records),
+        "failed": count_failed(records),
+        "mean": None if summary is None else round(summary.mean, 3),
+        "std": None if summary is None or summary.std is None else round(summary.std, 3),
+    }
+
+
+def group_records(records: Iterable[Record], key: Callable[[Record], K]) -> dict[K, list[Record]]:
+    """Return the records by key, in the order in which keys first come."""
+    groups: dict[K, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key(record), []).append(record)
+    return groups
+
+
+def group_by_name(records: Iterable[Record], part: str, known: Iterable[str]) -> dict[str, list[Record]]:
+    """Return the records by a part of their identity: the known names in their order, then the others."""
+    groups = group_records(records, itemgetter(part))
+    return {name: groups[name] for name in sort_names(groups, known)}
+
+
+def sort_names(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Return each name once: the known ones in their order, then the others by the alphabet."""
+    place = {name: i for i, name in enumerate(known)}
+    return sorted(set(names), key=lambda name: (place.get(name, len(place)), name))
+
+
+def best_settings(records: Iterable[Record], identity: Mapping[str, Any]) -> Fields | None:
+    """Return the settings of the best search of an identity, the first among equals; None without any."""
+    searched = [
+        record
+        for record in records
+        if record.failure is None and all(record[part] == value for part, value in identity.items())
+    ]
+    best = max(searched, key=lambda record: float(record.results["search_accuracy"]), default=None)
+    return None if best is None else dict(best.settings)
+
+
+def describe_failures(records: Iterable[Record], where: str = "") -> list[str]:
+    """Return why runs failed, each reason once, with how often."""
+    reasons = Counter(record.failure for record in records if record.failure is not None)
+    start = f"Failed, {where}: " if where else "Failed, "
+    return [f"{start}{counted(n, 'run')}: {reason}" for reason, n in reasons.items()]
+
+
+def describe_origin(records: Sequence[Record]) -> list[str]:
+    """Return machines, versions, dates, time and commands of recorded runs, in sentences."""
+    stamps = [record.environment for record in records if record.environment]
+    if not stamps:
+        return []
+    machines = dict.fromkeys(_describe_machine(stamp["machine"]) for stamp in stamps)
+    versions = dict.fromkeys(
+        ", ".join(f"{name} {stamp['versions'][name]}" for name in _SHOWN if name in stamp["versions"])
+        for stamp in stamps
+    )
+    dates = sorted({stamp["date"] for stamp in stamps})
+    days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    spent = format_duration(sum(record.seconds for record in records))
+    commands = dict.fromkeys(f"`{stamp['command']}`" for stamp in stamps)
+    return [
+        f"Made on {' and on '.join(machines)}, with {' and with '.join(versions)}; {days}; {spent} of runs.",
+        f"Command{'s' if len(commands) > 1 else ''}: {', '.join(commands)}",
+    ]
+
+
+def _describe_machine(machine: Mapping[str, Any]) -> str:
+    threads = machine.get("threads", machine["cores"])
+    used = "" if threads == machine["cores"] else f" ({counted(threads, 'thread')} used)"
+    words = [machine["cpu"], counted(machine["cores"], "core") + used, machine["gpu"]]
+    return ", ".join(word for word in words if word)
+
+
+def format_duration(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    for size, unit in ((3600, "hours"), (60, "minutes")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} seconds"
 
 
 @dataclass(frozen=True)
@@ -37,7 +145,7 @@ class Entry:
 
     def latex(self) -> str:
         """Return it for LaTeX."""
-        text = to_latex(self.text)
+        text = self.text.translate(_LATEX)
         return (f"\\textbf{{{text}}}" if self.strong else text) + (f"$^{{{self.mark}}}$" if self.mark else "")
 
 
@@ -59,17 +167,18 @@ class Table:
     def latex(self) -> str:
         """Return it in LaTeX, for the package booktabs."""
         sides = "l" * self.n_left + "r" * (len(self.columns) - self.n_left)
-        rows = [" & ".join(entry.latex() for entry in row) + r" \\" for row in self.rows]
+        columns = [column.translate(_LATEX) for column in self.columns]
+        rows = [[entry.latex() for entry in row] for row in self.rows]
         return "\n".join(
             [
                 r"\begin{table}",
                 r"  \centering",
-                f"  \\caption{{{to_latex(self.caption)}}}",
+                f"  \\caption{{{self.caption.translate(_LATEX)}}}",
                 f"  \\begin{{tabular}}{{{sides}}}",
                 r"    \toprule",
-                "    " + " & ".join(map(to_latex, self.columns)) + r" \\",
+                f"    {' & '.join(columns)} \\\\",
                 r"    \midrule",
-                *(f"    {row}" for row in rows),
+                *(f"    {' & '.join(row)} \\\\" for row in rows),
                 r"    \bottomrule",
                 r"  \end{tabular}",
                 r"\end{table}",
@@ -136,8 +245,3 @@ class Report:
         for name, text in texts.items():
             write_text(folder / name, text)
         return replace(self, folder=folder, files=tuple(folder / name for name in texts))
-
-
-def to_latex(text: str) -> str:
-    r"""Return text with the signs that LaTeX takes for commands written out."""
-    return "".join(_LATEX.get(sign, sign) for sign in text)

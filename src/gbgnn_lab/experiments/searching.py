@@ -21,27 +21,21 @@ import numpy as np
 
 from gbgnn._files import as_plain
 from gbgnn.datasets import Dataset
+from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import FineTuner, fine_tune_model
 from gbgnn.fitting import build_problem
 from gbgnn.problem import Problem
-from gbgnn.search import (
-    SearchResult,
-    SearchSpace,
-    TrialReport,
-    default_space,
-    paper_space,
-    tune_repeatedly,
-)
+from gbgnn.search import SearchResult, SearchSpace, TrialReport, default_space, paper_space, tune_repeatedly
 from gbgnn.search.loop import run_studies
 from gbgnn.search.objective import run_one_by_one
 from gbgnn.search.study import BEST_ROUND, best_trials, open_study
-from gbgnn.settings import build_model
 from gbgnn.tasks import Classification
 from gbgnn_lab.experiments.jobs import Outcome, Tell
 from gbgnn_lab.experiments.options import N_KEPT, Protocol
 from gbgnn_lab.experiments.paper import Cell
-from gbgnn_lab.experiments.records import Fields, judge
+from gbgnn_lab.experiments.records import Fields, Record, judge
+from gbgnn_lab.experiments.systems import fit_model
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -99,29 +93,24 @@ def search(
 
 
 def _judge(found: SearchResult, space: SearchSpace, data: Dataset) -> Outcome:
-    predictions = found.model.predict(np.arange(data.graph.n_nodes))
-    results = {
-        **judge(predictions, data),
-        "search_accuracy": found.best_value,
-        "best_round": found.model.best_round_,
-        "counts": found.counts,
-        "finalists": list_finalists(found, space),
-    }
-    return Outcome(as_plain({**space.base, **found.best_settings}), as_plain(results))
-
-
-def list_finalists(found: SearchResult, space: SearchSpace) -> list[Fields]:
-    """Return settings, validation accuracy and rounds of the best few trials, the confirmed ones if any."""
+    # The best few trials, the confirmed ones if any.
     best = [
         (trial.params, trial.values[0], trial.user_attrs.get(BEST_ROUND))
         for trial in best_trials(found.trials, N_KEPT)
     ]
     if found.confirmed:
         best = [(each.settings, each.value, each.settings["n_rounds"]) for each in found.confirmed[:N_KEPT]]
-    return [
-        {"settings": {**space.base, **settings}, "val_accuracy": value, "best_round": rounds}
-        for settings, value, rounds in best
-    ]
+    results = {
+        **judge(found.model.predict(np.arange(data.graph.n_nodes)), data),
+        "search_accuracy": found.best_value,
+        "best_round": found.model.best_round_,
+        "counts": found.counts,
+        "finalists": [
+            {"settings": {**space.base, **settings}, "val_accuracy": value, "best_round": rounds}
+            for settings, value, rounds in best
+        ],
+    }
+    return Outcome(as_plain({**space.base, **found.best_settings}), as_plain(results))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,21 +134,24 @@ def search_fine_tuning(
     data: Dataset,
     run: int,
     protocol: Protocol,
-    kept: Sequence[Mapping[str, Any]],
+    first: Record,
     device: Any,
     tell: Tell | None = None,
 ) -> Outcome:
     """Search the fine-tuning of a cell from its best boosted models; return the winner, judged.
 
-    ``kept`` are the ``finalists`` in the record of the same run of the cell without fine-tuning.
+    ``first`` is the record of the same run of the cell without fine-tuning, with the finalists.
     """
-    from optuna.distributions import (
-        CategoricalDistribution,  # it is there, or gbgnn.search would have said so
-    )
+    from optuna.distributions import CategoricalDistribution  # it is there: gbgnn.search would have said so
 
+    if first.failure is not None:
+        raise ParameterError(
+            f"there is nothing to fine-tune: the search without fine-tuning failed ({first.failure})"
+        )
     seen = data.without_test_labels()
     space, validation = cell_space(cell, protocol.space, len(seen.train)), (seen.val, seen.y[seen.val])
-    finalists = [_boost(each, space, seen, run, device) for each in kept[: protocol.finalists]]
+    kept = first.results["finalists"][: protocol.finalists]
+    finalists = [_boost(each, space, seen, run, device) for each in kept]
     fixed = {name: value for name, value in space.base.items() if name.startswith(_BLOCK)}
     ranges = {name: given for name, given in space.distributions().items() if name.startswith(_BLOCK)}
     ranges["finalist"] = CategoricalDistribution(range(len(finalists)))
@@ -200,9 +192,8 @@ def _boost(kept: Mapping[str, Any], space: SearchSpace, seen: Dataset, run: int,
     rounds = kept["best_round"] or kept["settings"]["n_rounds"]
     most = getattr(space.ranges.get("n_rounds"), "high", rounds)
     settings = {**kept["settings"], "n_rounds": min(rounds, most)}
-    model = build_model({**settings, "random_state": run, "device": device})
+    model = fit_model(settings, seen, random_state=run, device=device)
     labels, validation = (seen.train, seen.y[seen.train]), (seen.val, seen.y[seen.val])
-    model.fit(*labels, graph=seen.graph, validation=validation)
     problem = build_problem(
         model, Classification(), *labels, seen.graph, validation=validation, seed=model.seed_
     )

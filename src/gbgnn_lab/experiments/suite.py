@@ -9,17 +9,18 @@ from types import MappingProxyType
 
 from gbgnn import datasets
 from gbgnn._checks import check_choice
+from gbgnn.cli.screen import Progress
 from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError, MissingDependencyError, ParameterError
 from gbgnn.reports import write_figure
-from gbgnn_lab.experiments.comparison import COMPARISON
 from gbgnn_lab.experiments.depth import DEPTH
-from gbgnn_lab.experiments.figure1 import FIGURES
-from gbgnn_lab.experiments.jobs import Experiment, Progress, run_jobs
+from gbgnn_lab.experiments.figures import FIGURES
+from gbgnn_lab.experiments.jobs import Experiment, run_jobs
+from gbgnn_lab.experiments.leaderboard import COMPARISON
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper_tables import TABLE1, TABLE4
 from gbgnn_lab.experiments.records import check_splits, describe_environment, open_records, read_records
-from gbgnn_lab.experiments.report import Report
+from gbgnn_lab.experiments.report import Report, count_failed
 
 EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
     {each.name: each for each in (TABLE1, TABLE4, FIGURES, COMPARISON, DEPTH)}
@@ -42,7 +43,8 @@ def reproduce(name: str, options: Options | None = None, *, progress: Progress |
     progress
         Receives how many runs are done, and what came of each.
     """
-    experiment, asked = _find(name), options or Options()
+    check_choice("reproduce", "name", name, EXPERIMENTS)
+    experiment, asked = EXPERIMENTS[name], options or Options()
     chosen = experiment.choose(asked)
     environment = describe_environment(chosen.device, asked.command(name))
     for jobs in experiment.stages(load_data(chosen), chosen):
@@ -59,7 +61,8 @@ def reproduce(name: str, options: Options | None = None, *, progress: Progress |
 
 def rebuild(name: str, options: Options | None = None) -> Report:
     """Write the tables and figures of the records that are there; nothing is run."""
-    experiment = _find(name)
+    check_choice("rebuild", "name", name, EXPERIMENTS)
+    experiment = EXPERIMENTS[name]
     chosen = experiment.choose(options or Options())
     file = open_records(chosen.out, name)
     if not file.read():
@@ -81,27 +84,18 @@ def load_data(options: Options) -> dict[str, Dataset]:
     return named
 
 
-def _find(name: str) -> Experiment:
-    check_choice("reproduce", "name", name, EXPERIMENTS)
-    return EXPERIMENTS[name]
-
-
 def _write(experiment: Experiment, options: Options) -> Report:
     out = Path(options.out)
     folder = out / experiment.name
-    n_failed = sum(record.failure is not None for record in read_records(out, experiment.name))
+    n_failed = count_failed(read_records(out, experiment.name))
     report = replace(experiment.tabulate(out), n_failed=n_failed)
     if options.quick:
         report = replace(report, title=f"{report.title} (quick run)", notes=[QUICK, *report.notes])
     report = report.write(folder)
-    if experiment.draw is None:
-        return report
-    drawn: list[Path] = []
-    missing = None
     try:
-        for name, figure in experiment.draw(out).items():
+        figures = experiment.draw(out)
+        for name, figure in figures.items():
             write_figure(figure, folder / name)
-            drawn.append(folder / name)
     except MissingDependencyError as error:
-        missing = str(error)
-    return replace(report, files=(*report.files, *drawn), missing=missing)
+        return replace(report, missing=str(error))
+    return replace(report, files=(*report.files, *(folder / name for name in figures)))

@@ -28,6 +28,13 @@ from gbgnn_lab.experiments.jobs import Outcome, Tell
 from gbgnn_lab.experiments.records import Fields, judge
 
 
+def fit_model(settings: Mapping[str, Any], data: Dataset, **more: Any) -> GBGNNClassifier:
+    """Return the library's model with these settings, fitted to the training nodes."""
+    model = build_model(settings).set_params(**more)
+    labels, validation = data.y[data.train], (data.val, data.y[data.val])
+    return model.fit(data.train, labels, graph=data.graph, validation=validation)
+
+
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """The classes that a system predicts, one for every node, and its settings."""
@@ -63,11 +70,9 @@ class BoostedSystem(System):
     def fit(self, data: Dataset, *, seed: int, device: Any, depth: int | None = None) -> Fitted:
         """Fit; the round that predicts is chosen by validation, as is the default."""
         # The first round sees the raw features, so that each hop is a round more.
-        rounds = {} if depth is None else {"n_rounds": depth + 1}
-        chosen = {**self.settings, **rounds}
+        chosen = {**self.settings, **({} if depth is None else {"n_rounds": depth + 1})}
         last = _LastScores()
-        model = build_model(chosen).set_params(random_state=seed, device=device, callbacks=[last])
-        model.fit(data.train, data.y[data.train], graph=data.graph, validation=(data.val, data.y[data.val]))
+        model = fit_model(chosen, data, random_state=seed, device=device, callbacks=[last])
         facts = {"best_round": model.best_round_, "rounds": len(model.history_)}
         predictions = model.predict(np.arange(data.graph.n_nodes))
         return Fitted(predictions, chosen, facts, None if model.fine_tuning_ else last.predict(model))
@@ -124,8 +129,6 @@ SYSTEMS: Mapping[str, System] = {
     **{name: BaselineSystem(name, baseline.title) for name, baseline in BASELINES.items()},
 }
 """Every system by its name."""
-TITLES: Mapping[str, str] = {name: system.title for name, system in SYSTEMS.items()}
-"""What to call the systems in a table."""
 
 
 def find_systems(names: Iterable[str]) -> list[System]:
@@ -140,12 +143,7 @@ def find_systems(names: Iterable[str]) -> list[System]:
 
 
 def measure(
-    system: System,
-    data: Dataset,
-    device: Any,
-    run: int,
-    depth: int | None = None,
-    tell: Tell | None = None,
+    system: System, data: Dataset, device: Any, run: int, depth: int | None = None, tell: Tell | None = None
 ) -> Outcome:
     """Fit a system, and return its accuracy, seconds and peak memory. It is not given the test labels.
 
@@ -158,13 +156,10 @@ def measure(
     meter, started = MemoryMeter(place), time.perf_counter()
     fitted = system.fit(seen, seed=run, device=place, depth=depth)
     seconds, memory = time.perf_counter() - started, meter.peak()
-    results = {
-        **judge(fitted.predictions, data),
-        **({} if fitted.last is None else {"last_test_accuracy": judge(fitted.last, data)["test_accuracy"]}),
-        "fit_seconds": round(seconds, 3),
-        "memory": memory,
-        **fitted.facts,
-    }
+    results = judge(fitted.predictions, data)
+    if fitted.last is not None:
+        results["last_test_accuracy"] = judge(fitted.last, data)["test_accuracy"]
+    results |= {"fit_seconds": round(seconds, 3), "memory": memory, **fitted.facts}
     return Outcome(as_plain(fitted.settings), as_plain(results))
 
 
@@ -184,13 +179,12 @@ class MemoryMeter:
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
             self._before: int | None = int(torch.cuda.memory_allocated(device))
-        else:
-            with suppress(OSError):  # not Linux, or not allowed
-                _CLEAR.write_text("5")  # forget the peak so far
-            if _STATUS.exists():
-                self._before = int(_STATUS.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-            else:
-                self._before = peak_memory(device)
+            return
+        with suppress(OSError):  # not Linux, or not allowed
+            _CLEAR.write_text("5")  # forget the peak so far
+        self._before = peak_memory(device)
+        if _STATUS.exists():
+            self._before = int(_STATUS.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def peak(self) -> int | None:
         """Return the most bytes that were held at once, without those held at the start; None if unknown."""

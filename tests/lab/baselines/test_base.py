@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -100,8 +101,8 @@ class Scripted(nn.Module):
         self.number = nn.Parameter(torch.zeros(1))
         self.script, self.seen = script, [self.number.item()]
 
-    def outputs(self, rows: torch.Tensor) -> torch.Tensor:
-        if self.training:
+    def outputs(self, rows: torch.Tensor | slice) -> torch.Tensor:
+        if self.training or isinstance(rows, slice):
             return self.number * torch.eye(3)[rows]
         self.seen.append(self.number.item())
         return torch.tensor(self.script[len(self.seen) - 2])
@@ -113,9 +114,8 @@ def play(script: list[list[list[float]]], patience: int | None = None) -> tuple[
     given = TrainingData(None, nodes, both, 3, torch.device("cpu"))  # type: ignore[arg-type]
     network = Scripted(script)
     groups = [(list(network.parameters()), 0.0)]
-    how = {"learning_rate": 0.1, "epochs": len(script), "patience": patience}
-    epoch = train(network, network.outputs, groups, given, **how)
-    return epoch, network
+    pace = SimpleNamespace(learning_rate=0.1, epochs=len(script), patience=patience)
+    return train(pace, network, network.outputs, groups, given).best_epoch, network
 
 
 def test_the_best_epoch_has_the_highest_accuracy_then_the_lowest_loss() -> None:
@@ -172,7 +172,7 @@ def test_steps_equal_those_of_torch_adam_with_decay_on_the_first_layer(
 
 
 def test_weights_count_nodes_as_often_as_they_say(given: TrainingData) -> None:
-    X = given.features.tensor
+    X = given.features
     twice = LabelledNodes(
         given.train.rows.repeat(2)[:45], given.train.targets.repeat(2)[:45], torch.full((45,), 1 / 45)
     )
@@ -184,8 +184,8 @@ def test_weights_count_nodes_as_often_as_they_say(given: TrainingData) -> None:
         layer = nn.Linear(8, 3)
         groups = [(list(layer.parameters()), 0.0)]
         alone = replace(given, train=nodes, validation=None)
-        how = {"learning_rate": 0.1, "epochs": 10, "weights": shares}
-        train(layer, lambda rows, layer=layer: layer(X[rows]), groups, alone, **how)
+        pace = SimpleNamespace(learning_rate=0.1, epochs=10, patience=None)
+        train(pace, layer, lambda rows, layer=layer: layer(X[rows]), groups, alone, shares)
         results.append(layer.weight.detach())
     torch.testing.assert_close(*results)
 

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from hypothesis import given as drawing
+from hypothesis import settings as budget
+from hypothesis import strategies as st
 
 from gbgnn.datasets import Dataset, karate
 from gbgnn.errors import GraphError
 from gbgnn.graph import Graph, NodeSplit
 from gbgnn.propagation import AugmentedAdjacency, RandomWalk
-from gbgnn_lab.baselines.data import TrainingData
-from gbgnn_lab.baselines.layers import DenseMatrix, SparseMatrix
+from gbgnn_lab.baselines.data import SparseMatrix, TrainingData, dropout
 
 
 def test_labels_of_training_and_validation_nodes_alone_are_kept(small: Dataset) -> None:
@@ -37,16 +39,16 @@ def test_features_stay_sparse_where_the_graph_has_them_sparse(small: Dataset) ->
     dense = TrainingData.from_dataset(small)[0].features
     graph = Graph(small.graph.adjacency, sp.csr_array(small.graph.features))
     sparse = TrainingData.from_dataset(replace(small, graph=graph))[0].features
-    assert isinstance(dense, DenseMatrix)
+    assert isinstance(dense, torch.Tensor)
     assert isinstance(sparse, SparseMatrix)
-    assert sparse.tensor.to_dense().equal(dense.tensor)
+    assert sparse.tensor.to_dense().equal(dense)
 
 
 def test_mixing_is_the_recipe(given: TrainingData) -> None:
     for recipe in (AugmentedAdjacency(), RandomWalk()):
         expected = torch.tensor(recipe.build(given.graph.adjacency).toarray(), dtype=torch.float32)
         torch.testing.assert_close(given.mixing(recipe).tensor.to_dense(), expected)
-        X = given.features.tensor
+        X = given.features
         torch.testing.assert_close(given.inputs(recipe).P(X), expected @ X)
 
 
@@ -64,3 +66,53 @@ def test_a_class_that_only_validation_has_is_an_error() -> None:
     data = Dataset("d", graph, np.array([0, 1, 2]), NodeSplit([0, 1], val=[2]))
     with pytest.raises(GraphError, match="validation has class 2, which no training node has"):
         TrainingData.from_dataset(data)
+
+
+def drawn(seed: int, n_rows: int = 7, n_columns: int = 5, density: float = 0.4) -> sp.csr_array:
+    rng = np.random.default_rng(seed)
+    return sp.random_array((n_rows, n_columns), density=density, format="csr", rng=rng)
+
+
+@drawing(st.integers(0, 10**6), st.floats(0, 1), st.sampled_from([0.0, 0.5]))
+@budget(max_examples=25)
+def test_sparse_product_and_gradient_equal_the_dense_ones(seed: int, density: float, share: float) -> None:
+    plain = drawn(seed, density=density)
+    torch.manual_seed(seed)
+    matrix = dropout(SparseMatrix.from_scipy(plain), share)
+    dense = matrix.tensor.to_dense()
+    right = torch.randn(5, 3)
+    slopes = torch.randn(7, 3)
+    grads = []
+    for left in (matrix, dense):
+        leaf = right.clone().requires_grad_()
+        product = left @ leaf
+        torch.testing.assert_close(product, dense @ right)
+        grads.append(torch.autograd.grad((product * slopes).sum(), leaf)[0])
+    torch.testing.assert_close(grads[0], grads[1])
+    torch.testing.assert_close(matrix.transposed.to_dense(), dense.t())
+
+
+def test_without_dropout_the_matrix_is_as_it_came() -> None:
+    plain = drawn(0)
+    np.testing.assert_allclose(SparseMatrix.from_scipy(plain).tensor.to_dense(), plain.toarray(), rtol=1e-6)
+    assert SparseMatrix.from_scipy(plain).shape == (7, 5)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_dropout_keeps_the_mean_and_silences_a_share(kind: str) -> None:
+    torch.manual_seed(0)
+    ones = torch.ones(400, 100)
+    matrix = ones if kind == "dense" else SparseMatrix.from_scipy(sp.csr_array(ones.numpy()))
+    dropped = dropout(matrix, 0.6)
+    dropped = dropped if kind == "dense" else dropped.tensor.to_dense()
+    assert sorted(dropped.unique().tolist()) == pytest.approx([0, 2.5])
+    assert float((dropped == 0).float().mean()) == pytest.approx(0.6, abs=0.01)
+    assert dropout(matrix, 0.0) is matrix
+
+
+def test_dropout_passes_gradients_where_it_passes_values() -> None:
+    torch.manual_seed(0)
+    X = torch.ones(50, requires_grad=True)
+    kept = dropout(X, 0.5)
+    assert torch.autograd.grad(kept.sum(), X)[0].equal(kept.detach())
+    assert dropout(X, 0.0) is X

@@ -16,6 +16,7 @@ from gbgnn_lab.baselines import fit_baseline
 from gbgnn_lab.baselines.base import Network
 from gbgnn_lab.baselines.data import TrainingData
 from gbgnn_lab.baselines.messages import DGI, GAT, Encoder, MoNet, import_geometric
+from gbgnn_lab.baselines.propagating import SGC
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_importing_the_extra_warns_of_nothing() -> None:
 def test_attention_equals_the_dense_formula(given: TrainingData) -> None:
     network = Network(GAT(depth=1, output_heads=2), given).eval()
     (layer,) = network.layers
-    heads = (given.features.tensor @ layer.lin.weight.t()).view(given.n_nodes, 2, 3)
+    heads = (given.features @ layer.lin.weight.t()).view(given.n_nodes, 2, 3)
     towards, fro = (heads * layer.att_dst).sum(dim=2), (heads * layer.att_src).sum(dim=2)
     hears = torch.tensor(given.graph.adjacency.toarray(), dtype=torch.bool) | torch.eye(120, dtype=torch.bool)
     expected = torch.zeros(given.n_nodes, 3)
@@ -94,14 +95,12 @@ def test_the_representation_does_not_depend_on_labels(
 ) -> None:
     seen: list[torch.Tensor] = []
 
-    def remember(network, X, *rest, **how):  # type: ignore[no-untyped-def]
+    def remember(self, X, data):  # type: ignore[no-untyped-def]
         seen.append(X)
-        return fit_rows(network, X, *rest, **how)
+        return fit_rows(self, X, data)
 
-    from gbgnn_lab.baselines import messages
-
-    fit_rows = messages.fit_rows
-    monkeypatch.setattr(messages, "fit_rows", remember)
+    fit_rows = SGC.fit_rows
+    monkeypatch.setattr(SGC, "fit_rows", remember)
     turned = LabelledNodes(given.train.rows, 2 - given.train.targets, given.train.weights)
     for train in (given.train, turned):
         torch.manual_seed(0)

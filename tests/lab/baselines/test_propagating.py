@@ -20,9 +20,8 @@ from gbgnn.tasks import Classification
 from gbgnn.testing import make_context
 from gbgnn.theory import WeakLearnings
 from gbgnn_lab.baselines import BaselineModel, propagating
-from gbgnn_lab.baselines.base import Network
+from gbgnn_lab.baselines.base import BaselineFit, Network
 from gbgnn_lab.baselines.data import TrainingData
-from gbgnn_lab.baselines.layers import DenseMatrix
 from gbgnn_lab.baselines.propagating import (
     APPNP,
     CANDIDATES,
@@ -35,7 +34,6 @@ from gbgnn_lab.baselines.propagating import (
     compute_votes,
     correct,
     diffuse,
-    score_rows,
     smooth,
     update_weights,
 )
@@ -84,7 +82,7 @@ def test_rows_are_seen_one_at_a_time() -> None:
     torch.manual_seed(0)
     network, X = Perceptron([4, 3, 2], 0.5).eval(), torch.randn(6, 4)
     some = torch.tensor([5, 0])
-    torch.testing.assert_close(score_rows(network, X, some), network(DenseMatrix(X))[some])
+    torch.testing.assert_close(network(X[some]), network(X)[some])
 
 
 def test_weights_grow_for_nodes_predicted_badly_by_a_hand_calculation() -> None:
@@ -127,12 +125,11 @@ def test_without_a_graph_weights_and_scores_are_those_of_sammer(
     outputs: list[torch.Tensor] = []
     plain = propagating.train
 
-    def remember(network: Any, *rest: Any, weights: Any, **how: Any) -> int:
+    def remember(pace: Any, network: Any, scores: Any, groups: Any, data: Any, weights: Any) -> BaselineFit:
         given_weights.append(weights)
-        epoch = plain(network, *rest, weights=weights, **how)
-        network.eval()
-        outputs.append(network(DenseMatrix(given.features.tensor)).detach())
-        return epoch
+        result = plain(pace, network, scores, groups, data, weights)
+        outputs.append(network(given.features).detach())
+        return result
 
     monkeypatch.setattr(propagating, "train", remember)
     torch.manual_seed(0)
@@ -161,12 +158,12 @@ def test_one_classifier_is_trained_on_from_hop_to_hop(
     after: list[torch.Tensor] = []
     plain = propagating.train
 
-    def remember(network: Any, *rest: Any, **how: Any) -> int:
+    def remember(pace: Any, network: Any, *rest: Any) -> BaselineFit:
         networks.append(id(network))
         before.append(network.layers[0].weight.detach().clone())
-        epoch = plain(network, *rest, **how)
+        result = plain(pace, network, *rest)
         after.append(network.layers[0].weight.detach().clone())
-        return epoch
+        return result
 
     monkeypatch.setattr(propagating, "train", remember)
     outcome = AdaGCN(depth=2, units=8, epochs=5).fit(given)

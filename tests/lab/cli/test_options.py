@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gbgnn_lab.cli.experiments import read_options
+from gbgnn_lab.cli import read_options
 from gbgnn_lab.experiments.__main__ import _build_parser
 from gbgnn_lab.experiments.options import CompareOptions, Options, read_flags
 

@@ -7,12 +7,12 @@ import typer
 from rich.console import Console
 
 from gbgnn.cli import screen
-from gbgnn_lab.cli.progress import BarProgress, show_report, show_runs
-from gbgnn_lab.experiments import Record, Report
-from gbgnn_lab.experiments.jobs import LineProgress
+from gbgnn_lab.cli import show_report, show_runs
+from gbgnn_lab.experiments import RecordFile, Report
+from gbgnn_lab.experiments.jobs import Outcome, run_jobs, single_jobs
 from gbgnn_lab.experiments.report import Entry, Table
 
-RUN = {"dataset": "cora", "variant": "adj", "hidden_layers": 1, "fine_tune": False, "run": 0}
+CELL = {"dataset": "cora", "variant": "adj", "hidden_layers": 1, "fine_tune": False}
 
 
 @pytest.fixture
@@ -24,30 +24,33 @@ def shown(monkeypatch):
     return out
 
 
-def test_a_bar_shows_the_newest_run_and_keeps_failures(shown):
+def test_a_bar_shows_the_newest_run_and_keeps_failures(shown, tmp_path):
+    file = RecordFile(tmp_path / "records.jsonl")
     with show_runs(quiet=False) as progress:
-        assert isinstance(progress, BarProgress)
-        progress.on_stage(1, 3)
-        progress.on_message(RUN, "trial 5 of 9")
-        progress._counter._bars.refresh()
+
+        def work(run, tell):
+            tell("trial 5 of 9")
+            progress._bars.refresh()
+            if run == 2:
+                raise MemoryError("too large")
+            return Outcome(results={"test_accuracy": 0.8})
+
+        run_jobs(single_jobs(CELL, 1, work), file)
+        run_jobs(single_jobs(CELL, 3, work), file, progress=progress)
         assert "1/3" in shown.getvalue()
-        assert "cora, adj, L = 1, run 0: trial 5 of 9" in shown.getvalue()
-        progress.on_record(Record(RUN, results={"test_accuracy": 0.8}))
-        progress._counter._bars.refresh()
+        assert "cora, adj, L = 1, run 1: trial 5 of 9" in shown.getvalue()
         assert "2/3" in shown.getvalue()
-        assert "cora, adj, L = 1, run 0: test 80.0; 0.0 s" in shown.getvalue()
-        progress.on_record(Record(RUN, failure="too large"))
-        progress.on_stage(0, 0)
-    assert "failed: too large" in shown.getvalue()
+        run_jobs(single_jobs(CELL, 2, work), file, progress=progress)
+        progress._bars.refresh()
+        run_jobs([], file, progress=progress)
+    assert "cora, adj, L = 1, run 2: failed: MemoryError: too large" in shown.getvalue()
     assert "0/0" not in shown.getvalue()
 
 
-def test_elsewhere_there_are_lines_and_where_it_is_quiet_nothing(capsys):
-    with show_runs(quiet=False) as progress:
-        assert isinstance(progress, LineProgress)
+def test_where_it_is_quiet_there_is_nothing(tmp_path, capsys):
     with show_runs(quiet=True) as progress:
-        progress.on_stage(0, 1)
-        progress.on_record(Record(RUN, failure="too large"))
+        jobs = single_jobs(CELL, 1, lambda run, tell: 1 / 0)
+        run_jobs(jobs, RecordFile(tmp_path / "records.jsonl"), progress=progress)
     assert capsys.readouterr().err == ""
 
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from gbgnn_lab.experiments import depth
-from gbgnn_lab.experiments.depth import DEPTH, DEPTHS
+from gbgnn_lab.experiments.depth import DEPTH, DEPTHS, draw_depth
 from gbgnn_lab.experiments.jobs import Outcome, run_job, run_jobs
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.records import Record, open_records, read_records
@@ -75,3 +77,40 @@ def test_the_table_is_exact(tmp_path):
 def test_without_a_single_result_there_is_no_figure(tmp_path):
     open_records(tmp_path, "depth").append(record("sgc", 2, None, failure="tmp_path of memory"))
     assert DEPTH.draw(tmp_path) == {}
+
+
+def labels(figure):
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def depths(system, means, dataset="cora"):
+    return [
+        Record(
+            {"dataset": dataset, "system": system, "depth": depth, "run": run},
+            results={"test_accuracy": mean + shift},
+        )
+        for depth, mean in means.items()
+        for run, shift in enumerate((-0.01, 0.01))
+    ]
+
+
+def test_depth_has_a_panel_per_data_set_and_a_line_per_system():
+    records = [
+        *depths("gcn", {2: 0.8, 64: 0.2}),
+        *depths("gbgnn", {2: 0.78, 64: 0.82}),
+        *depths("gbgnn", {2: 0.7}, dataset="citeseer"),
+    ]
+    figure = draw_depth(records)
+    cora, citeseer = figure.axes
+    assert labels(figure) == ["gbgnn, Adj", "GCN"]
+    ours, theirs = cora.lines
+    assert theirs.get_ydata() == pytest.approx([80, 20])
+    assert ours.get_linewidth() > theirs.get_linewidth()
+    assert len(citeseer.lines) == 1
+    assert [tick.get_text() for tick in cora.get_xticklabels()] == ["2", "64"]
+
+
+def test_a_system_without_results_has_no_line():
+    records = [*depths("gcn", {2: 0.8}), Record({"dataset": "cora", "system": "sgc", "depth": 2, "run": 0})]
+    assert labels(draw_depth(records)) == ["GCN"]

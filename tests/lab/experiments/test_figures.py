@@ -2,9 +2,89 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-from gbgnn_lab.experiments.figures import FLOOR, draw_curves, draw_depth
-from gbgnn_lab.experiments.records import Record
+from gbgnn import GBGNNClassifier
+from gbgnn.losses import SoftmaxCrossEntropy
+from gbgnn_lab.experiments.figures import FIGURES, FLOOR, GRADIENT, draw_curves, find_settings, trace_rounds
+from gbgnn_lab.experiments.jobs import run_jobs
+from gbgnn_lab.experiments.options import Options
+from gbgnn_lab.experiments.records import Record, identify_data, open_records, read_records
+
+SETTINGS = {"rule": "samme", "n_rounds": 4, "learner__epochs": 30, "learner__units": 8}
+
+
+def test_the_test_loss_is_that_of_the_model_stopped_at_each_round(tiny):
+    results = trace_rounds(tiny, SETTINGS, "cpu", 1).results
+    targets = torch.as_tensor(np.searchsorted(tiny.classes, tiny.y[tiny.test]))
+    for t in range(1, 5):
+        model = GBGNNClassifier().set_params(**SETTINGS | {"n_rounds": t}, random_state=1, select="last")
+        model.fit(tiny.train, tiny.y[tiny.train], graph=tiny.graph)
+        scores = torch.from_numpy(model.scores_[tiny.test])
+        loss = float(SoftmaxCrossEntropy().mean(scores, targets))
+        assert results["test_loss"][t - 1] == pytest.approx(loss, rel=1e-5)
+        assert results["train_loss"][t - 1] == pytest.approx(model.history_["train_loss"][-1], rel=1e-5)
+        assert results["cosine"][t - 1] == pytest.approx(model.history_["cosine"][-1], rel=1e-5)
+
+
+def test_test_labels_change_the_test_loss_and_nothing_else(tiny, scrambled):
+    told, other = (trace_rounds(data, SETTINGS, "cpu", 0).results for data in (tiny, scrambled))
+    assert told.pop("test_loss") != other.pop("test_loss")
+    assert told == other
+
+
+def searched(data, layers, accuracy):
+    cell = {"variant": "adj", "hidden_layers": layers, "fine_tune": False, "run": 0}
+    return Record(
+        {**identify_data(data), **cell}, settings={"learner__units": 9}, results={"search_accuracy": accuracy}
+    )
+
+
+def test_settings_are_those_of_the_search_where_there_was_one(tiny, scrambled):
+    records = [searched(tiny, 1, 0.8), searched(scrambled, 2, 0.8)]
+    known = identify_data(tiny)
+    assert find_settings("adj", 1, known, records) == ({"learner__units": 9}, {"from": "search"})
+    parts, where = find_settings("adj", 2, known, records)
+    assert (parts["rule"], parts["learner__hidden_layers"], where) == ("samme", 2, {"from": "defaults"})
+    own, where = find_settings(GRADIENT, 3, known, records)
+    assert (own, where["from"]) == ({"learner": "mlp", "learner__hidden_layers": 3}, "defaults")
+
+
+def test_the_experiment_draws_every_rule(tiny, tmp_path):
+    asked = FIGURES.choose(Options(quick=True, layers=(0, 1), out=tmp_path))
+    (jobs,) = FIGURES.stages({tiny.name: tiny}, asked)
+    assert {identity["settings"]["n_rounds"] for job in jobs for identity in job.identities} == {15}
+    run_jobs(jobs, open_records(tmp_path, "figures"))
+    page = FIGURES.tabulate(tmp_path)
+    assert [row[1].text for row in page.tables[0].rows] == ["0", "1", "0", "1"]
+    rounds = sum(len(record.results["cosine"]) for record in read_records(tmp_path, "figures"))
+    assert len(page.data) == rounds
+    assert set(page.data[0]) == {
+        "kind",
+        "dataset",
+        "hidden_layers",
+        "run",
+        "round",
+        "train_loss",
+        "test_loss",
+        "cosine",
+    }
+    assert list(FIGURES.draw(tmp_path)) == ["curves-adj.png", "curves-gradient.png"]
+
+
+def test_figure_1_is_of_citeseer(tmp_path):
+    curve = {"train_loss": [0.9, 0.5], "test_loss": [1.0, 0.8], "cosine": [0.9, -0.1]}
+    place = {"dataset": "citeseer", "kind": "adj", "hidden_layers": 1, "settings": {"from": "search"}}
+    open_records(tmp_path, "figures").append(Record({**place, "run": 0}, results=curve))
+    open_records(tmp_path, "figures").append(Record({**place, "run": 1}, failure="no learner"))
+    open_records(tmp_path, "figures").append(
+        Record({**place, "hidden_layers": 4, "run": 0}, failure="no learner")
+    )
+    assert list(FIGURES.draw(tmp_path)) == ["curves-adj.png", "figure1.png"]
+    page = FIGURES.tabulate(tmp_path)
+    assert [row[2].text for row in page.tables[0].rows] == ["0.5 / 0.8, 1 of 2", "failed"]
+    assert "Failed, 2 runs: no learner" in page.notes
+    assert page.notes[0].startswith("Settings of the paper's variants: the best search in table1 or table4; ")
 
 
 def curve(dataset, layers, run, losses):
@@ -54,35 +134,3 @@ def test_runs_without_curves_are_passed_over():
     figure = draw_curves([empty], "Adj")
     assert len(figure.axes) == 3
     assert figure.legends == []
-
-
-def depths(system, means, dataset="cora"):
-    return [
-        Record(
-            {"dataset": dataset, "system": system, "depth": depth, "run": run},
-            results={"test_accuracy": mean + shift},
-        )
-        for depth, mean in means.items()
-        for run, shift in enumerate((-0.01, 0.01))
-    ]
-
-
-def test_depth_has_a_panel_per_data_set_and_a_line_per_system():
-    records = [
-        *depths("gcn", {2: 0.8, 64: 0.2}),
-        *depths("gbgnn", {2: 0.78, 64: 0.82}),
-        *depths("gbgnn", {2: 0.7}, dataset="citeseer"),
-    ]
-    figure = draw_depth(records, {"gbgnn": "gbgnn, Adj", "gcn": "GCN"}, "Depth")
-    cora, citeseer = figure.axes
-    assert labels(figure) == ["gbgnn, Adj", "GCN"]
-    ours, theirs = cora.lines
-    assert theirs.get_ydata() == pytest.approx([80, 20])
-    assert ours.get_linewidth() > theirs.get_linewidth()
-    assert len(citeseer.lines) == 1
-    assert [tick.get_text() for tick in cora.get_xticklabels()] == ["2", "64"]
-
-
-def test_a_system_without_results_has_no_line():
-    records = [*depths("gcn", {2: 0.8}), Record({"dataset": "cora", "system": "sgc", "depth": 2, "run": 0})]
-    assert labels(draw_depth(records, {"gcn": "GCN", "sgc": "SGC"}, "Depth")) == ["GCN"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -10,13 +11,12 @@ from typing import Any
 
 import pytest
 
+from gbgnn.cli.screen import Progress, show_progress
 from gbgnn.errors import GBGNNWarning
 from gbgnn_lab.experiments.jobs import (
     Experiment,
     Job,
-    LineProgress,
     Outcome,
-    Progress,
     describe_record,
     name_run,
     run_job,
@@ -30,11 +30,9 @@ from gbgnn_lab.experiments.report import Report
 RUN = {"dataset": "cora", "variant": "kta", "hidden_layers": 1, "fine_tune": True, "run": 2}
 
 
-def test_a_failed_run_says_why():
-    assert (
-        describe_record(Record(RUN, failure="too large"))
-        == "cora, kta, L = 1, fine-tuned, run 2: failed: too large"
-    )
+def test_a_failed_run_says_so():
+    told = describe_record(Record(RUN, failure="too large"))
+    assert told == "cora, kta, L = 1, fine-tuned, run 2: failed; 0.0 s"
 
 
 def test_a_run_without_accuracy_is_done():
@@ -43,16 +41,7 @@ def test_a_run_without_accuracy_is_done():
     assert name_run(RUN) == "cora, kta, L = 1, fine-tuned, run 2"
 
 
-def test_lines_count_the_runs(capsys):
-    lines = LineProgress()
-    lines.on_stage(1, 3)
-    lines.on_record(Record(RUN, results={"test_accuracy": 0.8}))
-    lines.on_stage(0, 0)
-    told = capsys.readouterr()
-    assert (
-        told.err == "2 runs to make, 1 recorded\n2/3  cora, kta, L = 1, fine-tuned, run 2: test 80.0; 0.0 s\n"
-    )
-    assert told.out == ""
+PLACE = {"dataset": "csbm"}
 
 
 class Told(Progress):
@@ -62,15 +51,20 @@ class Told(Progress):
         self.stages: list[tuple[int, int]] = []
         self.words: list[str] = []
         self.ended: list[int] = []
+        self.notes: list[str] = []
 
-    def on_stage(self, n_done: int, n_runs: int) -> None:
-        self.stages.append((n_done, n_runs))
+    def begin(self, noun: str, total: int, done: int = 0) -> None:
+        self.stages.append((done, total))
 
-    def on_message(self, identity: Any, words: str) -> None:
-        self.words.append(f"{identity['run']}: {words}")
+    def update(self, done: int, words: str = "", total: int | None = None) -> None:
+        run = re.search(r"run (\d+): (.*)", words)
+        if run and run[2] == "begun":
+            self.words.append(f"{run[1]}: {run[2]}")
+        elif run:
+            self.ended.append(int(run[1]))
 
-    def on_record(self, record: Record) -> None:
-        self.ended.append(record["run"])
+    def note(self, message: str) -> None:
+        self.notes.append(message)
 
 
 @pytest.fixture
@@ -79,11 +73,11 @@ def file(tmp_path: Path) -> RecordFile:
 
 
 def jobs(n: int, work: Any = None) -> list[Job]:
-    return single_jobs({}, n, work or half)
+    return single_jobs(PLACE, n, work or half)
 
 
 def team(runs: Sequence[int], work: Any = None) -> Job:
-    return Job({}, runs, partial(together, work or half))
+    return Job(PLACE, runs, partial(together, work or half), is_team=True)
 
 
 def together(work: Any, runs: Sequence[int], tell: Any) -> list[Outcome]:
@@ -115,6 +109,25 @@ def deadly(run: int, tell: Any) -> Outcome:
 
 def own_process(run: int, tell: Any) -> Outcome:
     return Outcome(results={"process": os.getpid()})
+
+
+def test_lines_count_the_runs_and_say_what_came_of_each(file, capsys):
+    with show_progress(n_lines=None) as lines:
+        run_jobs(jobs(3, brittle), file, progress=lines)
+        run_jobs(jobs(2), file, progress=lines)
+        run_jobs([], file, progress=lines)
+    told = capsys.readouterr()
+    assert [line.rpartition("  ")[0] or line for line in told.err.splitlines()] == [
+        "run 0/3  3 runs to make, 0 recorded",
+        "run 1/3  csbm, run 0: done; 0.0 s",
+        "csbm, run 1: failed: ValueError: one is too few",
+        "run 2/3  csbm, run 1: failed; 0.0 s",
+        "run 3/3  csbm, run 2: done; 0.0 s",
+        "run 1/2  1 runs to make, 1 recorded",
+        "run 2/2  csbm, run 1: done; 0.0 s",
+    ]
+    assert "begun" not in told.err  # how a run goes is for a bar
+    assert told.out == ""
 
 
 def test_every_job_is_recorded_with_what_made_it(file):
@@ -221,10 +234,10 @@ def test_a_job_goes_on_with_those_of_its_runs_that_are_not_recorded(file, n_jobs
 
 def test_what_is_left_of_a_job_is_what_has_no_record():
     job = team([0, 1, 2])
-    left = job.without({identity_key({"run": 1}), identity_key({"run": 7})})
-    assert left.identities == [{"run": 0}, {"run": 2}]
+    left = job.without({identity_key(PLACE | {"run": 1}), identity_key(PLACE | {"run": 7})})
+    assert left.identities == [PLACE | {"run": 0}, PLACE | {"run": 2}]
     assert left.work is job.work
-    assert job.identities == [{"run": 0}, {"run": 1}, {"run": 2}]
+    assert job.identities == [PLACE | {"run": run} for run in (0, 1, 2)]
     assert left.without(map(identity_key, left.identities)).identities == []
 
 
@@ -271,7 +284,7 @@ def test_our_warnings_are_recorded_once_each():
             warnings.warn("a repair", GBGNNWarning, stacklevel=1)
         return Outcome()
 
-    assert run_job(single_jobs({}, 1, work)[0])[0].results == {"warnings": ["a repair"]}
+    assert run_job(single_jobs(PLACE, 1, work)[0])[0].results == {"warnings": ["a repair"]}
 
 
 PLAIN = Experiment(

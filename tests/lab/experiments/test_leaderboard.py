@@ -8,9 +8,19 @@ import pytest
 from gbgnn.errors import DataError
 from gbgnn_lab.experiments import leaderboard
 from gbgnn_lab.experiments.jobs import run_jobs
-from gbgnn_lab.experiments.leaderboard import compare, load_splits, plan_jobs, rank_report, rank_systems
-from gbgnn_lab.experiments.options import CompareOptions
-from gbgnn_lab.experiments.records import Record, RecordFile
+from gbgnn_lab.experiments.leaderboard import (
+    COMPARISON,
+    cite,
+    compare,
+    list_searched,
+    load_splits,
+    plan_jobs,
+    rank_report,
+    rank_systems,
+)
+from gbgnn_lab.experiments.options import CompareOptions, Options
+from gbgnn_lab.experiments.records import Record, RecordFile, identify_data, open_records, read_records
+from gbgnn_lab.experiments.systems import SYSTEMS
 
 TINY = {"n_nodes": 60, "per_class": 5, "n_classes": 3}
 
@@ -138,7 +148,6 @@ ON_GPU = {
     "date": "2026-01-02",
     "command": "gbgnn compare",
 }
-TITLES = {"gbgnn": "gbgnn", "gcn": "GCN", "sgc": "SGC", "gat": "GAT"}
 
 
 def runs(system, *accuracies, dataset="cora", seconds=1.0, memory=2**20):
@@ -157,7 +166,7 @@ def failed(system, dataset="cora"):
 
 def test_equal_means_share_a_place():
     records = [*runs("gcn", 0.8), *runs("sgc", 0.9), *runs("gbgnn", 0.8), *runs("gat", 0.5), failed("x")]
-    assert [(each.system, each.rank) for each in rank_systems(records, TITLES)] == [
+    assert [(each.system, each.rank) for each in rank_systems(records)] == [
         ("sgc", 1),
         ("gbgnn", 2),
         ("gcn", 2),
@@ -169,17 +178,15 @@ def test_equal_means_share_a_place():
 def test_a_board_of_several_kinds_of_machines_says_which_is_which():
     on_gpu = [replace(run, environment=ON_GPU) for run in runs("sgc", 0.9, 0.9)]
     both = [*runs("gat", 0.7), replace(runs("gat", 0.7)[0], environment=ON_GPU)]
-    page = rank_report("Board", [*runs("gcn", 0.8), *on_gpu, *both], TITLES)
+    page = rank_report("Board", [*runs("gcn", 0.8), *on_gpu, *both])
     assert page.tables[0].columns[-1] == "On"
     assert [row[-1].text for row in page.tables[0].rows] == ["GPU", "CPU", "CPU and GPU"]
-    assert "On" not in rank_report("Board", on_gpu, TITLES).tables[0].columns
+    assert "On" not in rank_report("Board", on_gpu).tables[0].columns
 
 
 def test_a_board_is_exact():
     records = [*runs("gcn", 0.8, 0.81, seconds=2.5, memory=3 * 2**30), *runs("gbgnn", 0.82), failed("gat")]
-    page = rank_report(
-        "Board", records, TITLES, ["How."], lambda system, name: 81.5 if system == "gcn" else None
-    )
+    page = rank_report("Board", records, ["How."], lambda system, name: 81.5 if system == "gcn" else None)
     assert page.markdown().split("\n\n")[:3] == [
         "# Board",
         "Cora",
@@ -216,7 +223,7 @@ def test_several_data_sets_have_an_overview_by_mean_rank():
         failed("gat", "mine"),
         *runs("gbgnn", 0.9, dataset="mine"),
     ]
-    overview, *boards = rank_report("Board", records, TITLES).tables
+    overview, *boards = rank_report("Board", records).tables
     assert overview.markdown() == (
         "| Model | Cora | mine | Mean rank |\n| --- | ---: | ---: | ---: |\n"
         "| SGC | 90.0 | 60.0 | 2.5 |\n"
@@ -230,6 +237,74 @@ def test_several_data_sets_have_an_overview_by_mean_rank():
 
 def test_the_order_of_records_does_not_matter():
     records = [*runs("gcn", 0.8, 0.7), *runs("sgc", 0.75), *runs("gbgnn", 0.75, dataset="mine")]
-    forward, backward = (rank_report("Board", each, TITLES) for each in (records, records[::-1]))
+    forward, backward = (rank_report("Board", each) for each in (records, records[::-1]))
     assert forward.markdown() == backward.markdown()
     assert forward.csv() == backward.csv()
+
+
+def searched(data, accuracy, run=0, **cell):
+    place = {"variant": "adj", "hidden_layers": 1, "fine_tune": False} | cell
+    results = {"search_accuracy": accuracy}
+    return Record(
+        {**identify_data(data), **place, "run": run}, settings={"n_rounds": 1 + run}, results=results
+    )
+
+
+def runs_of(data, tmp_path, **options):
+    asked = COMPARISON.choose(Options(**options, out=tmp_path))
+    (jobs,) = COMPARISON.stages({data.name: data}, asked)
+    return [identity for job in jobs for identity in job.identities]
+
+
+def test_every_system_runs_ten_times_by_default(tiny, tmp_path):
+    planned = runs_of(tiny, tmp_path)
+    assert [identity["run"] for identity in planned[:10]] == list(range(10))
+    assert len(planned) == 10 * len(SYSTEMS)
+    assert COMPARISON.is_alone
+
+
+def test_the_papers_variants_have_the_find_settings_their_best_search(tiny, scrambled, tmp_path):
+    for record in (
+        searched(tiny, 0.7, 0),
+        searched(tiny, 0.9, 1),
+        searched(tiny, 0.9, 2),
+        searched(scrambled, 0.99, 3),
+        searched(tiny, 0.99, 4, hidden_layers=2),
+    ):
+        open_records(tmp_path, "table1").append(record)
+    open_records(tmp_path, "table4").append(searched(tiny, 0.6, 5, variant="ii", fine_tune=True))
+    found = list_searched(read_records(tmp_path, "table1", "table4"), identify_data(tiny))
+    assert [(system.name, system.settings) for system in found] == [
+        ("GB-GNN-Adj", {"n_rounds": 2}),
+        ("GB-GNN-II + FT", {"n_rounds": 6}),
+    ]
+    own = runs_of(tiny, tmp_path, systems=("gcn",), runs=1)
+    assert [(identity["system"], identity.get("settings")) for identity in own] == [
+        ("gcn", None),
+        ("GB-GNN-Adj", {"n_rounds": 2}),
+        ("GB-GNN-II + FT", {"n_rounds": 6}),
+    ]
+
+
+def test_published_numbers_are_the_papers_where_it_has_any():
+    assert cite("tagcn", "pubmed") == 79.4
+    assert cite("monet", "citeseer") is None
+    assert cite("GB-GNN-KTA + FT", "pubmed") is None
+    assert cite("GB-GNN-KTA", "citeseer") == 73.1
+    assert cite("gcnii", "pubmed") == 80.2
+    assert cite("gcn", "mine") is None
+
+
+def test_the_page_says_where_cited_numbers_differ(tmp_path):
+    for system, accuracy in (("sgc", 0.8), ("gcn", 0.81), ("GB-GNN-Adj", 0.82)):
+        results = {"test_accuracy": accuracy, "fit_seconds": 1.0, "memory": 0}
+        open_records(tmp_path, "comparison").append(
+            Record({"dataset": "cora", "system": system, "run": 0}, results=results)
+        )
+    page = COMPARISON.tabulate(tmp_path)
+    assert "| 1 | GB-GNN-Adj | **82.0** | 79.9 | 1 | 1.00 | 0 |" in page.markdown()
+    differing = [note for note in page.notes if "in brackets what is cited" in note]
+    assert differing == [
+        "SGC: its paper has 81.0 on Cora (83.0), 71.9 on CiteSeer (72.5), 78.9 on PubMed (79.0); in brackets "
+        "what is cited."
+    ]

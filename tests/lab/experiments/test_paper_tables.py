@@ -8,7 +8,14 @@ from gbgnn_lab.experiments import searching
 from gbgnn_lab.experiments.jobs import Outcome, run_jobs
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import Cell
-from gbgnn_lab.experiments.paper_tables import TABLE1, TABLE4, list_cells, select_results, tabulate_accuracy
+from gbgnn_lab.experiments.paper_tables import (
+    TABLE1,
+    TABLE4,
+    CellResult,
+    list_cells,
+    select_results,
+    tabulate_accuracy,
+)
 from gbgnn_lab.experiments.records import Record, identify_data, open_records, read_records
 
 ASKED = Options(datasets=("csbm",), runs=2, trials=2, tune_trials=2, finalists=1, space="quick")
@@ -23,8 +30,8 @@ def fake(monkeypatch):
             Outcome({"run": run}, {"test_accuracy": run / 10, "finalists": [f"of run {run}"]}) for run in runs
         ]
 
-    def fine_tune(cell, data, run, protocol, kept, device, tell):
-        return Outcome({}, {"test_accuracy": 0.9, "began_with": kept})
+    def fine_tune(cell, data, run, protocol, first, device, tell):
+        return Outcome({}, {"test_accuracy": 0.9, "began_with": first.results["finalists"]})
 
     monkeypatch.setattr(searching, "search", search)
     monkeypatch.setattr(searching, "search_fine_tuning", fine_tune)
@@ -188,7 +195,7 @@ def test_the_table_is_exact(cell_run):
         *runs(cell_run, 0.70, 0.70, dataset="citeseer"),
         *runs(cell_run, 0.79, 0.82, fine_tune=True),
     ]
-    page = tabulate_accuracy("Table 1", [ADJ, TUNED], ["cora", "citeseer"], records)
+    page = tabulate_accuracy("Table 1", records)
     title, caption, table, verdict, protocol, how, made, command = page.markdown().split("\n\n")
     assert title == "# Table 1"
     assert caption.startswith(
@@ -240,14 +247,14 @@ def test_means_are_compared_as_they_are_printed(cell_run, mean, difference):
 
 def test_the_cell_that_the_paper_leaves_empty_is_filled(cell_run):
     record = cell_run(0.793, variant="kta", fine_tune=True, dataset="pubmed")
-    page = tabulate_accuracy("T", [Cell("kta", fine_tune=True)], ["pubmed"], [record])
+    page = tabulate_accuracy("T", [record])
     assert "| GB-GNN-KTA + FT | 79.3 |" in page.markdown()
     assert "The paper's mean" not in page.markdown()
 
 
 def test_layers_have_a_column_where_there_are_several(cell_run):
     records = [cell_run(0.8, layers=0), cell_run(0.8, layers=1)]
-    page = tabulate_accuracy("T", [Cell("adj", 0), ADJ], ["cora"], records)
+    page = tabulate_accuracy("T", records)
     assert page.tables[0].columns == ["Model", "L", "Cora"]
     assert "smallest lead: GB-GNN-Adj, +0.1" not in page.markdown()
     assert "(smallest lead: GB-GNN-Adj on Cora, +0.1)" in page.markdown()
@@ -263,7 +270,7 @@ def test_of_several_protocols_that_with_most_runs_counts_then_that_with_most_tri
 
 def test_protocols_that_differ_are_marked(cell_run):
     records = [*runs(cell_run, 0.8), *runs(cell_run, 0.7, dataset="citeseer", trials=7, population=4)]
-    text = tabulate_accuracy("T", [ADJ], ["cora", "citeseer"], records).markdown()
+    text = tabulate_accuracy("T", records).markdown()
     assert "(79.9 ± 0.8)** <sup>a</sup> |" in text
     assert "\n\na: 1 run, each a search of 100 trials" in text
     assert "\n\nb: 1 run, each a search of 7 trials (TPE, median stopping, 4 at a time)" in text
@@ -286,9 +293,29 @@ def test_a_space_that_was_changed_takes_the_place_of_the_one_before(cell_run):
 
 def test_failures_are_shown(cell_run):
     records = [cell_run(0.8), cell_run(None, run=1, failure="out of memory")]
-    page = tabulate_accuracy("T", [ADJ], ["cora"], records)
+    page = tabulate_accuracy("T", records)
     assert "Failed, GB-GNN-Adj on Cora: 1 run: out of memory" in page.notes
     assert (page.data[0]["runs"], page.data[0]["failed"], page.data[0]["mean"]) == (2, 1, 80.0)
-    none = tabulate_accuracy("T", [ADJ], ["cora"], records[1:])
+    none = tabulate_accuracy("T", records[1:])
     assert "| failed (79.9 ± 0.8) |" in none.markdown()
     assert none.data[0]["mean"] is None
+
+
+def test_a_protocol_is_a_sentence():
+    base = {"trials": 1000, "population": None, "seeds_per_trial": 1, "confirm": 0, "space": "default"}
+
+    def told(n_runs, **changes):
+        return CellResult(ADJ, "cora", [Record({"protocol": base | changes})] * n_runs)
+
+    assert told(1).protocol == (
+        "1 run, each a search of 1,000 trials (TPE, median stopping) in the narrower default space."
+    )
+    assert told(2, population=8, seeds_per_trial=3, confirm=4).protocol == (
+        "2 runs, each a search of 1,000 trials with 3 seeds each (TPE, median stopping, 8 at a time) in the "
+        "narrower default space; the best 4 were trained again with five other seeds, and the settings and "
+        "number of rounds with the best mean validation accuracy taken."
+    )
+    assert told(1).fine_tuning == ""
+    assert told(1, finalists=1, tune_trials=1).fine_tuning == (
+        "Fine-tuning (FT): from the model of the best trial, a search of 1 trial."
+    )

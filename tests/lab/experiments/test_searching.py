@@ -10,6 +10,7 @@ from gbgnn.datasets import csbm
 from gbgnn.tasks import Classification
 from gbgnn_lab.experiments import searching
 from gbgnn_lab.experiments.paper import VARIANTS, Cell
+from gbgnn_lab.experiments.records import Record
 from gbgnn_lab.experiments.searching import cell_space, search, search_fine_tuning
 
 
@@ -107,10 +108,15 @@ def kept(tiny):
     return outcome.results["finalists"]
 
 
+def first(kept):
+    """The record of the search without fine-tuning."""
+    return Record({}, results={"finalists": kept})
+
+
 @pytest.mark.parametrize("space", ["quick", "paper"])
 def test_fine_tuned_the_recorded_settings_give_the_recorded_accuracy(tiny, protocol, kept, space):
     asked = replace(protocol, space=space)
-    outcome = search_fine_tuning(Cell("kta", fine_tune=True), tiny, 1, asked, kept, "cpu")
+    outcome = search_fine_tuning(Cell("kta", fine_tune=True), tiny, 1, asked, first(kept), "cpu")
     settings = json.loads(json.dumps(outcome.settings))
     model = GBGNNClassifier().set_params(**settings, random_state=1, device="cpu")
     model.fit(tiny.train, tiny.y[tiny.train], graph=tiny.graph, validation=(tiny.val, tiny.y[tiny.val]))
@@ -121,7 +127,9 @@ def test_fine_tuned_the_recorded_settings_give_the_recorded_accuracy(tiny, proto
 
 def test_fine_tuned_test_labels_change_the_test_accuracy_and_nothing_else(tiny, scrambled, protocol, kept):
     cell = Cell("kta", fine_tune=True)
-    told, other = (search_fine_tuning(cell, data, 1, protocol, kept, "cpu") for data in (tiny, scrambled))
+    told, other = (
+        search_fine_tuning(cell, data, 1, protocol, first(kept), "cpu") for data in (tiny, scrambled)
+    )
     assert told.settings == other.settings
     assert told.results.pop("test_accuracy") != other.results.pop("test_accuracy")
     assert told.results == other.results
@@ -133,7 +141,7 @@ def test_boosting_is_done_once_per_finalist(tiny, protocol, kept, monkeypatch):
     monkeypatch.setattr(searching, "_boost", lambda *args: fits.append(args) or boost(*args))
     said: list[str] = []
     many = replace(protocol, tune_trials=4)
-    outcome = search_fine_tuning(Cell("kta", fine_tune=True), tiny, 1, many, kept, "cpu", said.append)
+    outcome = search_fine_tuning(Cell("kta", fine_tune=True), tiny, 1, many, first(kept), "cpu", said.append)
     assert len(fits) == len(outcome.results["boosted_accuracy"]) == len(kept) == 2
     assert said[-1].startswith("fine-tuning 4 of 4, best ")
 

@@ -142,9 +142,10 @@ def test_nothing_but_the_core_and_optuna_is_needed(tmp_path):
         f"asked = '--quick --runs 1 --device cpu --dataset csbm --out'.split() + [{str(tmp_path)!r}]\n"
         "assert main(['table1', '--variant', 'adj', '--trials', '2', '--tune-trials', '1', *asked]) == 0\n"
         "assert main(['depth', '--system', 'sgc', '--depth', '1', *asked]) == 0\n"
-        "assert 'gbgnn.cli' not in sys.modules\n"
+        "assert 'gbgnn.cli.app' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "failed" not in done.stdout
+    assert "run 1/1  csbm (random, seed 0), sgc, depth 1, run 0: val " in done.stderr
     assert not list(Path(tmp_path).rglob("*.png"))
