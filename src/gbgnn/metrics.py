@@ -15,8 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from gbgnn.errors import ParameterError, suggest
-from gbgnn.tasks import Task
-from gbgnn.tasks.base import Link
+from gbgnn.tasks import Link, Task
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from gbgnn._labels import as_table
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.losses import SoftmaxCrossEntropy, SquaredError
-from gbgnn.tasks import Classification, MultiLabel, Regression, Task
-from gbgnn.tasks.base import as_table, check_kind
+from gbgnn.tasks import Classification, MultiLabel, Regression, Task, check_kind
 from gbgnn.testing import check_task
 
 
