@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from gbgnn.aggregation import Adjacency, Identity, InputInjection, Lazy, PolynomialHop
-from gbgnn.aggregation.fixed import FixedAggregation
-from gbgnn.aggregation.polynomial import mix_members
+from gbgnn.aggregation.polynomial import FixedAggregation, mix_members
 from gbgnn.propagation import DenseRows, MemberRows, PolynomialRows, chebyshev_terms, spectral_interval
 from gbgnn.propagation.polynomial_rows import (
     Basis,

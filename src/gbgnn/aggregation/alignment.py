@@ -15,8 +15,7 @@ from gbgnn._optimizers import OPTIMIZERS, Coefficients, Moments
 from gbgnn._threads import threads_for
 from gbgnn.aggregation.base import Aggregation, Hop
 from gbgnn.aggregation.polynomial import PolynomialHop, mix_members
-from gbgnn.propagation import PolynomialRows, Representation
-from gbgnn.propagation.polynomial import powers
+from gbgnn.propagation import PolynomialRows, Representation, powers
 from gbgnn.rounds import RoundContext
 
 KEPT_BYTES = 2**28
@@ -29,6 +28,7 @@ _FEW_MEMBERS = 16
 """Up to so many members, weights are learned on the host."""
 
 
+@dataclass(frozen=True, eq=False)
 class AlignmentProblem:
     r"""The alignment of a weighted sum of kernels with the labels, in closed form.
 
@@ -50,8 +50,9 @@ class AlignmentProblem:
         Inner products of the terms, of unit scale.
     """
 
-    def __init__(self, numerator: torch.Tensor, denominator: torch.Tensor, overlaps: torch.Tensor) -> None:
-        self.numerator, self.denominator, self.overlaps = numerator, denominator, overlaps
+    numerator: torch.Tensor
+    denominator: torch.Tensor
+    overlaps: torch.Tensor
 
     @classmethod
     def build(cls, terms: torch.Tensor, codes: torch.Tensor) -> AlignmentProblem:
@@ -82,12 +83,7 @@ class AlignmentProblem:
     @classmethod
     def join(cls, parts: Sequence[AlignmentProblem]) -> AlignmentProblem:
         """Put the members of several together."""
-        columns = zip(*((part.numerator, part.denominator, part.overlaps) for part in parts), strict=True)
-        return cls(*(torch.cat(column) for column in columns))
-
-    def __getitem__(self, i: int) -> AlignmentProblem:
-        """Return the problem of one member."""
-        return AlignmentProblem(self.numerator[i], self.denominator[i], self.overlaps[i])
+        return cls(*map(torch.cat, zip(*(vars(part).values() for part in parts), strict=True)))
 
     def value(self, weights: torch.Tensor) -> torch.Tensor:
         """Return the alignment of weights, shape (..., n_terms); 0 where they cancel every row."""
@@ -188,7 +184,7 @@ class KernelTargetAlignment(Aggregation):
         X, rows = context.X.dense(), context.train.rows
         terms = [Z if Z is X else Z.clone() for Z in powers(context.inputs.P, X, self._powers)]
         hop = self._choose(_build(torch.stack([Z[rows] for Z in terms]), context))
-        return hop, hop.combine(terms, context.inputs)
+        return hop, hop(context.X, context.inputs, terms)
 
     @classmethod
     def step_many(
@@ -222,7 +218,8 @@ class KernelTargetAlignment(Aggregation):
         limit = _BYTES_ON_CPU if X.device.type == "cpu" else _BYTES_ON_GPU
         at_once = max(1, limit // (4 * len(self._powers) * n_bytes))
         if X.is_shared:
-            return _expand(self._align(X, context), n_members)
+            all_the_same = self._align(X, context)
+            return AlignmentProblem(*(form.expand(n_members, -1, -1) for form in vars(all_the_same).values()))
         parts = [range(first, min(n_members, first + at_once)) for first in range(0, n_members, at_once)]
         return AlignmentProblem.join([self._align(X.members(part), context) for part in parts])
 
@@ -240,12 +237,6 @@ def _build(terms: torch.Tensor, context: RoundContext) -> AlignmentProblem:
     *_, n_terms, n_rows, n_columns = terms.shape
     with threads_for((n_terms * min(n_rows, n_columns)) ** 2 * max(n_rows, n_columns)):
         return AlignmentProblem.build(terms, codes)
-
-
-def _expand(alignment: AlignmentProblem, n_members: int) -> AlignmentProblem:
-    """Return the problem that all members share as one for each."""
-    forms = (alignment.numerator, alignment.denominator, alignment.overlaps)
-    return AlignmentProblem(*(form.expand(n_members, -1, -1) for form in forms))
 
 
 def _ascend(alignment: AlignmentProblem, members: Sequence[KernelTargetAlignment]) -> torch.Tensor:
@@ -281,7 +272,7 @@ def _inner_products(blocks: torch.Tensor) -> torch.Tensor:
     return flat @ flat.mT
 
 
-def _solve_exactly(alignment: AlignmentProblem, n_samples: int = 2000) -> torch.Tensor:
+def _solve_exactly(alignment: AlignmentProblem) -> torch.Tensor:
     """Maximise the alignment: it has several hills, so climb from the best of many places.
 
     Powers of P are nearly parallel, which makes the hills narrow ridges in w; in coordinates u that
@@ -295,7 +286,7 @@ def _solve_exactly(alignment: AlignmentProblem, n_samples: int = 2000) -> torch.
         value, gradient = alignment.value_and_gradient(torch.from_numpy(to_w @ u))
         return -float(value), -(to_w.T @ gradient.numpy())
 
-    samples = np.random.default_rng(0).normal(size=(n_samples, kept.sum()))
+    samples = np.random.default_rng(0).normal(size=(2000, kept.sum()))
     reached = alignment.value(torch.from_numpy(samples @ to_w.T)).numpy()
     starts = [np.linalg.pinv(to_w) @ np.ones(len(to_w)), *samples[np.argsort(-reached, kind="stable")[:8]]]
     ends = [to_w @ minimize(descend, start, jac=True).x for start in starts]

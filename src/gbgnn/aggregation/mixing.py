@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -106,13 +105,8 @@ class MixingHop(Hop):
     @classmethod
     def from_record(cls, record: dict[str, Any], state: dict[str, torch.Tensor]) -> MixingHop:
         """Build the hop again."""
-        return cls(
-            state["positions"],
-            state["values"],
-            record["n_columns"],
-            record["is_linear"],
-            record["alignment"],
-        )
+        positions, values = state["positions"], state["values"]
+        return cls(positions, values, record["n_columns"], record["is_linear"], record["alignment"])
 
 
 class CentredAlignment:
@@ -198,15 +192,13 @@ class CentredAlignment:
 class MixingAggregation(Aggregation):
     """What Linear and NonLinear share: everything but the ReLU."""
 
+    is_linear: ClassVar[bool]
+    """Whether there is no ReLU."""
+
     max_norm: float = 1.0
     optimizer: str = "sgd"
     learning_rate: float = 0.2
     epochs: int = 5
-
-    @property
-    @abstractmethod
-    def is_linear(self) -> bool:
-        """Whether there is no ReLU."""
 
     def check(self) -> None:
         """Raise when a setting is out of range."""
@@ -285,10 +277,7 @@ class Linear(MixingAggregation):
     True
     """
 
-    @property
-    def is_linear(self) -> bool:
-        """Whether there is no ReLU."""
-        return True
+    is_linear = True
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -313,7 +302,4 @@ class NonLinear(MixingAggregation):
     True
     """
 
-    @property
-    def is_linear(self) -> bool:
-        """Whether there is no ReLU."""
-        return False
+    is_linear = False
