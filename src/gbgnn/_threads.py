@@ -79,6 +79,6 @@ def map_threads(function: Callable[[T], R], items: Sequence[T], work: float) -> 
     """
     n_workers = min(n_threads(), len(items)) if work >= LARGE // 4 else 1
     if n_workers < 2:
-        return [function(item) for item in items]
+        return list(map(function, items))
     with ThreadPoolExecutor(n_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         return list(pool.map(function, items))

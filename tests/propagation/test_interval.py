@@ -13,9 +13,9 @@ from gbgnn.propagation import (
     Propagation,
     Propagator,
     RandomWalk,
-    interval,
+    spectrum,
 )
-from gbgnn.propagation.interval import Interval, spectral_interval, symmetrized
+from gbgnn.propagation.spectrum import Interval, spectral_interval, symmetrized
 from gbgnn.testing import two_blocks
 
 RECIPES = [
@@ -73,7 +73,7 @@ def test_eigenvalues_that_are_not_found_are_bounded(monkeypatch: pytest.MonkeyPa
     def fails(*args: object, **options: object) -> None:
         raise ArpackError(-9)
 
-    monkeypatch.setattr(interval, "eigsh", fails)
+    monkeypatch.setattr(spectrum, "eigsh", fails)
     P = AugmentedAdjacency().build(two_blocks(300)[0].adjacency).to_scipy()
     found = spectral_interval(Propagator(P, dtype=torch.float64))
     assert found.centre == 0

@@ -8,14 +8,16 @@ import torch
 
 from gbgnn.aggregation import Adjacency, Identity, InputInjection, Lazy, PolynomialHop
 from gbgnn.aggregation.polynomial import FixedAggregation, mix_members
-from gbgnn.propagation import DenseRows, MemberRows, PolynomialRows, chebyshev_terms, spectral_interval
-from gbgnn.propagation.polynomial_rows import (
-    Basis,
-    ChebyshevBasis,
-    PowerBasis,
-    TermRows,
+from gbgnn.problem import NodeInputs
+from gbgnn.propagation import (
+    DenseRows,
+    MemberRows,
+    PolynomialRows,
+    chebyshev_terms,
     join_members,
+    spectral_interval,
 )
+from gbgnn.propagation.polynomial import Basis, ChebyshevBasis, PowerBasis, TermRows
 from gbgnn.testing import make_problem, two_blocks
 
 INPUTS = make_problem(*two_blocks(30), np.arange(8)).inputs
@@ -23,12 +25,13 @@ NODES = torch.tensor([4, 0, 29, 7, 4])
 DEGREE = 24
 
 
-def make_basis(kind: str, degree: int = DEGREE) -> Basis:
+def make_basis(kind: str, degree: int = DEGREE, inputs: NodeInputs = INPUTS) -> Basis:
     if kind == "powers":
-        return PowerBasis.build(INPUTS.P, INPUTS.features, NODES)
-    interval = spectral_interval(INPUTS.P)
+        return PowerBasis.build(inputs.P, inputs.features, NODES)
+    interval = spectral_interval(inputs.P)
     assert interval is not None
-    return ChebyshevBasis.build(INPUTS.P, INPUTS.features, NODES, interval, degree)
+    terms = chebyshev_terms(inputs.P, inputs.features.dense(), degree + 1, interval)
+    return ChebyshevBasis(TermRows(terms, NODES), interval, degree)
 
 
 def make_rows(kind: str) -> PolynomialRows:
@@ -174,8 +177,7 @@ def test_rows_are_reached_by_place_in_blocks_and_added(is_shared: bool) -> None:
 def test_only_terms_that_matter_in_the_precision_of_the_rows_are_computed() -> None:
     """A hop that all but stays where it is needs few terms, however many rounds there may be."""
     inputs = make_problem(*two_blocks(30), np.arange(8), dtype=torch.float32).inputs
-    interval = spectral_interval(inputs.P)
-    basis = ChebyshevBasis.build(inputs.P, inputs.features, NODES, interval, degree=400)
+    basis = make_basis("chebyshev", 400, inputs)
     X = PolynomialRows(basis, basis.one).mixed((0, 1), torch.tensor([1.0, 1e-3]))
     torch.testing.assert_close(X.dense(), apply([PolynomialHop((0, 1), (1.0, 1e-3))]).float())
     assert basis.terms._n_known == 2

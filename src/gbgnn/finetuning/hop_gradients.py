@@ -12,8 +12,7 @@ import torch
 from gbgnn.aggregation import Hop, PolynomialHop
 from gbgnn.finetuning.representations import PRODUCT_ARRAYS, Terms, dense_columns, hop_terms, polynomial_terms
 from gbgnn.problem import NodeInputs
-from gbgnn.propagation import DenseRows, Propagator, Representation, polynomial
-from gbgnn.propagation.interval import Interval, spectral_interval
+from gbgnn.propagation import DenseRows, Interval, Propagator, Representation, polynomial, spectral_interval
 from gbgnn.propagation.polynomial import n_needed, powers
 
 

@@ -11,9 +11,7 @@ import torch
 from gbgnn.aggregation import Hop, PolynomialHop
 from gbgnn.errors import ParameterError
 from gbgnn.problem import NodeInputs
-from gbgnn.propagation import DenseRows, Representation
-from gbgnn.propagation.interval import Interval
-from gbgnn.propagation.polynomial import chebyshev_terms
+from gbgnn.propagation import DenseRows, Interval, Representation, chebyshev_terms
 
 Positions = slice | torch.Tensor
 

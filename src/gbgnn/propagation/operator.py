@@ -65,12 +65,6 @@ class Csr:
         """Where the tensors are."""
         return self.columns.device
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the matrix occupies."""
-        parts = (self.row_starts, self.columns, self.values)
-        return sum(part.nbytes for part in parts if part is not None)
-
     def to(self, device: torch.device | str) -> Csr:
         """Return the matrix on ``device``; itself if it is there."""
         return Csr(
@@ -218,11 +212,10 @@ class Operator:
         """Where the parts are."""
         return self.edges.device
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the description occupies, A included."""
-        scalings = {id(part): part.nbytes for part in (self.left, self.right) if part is not None}
-        return self.edges.nbytes + sum(scalings.values())
+    def tensors(self) -> list[torch.Tensor]:
+        """Return what is held."""
+        parts = (self.edges.row_starts, self.edges.columns, self.edges.values, self.left, self.right)
+        return [part for part in parts if part is not None]
 
     def to(self, device: torch.device | str) -> Operator:
         """Return the description on ``device``; parts that are there are shared."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, ClassVar, final
 
@@ -31,6 +31,21 @@ class Propagator:
     - ``"torch"``: everywhere else, torch's CSR product over values formed for every edge.
     """
 
+    operator: Operator
+    """The description of P, on the device of the products."""
+
+    n_nodes: int
+    """Number of rows and columns of P."""
+
+    device: torch.device
+    """Where the products are computed."""
+
+    dtype: torch.dtype
+    """The precision of the products."""
+
+    backend: str
+    """The name of the kernel that computes them."""
+
     def __init__(
         self,
         matrix: Any,
@@ -39,59 +54,33 @@ class Propagator:
         backend: str = "auto",
     ) -> None:
         check_choice("Propagator", "backend", backend, ("auto", "triton", "bag", "torch"))
-        self._operator = Operator.from_matrix(matrix).to(device)
-        self._dtype = dtype
-        self._backend = _choose(backend, self._operator.device, dtype)(self._operator, dtype)
+        self.operator = Operator.from_matrix(matrix).to(device)
+        self.n_nodes, self.device, self.dtype = self.operator.n_nodes, self.operator.device, dtype
+        self._backend = _choose(backend, self.device, dtype)(self.operator, dtype)
+        self.backend = self._backend.name
 
     def __call__(self, X: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """Return P @ X, written into ``out`` where given, which must not be X."""
         # Kernels read where indices point, so what they read from must have all the rows.
-        if X.ndim != 2 or X.shape[0] != self.n_nodes or X.dtype != self._dtype or X.device != self.device:
+        if X.ndim != 2 or X.shape[0] != self.n_nodes or X.dtype != self.dtype or X.device != self.device:
             raise ParameterError(
-                f"P multiplies {self.n_nodes} rows of {self._dtype} on {self.device}; got a tensor of shape "
+                f"P multiplies {self.n_nodes} rows of {self.dtype} on {self.device}; got a tensor of shape "
                 f"{tuple(X.shape)}, {X.dtype}, on {X.device}."
             )
         return self._backend.multiply(X, out)
 
     def transpose(self) -> Propagator:
         """Return what multiplies by the transpose of P, on the same device."""
-        return Propagator(self._operator.transpose(), self.device, self._dtype, self.backend)
+        return Propagator(self.operator.transpose(), self.device, self.dtype, self.backend)
 
     def to_scipy(self) -> sp.csr_array:
         """Return P entry by entry, in double precision whatever that of the products."""
-        return self._operator.to_scipy()
-
-    @property
-    def operator(self) -> Operator:
-        """The description of P, on the device of the products."""
-        return self._operator
-
-    @property
-    def backend(self) -> str:
-        """The name of the kernel that computes the products."""
-        return self._backend.name
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The precision of the products."""
-        return self._dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where the products are computed."""
-        return self._operator.device
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of rows and columns of P."""
-        return self._operator.n_nodes
+        return self.operator.to_scipy()
 
     @property
     def nbytes(self) -> int:
         """Bytes that P occupies, description and kernel together."""
-        edges = self._operator.edges
-        parts = (edges.row_starts, edges.columns, edges.values, self._operator.left, self._operator.right)
-        held = [*(part for part in parts if part is not None), *self._backend.tensors()]
+        held = [*self.operator.tensors(), *self._backend.tensors()]
         return sum({part.data_ptr(): part.nbytes for part in held if part.numel()}.values())
 
 
@@ -249,17 +238,20 @@ class Bag(Backend):
         width = max(1, -(-n_columns // max(1, -(-n_columns // _COLUMNS))))
         spans = [slice(first, first + width) for first in range(0, n_columns, width)]
         n_read = (self._n_entries + 2 * n_nodes) * n_columns
-        by_rows = len(self._pieces) > len(spans)  # then one scaled block of columns is held at a time
-
-        def multiply_span(span: slice) -> None:
-            block = X[:, span]
-            scaled = self._scaled(block)
-            work = n_read / len(spans) if by_rows else 0
-            map_threads(lambda piece: self._sum(piece, block, scaled, result[:, span]), self._pieces, work)
-
         with one_thread():
-            map_threads(multiply_span, spans, 0 if by_rows else n_read)
+            if len(self._pieces) <= len(spans):
+                map_threads(partial(self._multiply_columns, X, result), spans, n_read)
+            else:  # one scaled block of columns is held at a time
+                for span in spans:
+                    add_up = partial(self._add_up, X[:, span], self._scaled(X[:, span]), result[:, span])
+                    map_threads(add_up, self._pieces, n_read / len(spans))
         return result
+
+    def _multiply_columns(self, X: torch.Tensor, result: torch.Tensor, span: slice) -> None:
+        """Write the product of P with a block of columns of X."""
+        scaled = self._scaled(X[:, span])
+        for piece in self._pieces:
+            self._add_up(X[:, span], scaled, result[:, span], piece)
 
     def _scaled(self, block: torch.Tensor) -> torch.Tensor:
         """Return R X of a block of columns."""
@@ -267,17 +259,11 @@ class Bag(Backend):
             return block.contiguous()
         return torch.mul(block, self._right, out=torch.empty(block.shape, dtype=block.dtype))
 
-    def _sum(self, piece: Piece, block: torch.Tensor, scaled: torch.Tensor, result: torch.Tensor) -> None:
+    def _add_up(self, block: torch.Tensor, scaled: torch.Tensor, result: torch.Tensor, piece: Piece) -> None:
         """Write the product of a block of rows of P with a block of columns of X."""
         rows, row_starts, columns, weights = piece
-        sums = embedding_bag(
-            columns,
-            scaled,
-            row_starts,
-            mode="sum",
-            include_last_offset=True,
-            per_sample_weights=weights,
-        )
+        options: dict[str, Any] = {"mode": "sum", "include_last_offset": True, "per_sample_weights": weights}
+        sums = embedding_bag(columns, scaled, row_starts, **options)
         if self._self_loop:
             sums.add_(scaled[rows], alpha=self._self_loop)
         target = result[rows]
