@@ -44,17 +44,9 @@ class Predicted:
 
 @dataclass(frozen=True, eq=False)
 class PredictedMany:
-    """The same of several models: iterating gives what each of them predicts.
+    """The same of several models, scores of shape (members, n, K): iterating gives what each predicts.
 
-    Parameters
-    ----------
-    task, targets
-        As of one.
-    scores
-        Shape (members, n, K).
-    link, total_eta
-        What scores that are a sum of steps ``total_eta`` say of targets, see
-        :meth:`Voting.link <gbgnn.boosting.voting.Voting.link>`.
+    ``link`` is that of a voting, which also asks for the sum of all steps, ``total_eta``.
     """
 
     task: Task
@@ -115,20 +107,18 @@ class Accuracy(Metric):
 
     def score(self, predicted: Predicted) -> float:
         """Return the share; of several labels per node, all must be right."""
-        share: float = self._count(predicted)
-        return share
+        return float(self._shares(predicted))
 
     def scores(self, predicted: PredictedMany) -> list[float]:
         """Return the share of every model."""
-        shares: list[float] = self._count(predicted)
-        return shares
+        return [float(share) for share in self._shares(predicted)]
 
-    def _count(self, predicted: Predicted | PredictedMany) -> Any:
+    def _shares(self, predicted: Predicted | PredictedMany) -> torch.Tensor:
         misses = predicted.task.misses(predicted.decided(), predicted.targets)
         if misses is None:
             raise ParameterError(f"{type(predicted.task).__name__} has no accuracy; use another metric.")
         # Counted there and divided here, so that every device gives the same number.
-        return (misses.logical_not().sum(dim=-1).cpu().double() / misses.shape[-1]).tolist()
+        return misses.logical_not().sum(dim=-1).cpu().double() / misses.shape[-1]
 
 
 @dataclass(eq=False, repr=False)
@@ -177,12 +167,11 @@ class _Numbers(RegressorMixin, BaseEstimator):
         return self.predicted.task.decode(self.predicted.decided().cpu().numpy())
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        p: NDArray[Any] = self.predicted.task.proba(self.predicted.scores, self.predicted.link).cpu().numpy()
-        return p
+        proba = self.predicted.task.proba(self.predicted.scores, self.predicted.link)
+        return np.asarray(proba.cpu())
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        margins: NDArray[Any] = self.predicted.task.margins(self.predicted.scores).cpu().numpy()
-        return margins
+        return np.asarray(self.predicted.task.margins(self.predicted.scores).cpu())
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -193,8 +182,7 @@ class _Answers(ClassifierMixin, _Numbers):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        classes: NDArray[Any] = self.predicted.task.decode(np.arange(self.predicted.task.n_columns))
-        return classes
+        return self.predicted.task.decode(np.arange(self.predicted.task.n_columns))
 
 
 METRICS: dict[str, type[Metric]] = {"accuracy": Accuracy}

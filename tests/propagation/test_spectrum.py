@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse as sp
-from hypothesis import given, reject, settings
+from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import ArpackNoConvergence
 
@@ -254,6 +254,7 @@ def test_eigenvalues_that_rounding_invents_are_refused() -> None:
 
 @settings(max_examples=5)
 @given(seed=SEEDS, kind=st.sampled_from(["symmetric", "directed", "one way"]))
+@example(seed=28, kind="directed")  # the two largest pairs are all but of the same size
 def test_large_signed_components_equal_a_full_decomposition(seed: int, kind: str) -> None:
     random = np.random.default_rng(seed)
     P = random.normal(size=(300, 300)) * (random.random((300, 300)) < 0.05)

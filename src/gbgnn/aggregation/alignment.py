@@ -56,15 +56,10 @@ class AlignmentProblem:
 
     @classmethod
     def build(cls, terms: torch.Tensor, codes: torch.Tensor) -> AlignmentProblem:
-        """Compute the tensors for one set of terms, or for one of each member.
+        """Compute the tensors for terms :math:`Z_k`, shape (..., n_terms, M, C).
 
-        Parameters
-        ----------
-        terms
-            The :math:`Z_k`, shape (..., n_terms, M, C).
-        codes
-            The labels of the M rows as vectors, shape (M, K), see :meth:`Task.codes
-            <gbgnn.tasks.Task.codes>`; :math:`K_Y` is their Gram matrix.
+        ``codes`` are the labels of the M rows as vectors, shape (M, K), see :meth:`Task.codes
+        <gbgnn.tasks.Task.codes>`; :math:`K_Y` is their Gram matrix.
         """
         # The alignment does not change with the scale of Z; unit scale keeps 4th powers in range. The large
         # products are formed in the precision of Z, the tiny tensors made of them in double precision.

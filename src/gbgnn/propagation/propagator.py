@@ -17,6 +17,8 @@ from gbgnn._threads import map_threads, one_thread
 from gbgnn.errors import ParameterError
 from gbgnn.propagation.operator import Csr, Operator
 
+_FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
 
 class Propagator:
     """Multiplies node representations by P on one device, never forming an N x N array.
@@ -56,7 +58,7 @@ class Propagator:
         check_choice("Propagator", "backend", backend, ("auto", "triton", "bag", "torch"))
         self.operator = Operator.from_matrix(matrix).to(device)
         self.n_nodes, self.device, self.dtype = self.operator.n_nodes, self.operator.device, dtype
-        self._backend = _choose(backend, self.device, dtype)(self.operator, dtype)
+        self._backend = _build_backend(backend, self.operator, dtype)
         self.backend = self._backend.name
 
     def __call__(self, X: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
@@ -84,18 +86,28 @@ class Propagator:
         return sum({part.data_ptr(): part.nbytes for part in held if part.numel()}.values())
 
 
-def _choose(name: str, device: torch.device, dtype: torch.dtype) -> type[Backend]:
-    """Return the backend of that name, or for ``"auto"`` the first that takes device and precision."""
-    candidates: list[type[Backend]] = [Bag, TorchCsr]
-    # Importing Triton takes time, so only where it can be used.
-    if device.type == "cuda" and find_spec("triton") is not None:
-        from gbgnn.propagation.triton_pattern import TritonPattern
+def able_backends(device: torch.device, dtype: torch.dtype) -> list[str]:
+    """Return the kernels that compute products in this precision there, the best first."""
+    able = {
+        "triton": device.type == "cuda" and dtype in _FLOATS and find_spec("triton") is not None,
+        "bag": device.type == "cpu" and dtype in _FLOATS and dtype != torch.float64,
+        "torch": device.type == "cuda" or dtype in (torch.float32, torch.float64),
+    }
+    return [name for name, is_able in able.items() if is_able]
 
-        candidates.insert(0, TritonPattern)
-    for candidate in candidates:
-        if name in ("auto", candidate.name) and candidate.takes(device, dtype):
-            return candidate
-    raise ParameterError(f"No backend of P computes products in {dtype} on {device} (backend={name!r}).")
+
+def _build_backend(name: str, operator: Operator, dtype: torch.dtype) -> Backend:
+    able = able_backends(operator.device, dtype)
+    if not able or name not in ("auto", *able):
+        raise ParameterError(
+            f"No backend of P computes products in {dtype} on {operator.device} (backend={name!r})."
+        )
+    chosen = able[0] if name == "auto" else name
+    if chosen == "triton":
+        from gbgnn.propagation.triton_pattern import TritonPattern  # takes time, so only where it is used
+
+        return TritonPattern(operator, dtype)
+    return Bag(operator, dtype) if chosen == "bag" else TorchCsr(operator, dtype)
 
 
 class Backend(ABC):
@@ -106,14 +118,6 @@ class Backend(ABC):
     """
 
     name: ClassVar[str]
-
-    @staticmethod
-    @abstractmethod
-    def takes(device: torch.device, dtype: torch.dtype) -> bool:
-        """Return whether products on this device and in this precision can be computed here."""
-
-    @abstractmethod
-    def __init__(self, operator: Operator, dtype: torch.dtype) -> None: ...
 
     @abstractmethod
     def multiply(self, X: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
@@ -135,14 +139,15 @@ class TorchCsr(Backend):
 
     name = "torch"
 
-    @staticmethod
-    def takes(device: torch.device, dtype: torch.dtype) -> bool:
-        """Return whether torch's product exists: on the CPU not in half precision."""
-        return dtype in (torch.float32, torch.float64) or device.type == "cuda"
-
     def __init__(self, operator: Operator, dtype: torch.dtype) -> None:
         A = operator.edges
-        self._matrix = sparse_csr(A.row_starts, A.columns, _scaled_values(operator).to(dtype), A.shape)
+        # In double precision, as rounding early could cost a digit.
+        values = torch.ones_like(A.columns, dtype=torch.float64) if A.values is None else A.values.double()
+        if operator.left is not None:
+            values = values * operator.left[A.rows_of_entries()]
+        if operator.right is not None:
+            values = values * operator.right[A.columns]
+        self._matrix = sparse_csr(A.row_starts, A.columns, values.to(dtype), A.shape)
         self._diagonal = cast(operator.diagonal_terms(), dtype)
 
     def multiply(self, X: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
@@ -186,20 +191,6 @@ def _announce_csr() -> None:
         torch.sparse_csr_tensor(none.new_zeros(2), none, none, (1, 1), check_invariants=False)
 
 
-def _scaled_values(operator: Operator) -> torch.Tensor:
-    """Return the values of L A R in double precision, as rounding them early could cost a digit."""
-    A: Csr = operator.edges
-    if A.values is None:
-        values = torch.ones(A.n_entries, dtype=torch.float64, device=A.device)
-    else:
-        values = A.values.double()
-    if operator.left is not None:
-        values = values * operator.left[A.rows_of_entries()]
-    if operator.right is not None:
-        values = values * operator.right[A.columns]
-    return values
-
-
 # Sums of so many rows by so many columns are computed at a time: they are scaled while still in the cache,
 # and what is gathered from is small, too. Of 64 to 512 columns the best or close to it on the shapes of Cora,
 # CiteSeer and PubMed on two idle cores; on 170,000 nodes blocks of rows save a quarter.
@@ -218,11 +209,6 @@ class Bag(Backend):
     """
 
     name = "bag"
-
-    @staticmethod
-    def takes(device: torch.device, dtype: torch.dtype) -> bool:
-        """Return whether torch has a fast kernel: on the CPU, and not in double precision."""
-        return device.type == "cpu" and dtype in (torch.float32, torch.bfloat16, torch.float16)
 
     def __init__(self, operator: Operator, dtype: torch.dtype) -> None:
         self._left, self._right = cast(operator.left, dtype), cast(operator.right, dtype)
@@ -293,12 +279,7 @@ def _pieces(edges: Csr, dtype: torch.dtype) -> list[Piece]:
         starts = edges.row_starts[first : first + _ROWS + 1]
         entries = slice(int(starts[0]), int(starts[-1]))
         index = edges.columns.dtype if entries.stop - entries.start <= _INT32 else torch.int64
-        pieces.append(
-            (
-                slice(first, first + len(starts) - 1),
-                (starts - starts[0]).to(index),
-                edges.columns[entries].to(index),
-                None if values is None else values[entries],
-            )
-        )
+        rows = slice(first, first + len(starts) - 1)
+        weights = None if values is None else values[entries]
+        pieces.append((rows, (starts - starts[0]).to(index), edges.columns[entries].to(index), weights))
     return pieces

@@ -269,14 +269,7 @@ class MemberRows(Representation):
 
 
 def join_members(parts: Sequence[Representation]) -> Representation:
-    """Return the representations of several members as one.
-
-    Examples
-    --------
-    >>> X = DenseRows(torch.zeros(2, 1))
-    >>> join_members([X, X]) is X
-    True
-    """
+    """Return the representations of several members as one."""
     first = parts[0]
     return first if all(part is first for part in parts) else MemberRows(parts)
 

@@ -277,8 +277,7 @@ def _largest_outside(
     if np.linalg.norm(outside(start)) <= _ROUNDING * _size(P) * np.linalg.norm(start):
         return np.zeros(1)  # ARPACK cannot start from here
     rest = LinearOperator(P.shape, matvec=outside, dtype=np.float64)
-    # Arnoldi's first eigenvalue need not be the largest where many complex ones are of almost the same size.
-    return _iterate(rest, symmetric, 1 if symmetric else 6, "LM", start)[0]
+    return _iterate(rest, symmetric, 1 if symmetric else 6, "LM", start)[0]  # six as in _largest
 
 
 def _spectral_radius(P: sp.csr_array) -> float:
@@ -309,12 +308,13 @@ def _blocks(
 
 
 def _largest(block: sp.csr_array, symmetric: bool) -> Pairs:
-    """Return eigenvalues and eigenvectors, of a large matrix the one or two of largest absolute value."""
+    """Return eigenvalues and eigenvectors, of a large matrix those of largest absolute value."""
     if block.shape[0] <= DENSE_LIMIT:
         return np.linalg.eigh(block.toarray()) if symmetric else np.linalg.eig(block.toarray())
     if block.data.min() >= 0:  # then the largest real one is on top, however many others are of its size
         return _iterate(block, symmetric, 1, "LA" if symmetric else "LR")
-    return _iterate(block, symmetric, 2, "LM")
+    # Arnoldi's first eigenvalue need not be the largest where many complex ones are of almost the same size.
+    return _iterate(block, symmetric, 2 if symmetric else 6, "LM")
 
 
 def _iterate(
