@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import scipy.sparse as sp
 import torch
@@ -33,21 +33,6 @@ class Propagator:
     - ``"torch"``: everywhere else, torch's CSR product over values formed for every edge.
     """
 
-    operator: Operator
-    """The description of P, on the device of the products."""
-
-    n_nodes: int
-    """Number of rows and columns of P."""
-
-    device: torch.device
-    """Where the products are computed."""
-
-    dtype: torch.dtype
-    """The precision of the products."""
-
-    backend: str
-    """The name of the kernel that computes them."""
-
     def __init__(
         self,
         matrix: Any,
@@ -56,10 +41,15 @@ class Propagator:
         backend: str = "auto",
     ) -> None:
         check_choice("Propagator", "backend", backend, ("auto", "triton", "bag", "torch"))
-        self.operator = Operator.from_matrix(matrix).to(device)
+        self.operator = Operator.from_matrix(matrix).to(device)  # the description of P
         self.n_nodes, self.device, self.dtype = self.operator.n_nodes, self.operator.device, dtype
-        self._backend = _build_backend(backend, self.operator, dtype)
-        self.backend = self._backend.name
+        able = able_backends(self.device, dtype)
+        if not able or backend not in ("auto", *able):
+            raise ParameterError(
+                f"No backend of P computes products in {dtype} on {self.device} (backend={backend!r})."
+            )
+        self.backend = able[0] if backend == "auto" else backend
+        self._backend = _build_backend(self.backend, self.operator, dtype)
 
     def __call__(self, X: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """Return P @ X, written into ``out`` where given, which must not be X."""
@@ -97,17 +87,11 @@ def able_backends(device: torch.device, dtype: torch.dtype) -> list[str]:
 
 
 def _build_backend(name: str, operator: Operator, dtype: torch.dtype) -> Backend:
-    able = able_backends(operator.device, dtype)
-    if not able or name not in ("auto", *able):
-        raise ParameterError(
-            f"No backend of P computes products in {dtype} on {operator.device} (backend={name!r})."
-        )
-    chosen = able[0] if name == "auto" else name
-    if chosen == "triton":
+    if name == "triton":
         from gbgnn.propagation.triton_pattern import TritonPattern  # takes time, so only where it is used
 
         return TritonPattern(operator, dtype)
-    return Bag(operator, dtype) if chosen == "bag" else TorchCsr(operator, dtype)
+    return Bag(operator, dtype) if name == "bag" else TorchCsr(operator, dtype)
 
 
 class Backend(ABC):
@@ -116,8 +100,6 @@ class Backend(ABC):
     It is built once, by a :class:`~gbgnn.propagation.Propagator`, from a description that is on its device;
     products may then run in several threads at the same time, so they change nothing of it.
     """
-
-    name: ClassVar[str]
 
     @abstractmethod
     def multiply(self, X: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
@@ -136,8 +118,6 @@ def cast(scaling: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | Non
 @final
 class TorchCsr(Backend):
     """Forms the values of L A R once, and adds what P has on its diagonal beside them."""
-
-    name = "torch"
 
     def __init__(self, operator: Operator, dtype: torch.dtype) -> None:
         A = operator.edges
@@ -164,19 +144,13 @@ class TorchCsr(Backend):
 def sparse_csr(
     row_starts: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, shape: tuple[int, int]
 ) -> torch.Tensor:
-    """Return torch's own sparse CSR tensor, whose products torch.mm and torch.addmm compute."""
+    """Return torch's own sparse CSR tensor, whose products torch.mm and torch.addmm compute, unchecked."""
     _announce_csr()
     # Both of one type, the narrower where it suffices: as fast (benchmarks/results/kernels.md).
     fits = max(len(columns), *shape) <= torch.iinfo(torch.int32).max
     index = torch.int32 if fits else torch.int64
-    return torch.sparse_csr_tensor(
-        row_starts.to(index),
-        columns.to(index),
-        values,
-        size=shape,
-        device=values.device,
-        check_invariants=False,  # the caller keeps them
-    )
+    parts = (row_starts.to(index), columns.to(index), values)
+    return torch.sparse_csr_tensor(*parts, shape, device=values.device, check_invariants=False)
 
 
 @cache
@@ -207,8 +181,6 @@ class Bag(Backend):
 
     In half precision sums are kept in float32, but what is scaled is rounded before and after.
     """
-
-    name = "bag"
 
     def __init__(self, operator: Operator, dtype: torch.dtype) -> None:
         self._left, self._right = cast(operator.left, dtype), cast(operator.right, dtype)

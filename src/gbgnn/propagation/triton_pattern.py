@@ -85,8 +85,6 @@ if find_spec("triton") is not None:  # else nobody calls what is below
 class TritonPattern(Backend):
     """Products in float32, bfloat16 or float16 with sums in float32, and in float64."""
 
-    name = "triton"
-
     def __init__(self, operator: Operator, dtype: torch.dtype) -> None:
         self._edges = operator.edges
         sums = torch.float64 if dtype == torch.float64 else torch.float32
