@@ -19,14 +19,7 @@ from gbgnn.learners.base import ALL_ROWS, GRAPH, LABELLED, USES
 from gbgnn.losses import Loss, SoftmaxCrossEntropy, SquaredError
 from gbgnn.members import for_rows
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, Problem
-from gbgnn.propagation import (
-    AugmentedAdjacency,
-    DenseRows,
-    NormalizedLaplacian,
-    Operator,
-    Propagation,
-    Propagator,
-)
+from gbgnn.propagation import AugmentedAdjacency, DenseRows, NormalizedLaplacian, Propagation, Propagator
 from gbgnn.rounds import RoundContext, TrainingLoss, WeakTask
 from gbgnn.tasks import Classification, Task
 from gbgnn.theory import WeakLearnings
@@ -112,20 +105,13 @@ def learner_round(
     val_rows, val_targets = (None, None) if val is None else val
     loss = SquaredError() if is_numeric else SoftmaxCrossEntropy()
     train = LabelledNodes(rows, targets, weights)
-    P = Propagator(Operator.from_matrix(sp.eye_array(len(X), format="csr")), X.device, X.dtype)
+    P = Propagator(sp.eye_array(len(X), format="csr"), X.device, X.dtype)
     task = Classification(classes=np.arange(max(2, n_outputs)))
     problem = Problem(NodeInputs.from_tensor(X, P), task, train)
     scores = torch.zeros(len(X), n_outputs, dtype=X.dtype)
-    return RoundContext(
-        t=1,
-        problem=problem,
-        X=problem.inputs.features,
-        hops=(),
-        scores=scores,
-        training=TrainingLoss.at(scores, train, loss),
-        seed=seed,
-        task=WeakTask(rows, targets, weights, n_outputs, loss, val_rows, val_targets),
-    )
+    training = TrainingLoss.at(scores, train, loss)
+    asked = WeakTask(rows, targets, weights, n_outputs, loss, val_rows, val_targets)
+    return RoundContext(1, problem, problem.inputs.features, (), scores, training, seed, asked)
 
 
 def check_aggregation(aggregation: Aggregation) -> None:
@@ -283,7 +269,7 @@ def _with_other_rows(context: RoundContext) -> RoundContext:
 def _with_other_graph(context: RoundContext) -> RoundContext:
     """Return the round with another P and other raw features."""
     inputs = context.inputs
-    other = Operator.from_matrix(NormalizedLaplacian().build(two_blocks(30, seed=9)[0].adjacency).to_scipy())
+    other = NormalizedLaplacian().build(two_blocks(30, seed=9)[0].adjacency)
     P = Propagator(other, inputs.device, inputs.dtype)
     changed = NodeInputs.from_tensor(inputs.features.dense().flip(0), P)
     return replace(context, problem=replace(context.problem, inputs=changed))

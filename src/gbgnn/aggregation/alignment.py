@@ -167,7 +167,7 @@ class KernelTargetAlignment(Aggregation):
 
     def fit(self, context: RoundContext) -> PolynomialHop:
         """Learn the weights from the labelled rows of the powers."""
-        return self._choose(self._align(context.X, context))
+        return self._choose(self._align(context))
 
     def step(self, context: RoundContext) -> tuple[Hop, Representation]:
         """Learn the weights, and mix; small powers are kept for that, large ones are computed again."""
@@ -189,7 +189,10 @@ class KernelTargetAlignment(Aggregation):
         first, X = aggregations[0], context.X
         if len(aggregations) == 1 or not isinstance(X, PolynomialRows) or first.solver != "gradient":
             return super().step_many(aggregations, context)
-        alignments = first._align_many(X, context)
+        alignments = first._align(context)
+        if X.is_shared:
+            forms = vars(alignments).values()
+            alignments = AlignmentProblem(*(form.expand(len(aggregations), -1, -1) for form in forms))
         weights = _ascend(alignments, aggregations)
         weights = alignments.rescale(weights) if first.rescale else weights
         reached = alignments.value(weights).tolist()
@@ -199,24 +202,20 @@ class KernelTargetAlignment(Aggregation):
         ]
         return hops, mix_members(X, hops)
 
-    def _align(self, X: Representation, context: RoundContext) -> AlignmentProblem:
-        rows = context.train.rows
-        if isinstance(X, PolynomialRows):
-            return _build(X.power_rows(self._powers, rows), context)
-        streamed = powers(context.inputs.P, X.dense(), self._powers)
-        return _build(torch.stack([Z[rows] for Z in streamed]), context)
-
-    def _align_many(self, X: PolynomialRows, context: RoundContext) -> AlignmentProblem:
-        """Form the labelled rows of the powers of a few members at a time."""
-        n_members, n_bytes = context.n_members, context.train.size * X.nbytes // X.shape[0]
-        # The terms, a copy of unit size, and one in double precision.
-        limit = _BYTES_ON_CPU if X.device.type == "cpu" else _BYTES_ON_GPU
-        at_once = max(1, limit // (4 * len(self._powers) * n_bytes))
+    def _align(self, context: RoundContext) -> AlignmentProblem:
+        """Return how the labelled rows of the powers align; those of a few members are formed at a time."""
+        X, rows = context.X, context.train.rows
+        if not isinstance(X, PolynomialRows):
+            streamed = powers(context.inputs.P, X.dense(), self._powers)
+            return _build(torch.stack([Z[rows] for Z in streamed]), context)
         if X.is_shared:
-            all_the_same = self._align(X, context)
-            return AlignmentProblem(*(form.expand(n_members, -1, -1) for form in vars(all_the_same).values()))
-        parts = [range(first, min(n_members, first + at_once)) for first in range(0, n_members, at_once)]
-        return AlignmentProblem.join([self._align(X.members(part), context) for part in parts])
+            return _build(X.power_rows(self._powers, rows), context)
+        # Of a member there are the terms, a copy of unit size, and one in double precision.
+        n_bytes = 4 * len(self._powers) * (context.train.size * X.nbytes // X.shape[0])
+        at_once = max(1, (_BYTES_ON_CPU if X.device.type == "cpu" else _BYTES_ON_GPU) // n_bytes)
+        every = range(context.n_members)
+        parts = [X.members(every[first : first + at_once]) for first in every[::at_once]]
+        return AlignmentProblem.join([_build(part.power_rows(self._powers, rows), context) for part in parts])
 
     def _choose(self, alignment: AlignmentProblem) -> PolynomialHop:
         """Return the hop that aligns the labelled rows of the powers best."""

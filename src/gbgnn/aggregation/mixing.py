@@ -41,9 +41,8 @@ class MixingHop(Hop):
 
     Examples
     --------
-    >>> import scipy.sparse as sp
     >>> from gbgnn.propagation import Propagator
-    >>> P = Propagator(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> P = Propagator([[0.0, 1.0], [1.0, 0.0]])
     >>> X = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> inputs = NodeInputs.from_tensor(X, P)
     >>> hop = MixingHop.from_weight(torch.tensor([[1.0, -0.5], [0.0, 0.5]]))

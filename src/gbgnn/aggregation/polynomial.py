@@ -37,9 +37,8 @@ class PolynomialHop(Hop):
 
     Examples
     --------
-    >>> import scipy.sparse as sp
     >>> from gbgnn.propagation import Propagator
-    >>> P = Propagator(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> P = Propagator([[0.0, 1.0], [1.0, 0.0]])
     >>> inputs = NodeInputs.from_tensor(torch.tensor([[1.0], [2.0]]), P)
     >>> X = DenseRows(torch.tensor([[10.0], [20.0]]))
     >>> PolynomialHop((1,), (0.5,), injection=0.5)(X, inputs).dense()

@@ -34,8 +34,7 @@ def powers(P: Propagator, X: torch.Tensor, exponents: Iterable[int]) -> Iterator
 
     Examples
     --------
-    >>> import scipy.sparse as sp
-    >>> P = Propagator(sp.csr_array([[2.0]]))
+    >>> P = Propagator([[2.0]])
     >>> [float(term) for term in powers(P, torch.ones(1, 1), (0, 1, 3))]
     [1.0, 2.0, 8.0]
     """
@@ -84,8 +83,7 @@ def chebyshev_terms(
 
     Examples
     --------
-    >>> import scipy.sparse as sp
-    >>> P = Propagator(sp.csr_array([[2.0]]))
+    >>> P = Propagator([[2.0]])
     >>> [float(term) for term in chebyshev_terms(P, torch.ones(1, 1), 3, Interval(0.0, 4.0))]
     [1.0, 0.5, -0.5]
     """
@@ -219,9 +217,8 @@ class PolynomialRows(Representation):
 
     Examples
     --------
-    >>> import scipy.sparse as sp
     >>> from gbgnn.propagation import DenseRows
-    >>> P = Propagator(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> P = Propagator([[0.0, 1.0], [1.0, 0.0]])
     >>> basis = PowerBasis.build(P, DenseRows(torch.tensor([[1.0], [2.0]])), torch.tensor([1]))
     >>> X = PolynomialRows(basis, basis.one).mixed((0, 1), torch.tensor([[0.5, 0.5], [0.0, 1.0]]))
     >>> X.dense().tolist()

@@ -32,6 +32,7 @@ _ARPACK: dict[str, Any] = {"tol": 1e-8, "ncv": 40}
 if "rng" in inspect.signature(eigsh).parameters:  # since SciPy 1.17; what it draws when it must start anew
     _ARPACK["rng"] = 0
 
+Floats = NDArray[np.float64]
 Pairs = tuple[NDArray[Any], NDArray[Any]]
 """Eigenvalues, and their eigenvectors in columns."""
 
@@ -62,12 +63,12 @@ class TopEigenspace:
         """Number of directions."""
         return int(self.basis.shape[1])
 
-    def project(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    def project(self, X: Floats) -> Floats:
         """Return the part of ``X``, a vector or a matrix of N rows, that lies in the space."""
         return np.asarray(self.basis @ (self.basis.T @ X))
 
 
-def top_eigenspace(P: sp.csr_array, guesses: Sequence[NDArray[np.float64]] = ()) -> TopEigenspace:
+def top_eigenspace(P: sp.csr_array, guesses: Sequence[Floats] = ()) -> TopEigenspace:
     r"""Return the top eigenspace of P, a matrix with real entries, symmetric or not.
 
     P acts on each (weakly) connected component of its pattern by itself, so each has top directions of its
@@ -198,8 +199,8 @@ def _have_perron_vector(P: sp.csr_array, labels: NDArray[Any], symmetric: bool) 
 
 
 def _closed_form(
-    P: sp.csr_array, labels: NDArray[Any], perron: NDArray[np.bool_], guesses: Sequence[NDArray[np.float64]]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    P: sp.csr_array, labels: NDArray[Any], perron: NDArray[np.bool_], guesses: Sequence[Floats]
+) -> tuple[Floats, Floats]:
     """Return the top eigenvalue of each component, NaN where unknown, and their unit vectors in one."""
     n_nodes, n_components = len(labels), len(perron)
     value, vector = np.full(n_components, np.nan), np.zeros(n_nodes)
@@ -244,7 +245,7 @@ def _dominant(block: sp.csr_array, symmetric: bool, perron: bool, floor: float) 
 
 
 def _check_found(
-    block: sp.csr_array, symmetric: bool, radius: float | None, top: complex, directions: NDArray[np.float64]
+    block: sp.csr_array, symmetric: bool, radius: float | None, top: complex, directions: Floats
 ) -> None:
     """Raise unless the iterations found the largest eigenvalue and all of its directions."""
     n_nodes, size = block.shape[0], abs(top)
@@ -263,13 +264,11 @@ def _check_found(
         )
 
 
-def _largest_outside(
-    P: sp.csr_array, symmetric: bool, project: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-) -> NDArray[Any]:
+def _largest_outside(P: sp.csr_array, symmetric: bool, project: Callable[[Floats], Floats]) -> NDArray[Any]:
     """Return the eigenvalue of P of largest absolute value, and maybe others, without an invariant space."""
 
-    def outside(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        y: NDArray[np.float64] = P @ (x - project(x))
+    def outside(x: Floats) -> Floats:
+        y: Floats = P @ (x - project(x))
         return y - project(y)
 
     # From where the space was found, a second direction of the same eigenvalue could not be seen.
@@ -317,9 +316,7 @@ def _largest(block: sp.csr_array, symmetric: bool) -> Pairs:
     return _iterate(block, symmetric, 2 if symmetric else 6, "LM")
 
 
-def _iterate(
-    operator: Any, symmetric: bool, n_sought: int, which: str, start: NDArray[np.float64] | None = None
-) -> Pairs:
+def _iterate(operator: Any, symmetric: bool, n_sought: int, which: str, start: Floats | None = None) -> Pairs:
     """Return eigenvalues and eigenvectors by ARPACK, the same ones each time."""
     solve: Callable[..., Pairs] = eigsh if symmetric else eigs
     v0 = _start(operator.shape[0], seed=0) if start is None else start
@@ -328,7 +325,7 @@ def _iterate(
     return solve(operator, k=n_sought, which=which, v0=v0, maxiter=patience, **_ARPACK)
 
 
-def _start(n_nodes: int, seed: int) -> NDArray[np.float64]:
+def _start(n_nodes: int, seed: int) -> Floats:
     return np.random.default_rng(seed).standard_normal(n_nodes)
 
 
