@@ -96,7 +96,9 @@ class Task(BaseEstimator, ABC):
 
     def proba(self, scores: torch.Tensor, link: Link) -> torch.Tensor:
         """Return probabilities, a column per class or label; raise where there are none."""
-        raise ParameterError(f"{type(self).__name__} has no probabilities; use predict.")
+        if not self.has_proba:
+            raise ParameterError(f"{type(self).__name__} has no probabilities; use predict.")
+        return link(scores)
 
     def margins(self, scores: torch.Tensor) -> torch.Tensor:
         """Return scores as scikit-learn's ``decision_function`` has them."""
@@ -284,10 +286,6 @@ class MultiLabel(Task):
     def misses(self, decided: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return which rows have a wrong entry."""
         return (decided != targets).any(dim=-1)
-
-    def proba(self, scores: torch.Tensor, link: Link) -> torch.Tensor:
-        """Return the probability of every label, shape (n, n_labels)."""
-        return link(scores)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
