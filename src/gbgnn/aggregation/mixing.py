@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -191,7 +191,7 @@ class CentredAlignment:
 class MixingAggregation(Aggregation):
     """What Linear and NonLinear share: everything but the ReLU."""
 
-    is_linear: ClassVar[bool]
+    is_linear = True
     """Whether there is no ReLU."""
 
     max_norm: float = 1.0
@@ -275,8 +275,6 @@ class Linear(MixingAggregation):
     >>> bool(fits[1].weight.abs().sum(dim=0).max() <= 1)
     True
     """
-
-    is_linear = True
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
