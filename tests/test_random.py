@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from gbgnn._random import (
     Purpose,
+    RoundSeeds,
     Seeds,
     as_int32,
+    as_uniform,
     derive_key,
     derive_keys,
     draw_bits,
@@ -38,6 +40,10 @@ def test_seed_of_a_round_depends_on_the_root_alone() -> None:
     assert Seeds(1).head(5) != Seeds(2).head(5)
 
 
+def test_seeds_of_members_are_those_of_each() -> None:
+    assert list(RoundSeeds([Seeds(0), Seeds(1)], t=2)) == [Seeds(0).hop(2), Seeds(1).hop(2)]
+
+
 def test_generator_is_seeded() -> None:
     first, second = (torch.rand(3, generator=generator(4)) for _ in range(2))
     assert torch.equal(first, second)
@@ -50,7 +56,7 @@ def table(n_rows: int, n_columns: int, *path: int) -> torch.Tensor:
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=50))
 def test_tensors_are_mixed_as_numbers_are(numbers: list[int]) -> None:
     mixed = mix_(torch.tensor([as_int32(n) for n in numbers], dtype=torch.int32))
-    assert mixed.tolist() == [as_int32(mix(n)) for n in numbers]
+    assert mixed.tolist() == mix(np.array(numbers, np.uint32)).view(np.int32).tolist()
     again = torch.tensor([as_int32(n) for n in numbers], dtype=torch.int32)
     assert torch.equal(mix_(again, torch.empty_like(again)), mixed)
 
@@ -63,11 +69,12 @@ def test_mixing_can_be_undone_so_no_two_numbers_meet(number: int, bit: int) -> N
             found = value ^ (found >> shift)
         return found
 
-    value = undo_shift(mix(number), 16)
+    mixed, other = mix(np.array([number, number ^ (1 << bit)], np.uint32)).tolist()
+    value = undo_shift(mixed, 16)
     for shift, factor in ((15, 0x846CA68B), (16, 0x7FEB352D)):
         value = undo_shift(value * pow(factor, -1, 2**32) % 2**32, shift)
     assert value == number
-    assert mix(number) != mix(number ^ (1 << bit))
+    assert mixed != other
 
 
 def test_one_changed_bit_changes_half_of_all_bits() -> None:
@@ -152,6 +159,11 @@ def test_cut_off_leaves_its_share_below(share: float) -> None:
     draws = draw_bits(hash_grid(torch.arange(300), 300), derive_key(1))
     below = float((draws < dropout_threshold(share)).double().mean())
     assert below == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / 90_000))
+
+
+def test_all_draws_are_multiples_in_the_unit_interval() -> None:
+    ends = torch.tensor([-(2**31), 0, 2**31 - 1], dtype=torch.int32)
+    assert as_uniform(ends, torch.float32).tolist() == [0.0, 0.5, 1 - 2**-24]
 
 
 def test_cut_off_of_all_but_everything_is_an_int32() -> None:

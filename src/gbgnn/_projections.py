@@ -12,20 +12,7 @@ def project_columns(W: torch.Tensor, radius: float) -> None:
     \theta, 0)` for the one threshold at which they sum to the radius. Columns inside keep every bit. The sum
     is at most ``radius`` in floating point too, in whatever order it is added up in double precision.
 
-    Parameters
-    ----------
-    W
-        Shape (rows, columns), at least one row, of any floating-point type, on any device.
-    radius
-        Greater than 0, and not among the very smallest numbers of the type.
-
-    Examples
-    --------
-    >>> W = torch.tensor([[3.0, 0.1], [-2.0, 0.2]], dtype=torch.float64)
-    >>> project_columns(W, 2.0)
-    >>> W.numpy().round(6)
-    array([[ 1.5,  0.1],
-           [-0.5,  0.2]])
+    There must be a row, and ``radius`` must not be among the very smallest numbers of the type.
     """
     # A few columns at a time, so that the passes over them stay in the cache.
     for block in W.split(128, dim=1):

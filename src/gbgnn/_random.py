@@ -21,12 +21,6 @@ from sklearn.utils import check_random_state
 from gbgnn.errors import ParameterError
 
 
-class _Stream(IntEnum):
-    HOP = 0
-    HEAD = 1
-    TUNING = 2
-
-
 class Purpose(IntEnum):
     """What a learner draws numbers for."""
 
@@ -53,37 +47,24 @@ class Seeds:
 
     def hop(self, t: int) -> int:
         """Seed of the aggregation of round ``t``."""
-        return self._derive(_Stream.HOP, t, 0)
+        return self._derive(0, t)
 
     def head(self, t: int, attempt: int = 0) -> int:
         """Seed of the learner of round ``t``; a retry is another ``attempt``."""
-        return self._derive(_Stream.HEAD, t, attempt)
+        return self._derive(1, t, attempt)
 
     def fine_tuning(self) -> int:
         """Seed of fine-tuning."""
-        return self._derive(_Stream.TUNING, 0, 0)
+        return self._derive(2)
 
-    def _derive(self, stream: _Stream, t: int, attempt: int) -> int:
-        sequence = np.random.SeedSequence(self.root, spawn_key=(int(stream), t, attempt))
+    def _derive(self, stream: int, t: int = 0, attempt: int = 0) -> int:
+        sequence = np.random.SeedSequence(self.root, spawn_key=(stream, t, attempt))
         return int(sequence.generate_state(1, dtype=np.uint64)[0] >> np.uint64(1))
 
 
 @dataclass(frozen=True)
 class RoundSeeds(Sequence[int]):
-    """The seeds of several members in a round, derived when they are asked for: most parts draw nothing.
-
-    Parameters
-    ----------
-    members
-        Where those of each come from.
-    t
-        The round.
-
-    Examples
-    --------
-    >>> RoundSeeds([Seeds(0), Seeds(1)], t=2)[1] == Seeds(1).hop(2)
-    True
-    """
+    """The seeds of ``members`` in round ``t``, derived when they are asked for: most parts draw nothing."""
 
     members: Sequence[Seeds]
     t: int
@@ -100,18 +81,22 @@ def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
     return torch.Generator(device=device).manual_seed(seed)
 
 
-def mix(number: int) -> int:
+_MASK = 2**32 - 1
+_ROUNDS = ((16, 0x7FEB352D), (15, 0x846CA68B))
+_LAST_SHIFT = 16
+
+
+def mix(numbers: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Scramble 32 bits: a finaliser of two products (Wellons' lowbias32) under which no two numbers meet.
 
     Examples
     --------
-    >>> [mix(n) for n in (0, 1, 2)]
+    >>> mix(np.array([0, 1, 2], np.uint32)).tolist()
     [0, 1753845952, 3507691905]
     """
-    number &= _MASK
     for shift, factor in _ROUNDS:
-        number = (number ^ (number >> shift)) * factor & _MASK
-    return number ^ (number >> _LAST_SHIFT)
+        numbers = (numbers ^ (numbers >> np.uint32(shift))) * np.uint32(factor)
+    return numbers ^ (numbers >> np.uint32(_LAST_SHIFT))
 
 
 def mix_(numbers: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
@@ -125,86 +110,40 @@ def mix_(numbers: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Te
     [0, 1753845952, -787275391]
     """
     scratch = torch.empty_like(numbers) if scratch is None else scratch
-    for shift, factor in _ROUNDS:
-        _xor_shifted_(numbers, shift, scratch).mul_(as_int32(factor))
-    return _xor_shifted_(numbers, _LAST_SHIFT, scratch)
-
-
-_MASK = 2**32 - 1
-_ROUNDS = ((16, 0x7FEB352D), (15, 0x846CA68B))
-_LAST_SHIFT = 16
-
-
-def _xor_shifted_(numbers: torch.Tensor, shift: int, scratch: torch.Tensor) -> torch.Tensor:
-    torch.bitwise_right_shift(numbers, shift, out=scratch)
-    scratch.bitwise_and_(_MASK >> shift)  # torch fills with the sign
-    return numbers.bitwise_xor_(scratch)
+    for shift, factor in (*_ROUNDS, (_LAST_SHIFT, 1)):
+        torch.bitwise_right_shift(numbers, shift, out=scratch)
+        numbers.bitwise_xor_(scratch.bitwise_and_(_MASK >> shift))  # torch fills with the sign
+        if factor != 1:
+            numbers.mul_(as_int32(factor))
+    return numbers
 
 
 def as_int32(number: int) -> int:
-    """Return the int32 with the same 32 bits.
-
-    Examples
-    --------
-    >>> as_int32(2**32 - 1), as_int32(5)
-    (-1, 5)
-    """
+    """Return the int32 with the same 32 bits."""
     return (number + 2**31) % 2**32 - 2**31
 
 
 def derive_key(seed: int, *path: int) -> int:
-    """Return the key of a stream, an int32: of a seed of up to 64 bits, a purpose, a layer, an epoch.
-
-    Examples
-    --------
-    >>> derive_key(7, Purpose.DROPOUT, 0, 1) == derive_key(7, Purpose.DROPOUT, 0, 1)
-    True
-    >>> derive_key(7, Purpose.DROPOUT, 0, 1) == derive_key(7, Purpose.DROPOUT, 1, 0)
-    False
-    """
-    key = 0
-    for number in (seed, seed >> 32, *path):
-        key = mix(key + number)
-    return as_int32(key)
+    """Return the key of a stream, an int32: of a seed of up to 64 bits, a purpose, a layer, an epoch."""
+    return as_int32(int(derive_keys([seed], *path)[0]))
 
 
 def derive_keys(seeds: Sequence[int], *path: int | NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return :func:`derive_key` of many seeds and paths, as 32 bits without a sign; paths are broadcast.
-
-    Examples
-    --------
-    >>> derive_keys([7, 8], 3, 3).view(np.int32).tolist() == [derive_key(7, 3, 3), derive_key(8, 3, 3)]
-    True
-    """
+    """Return :func:`derive_key` of many seeds and paths, as 32 bits without a sign; paths are broadcast."""
     whole = np.array(seeds, dtype=np.uint64)
     halves = [(half & np.uint64(_MASK)).astype(np.uint32) for half in (whole, whole >> np.uint64(32))]
     return extend_keys(np.zeros(len(whole), np.uint32), *halves, *path)
 
 
 def extend_keys(keys: NDArray[np.uint32], *path: int | NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return the keys of paths that go on from those of ``keys``.
-
-    Examples
-    --------
-    >>> bool(extend_keys(derive_keys([7]), Purpose.ORDER, 3) == derive_keys([7], Purpose.ORDER, 3))
-    True
-    """
+    """Return the keys of paths that go on from those of ``keys``."""
     for number in path:
-        keys = keys + np.asarray(number, np.uint32)
-        for shift, factor in _ROUNDS:
-            keys = (keys ^ (keys >> np.uint32(shift))) * np.uint32(factor)
-        keys = keys ^ (keys >> np.uint32(_LAST_SHIFT))
+        keys = mix(keys + np.asarray(number, np.uint32))
     return keys
 
 
 def hash_grid(rows: torch.Tensor, n_columns: int) -> torch.Tensor:
-    """Return the hash of every place in some rows of a table, int32, whatever other rows and columns it has.
-
-    Examples
-    --------
-    >>> torch.equal(hash_grid(torch.arange(3), 4)[1:, :2], hash_grid(torch.tensor([1, 2]), 2))
-    True
-    """
+    """Return the hash of every place in some rows of a table, int32, whatever else the table has."""
     columns = torch.arange(n_columns, dtype=torch.int32, device=rows.device)
     # A copy, because mixing is in place.
     return mix_(mix_(rows.to(torch.int32, copy=True))[:, None] + columns)
@@ -216,48 +155,24 @@ def draw_bits(table: torch.Tensor, key: int | torch.Tensor) -> torch.Tensor:
 
 
 def as_uniform(draws: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return draws as multiples of 2^-24 in [0, 1), which every precision holds exactly.
-
-    Examples
-    --------
-    >>> as_uniform(torch.tensor([-(2**31), 0], dtype=torch.int32), torch.float32).tolist()
-    [0.0, 0.5]
-    """
+    """Return draws as multiples of 2^-24 in [0, 1), which every precision holds exactly."""
     return (draws >> 8).to(dtype).add_(2**23).mul_(2**-24)
 
 
 def uniform(
     n_rows: int, n_columns: int, key: int, dtype: torch.dtype, device: torch.device | str = "cpu"
 ) -> torch.Tensor:
-    """Return a table of numbers in [0, 1) from the stream of a key.
-
-    Examples
-    --------
-    >>> uniform(1, 2, derive_key(0), torch.float64).dtype
-    torch.float64
-    """
+    """Return a table of numbers in [0, 1) from the stream of a key."""
     return as_uniform(draw_bits(hash_grid(torch.arange(n_rows, device=device), n_columns), key), dtype)
 
 
 def dropout_threshold(share: float) -> int:
-    """Return the int32 below which there are ``share`` of all draws.
-
-    Examples
-    --------
-    >>> dropout_threshold(0.5), dropout_threshold(0.0) == -(2**31)
-    (0, True)
-    """
+    """Return the int32 below which there are ``share`` of all draws."""
     return min(math.ceil(share * 2**32), _MASK) - 2**31
 
 
 def root_seed(random_state: Any) -> int:
-    """Return the seed that scikit-learn's ``random_state`` stands for: itself, or a draw.
-
-    Examples
-    --------
-    >>> root_seed(7)
-    7
-    """
+    """Return the seed that scikit-learn's ``random_state`` stands for: itself, or a draw."""
     if isinstance(random_state, (int, np.integer)) and random_state >= 0:
         return int(random_state)
     try:

@@ -34,14 +34,7 @@ def n_threads() -> int:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch use one thread inside, in this thread of Python; calls may be nested.
-
-    Examples
-    --------
-    >>> with one_thread():
-    ...     torch.get_num_threads()
-    1
-    """
+    """Let torch use one thread inside, in this thread of Python; calls may be nested."""
     if getattr(_allowed, "n", None) is not None:
         yield
         return
@@ -71,14 +64,9 @@ def map_threads(function: Callable[[T], R], items: Sequence[T], work: float) -> 
     """Return the function of every item, computed by several threads where all of the ``work`` is large.
 
     The function must not keep the interpreter's lock for long, as torch and NumPy do not.
-
-    Examples
-    --------
-    >>> map_threads(lambda x: x * x, [1, 2, 3], work=1)
-    [1, 4, 9]
     """
     n_workers = min(n_threads(), len(items)) if work >= LARGE // 4 else 1
     if n_workers < 2:
-        return [function(item) for item in items]
+        return list(map(function, items))
     with ThreadPoolExecutor(n_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         return list(pool.map(function, items))

@@ -15,8 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from gbgnn.errors import ParameterError, suggest
-from gbgnn.tasks import Task
-from gbgnn.tasks.base import Link
+from gbgnn.tasks import Link, Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,17 +44,9 @@ class Predicted:
 
 @dataclass(frozen=True, eq=False)
 class PredictedMany:
-    """The same of several models: iterating gives what each of them predicts.
+    """The same of several models, scores of shape (members, n, K): iterating gives what each predicts.
 
-    Parameters
-    ----------
-    task, targets
-        As of one.
-    scores
-        Shape (members, n, K).
-    link, total_eta
-        What scores that are a sum of steps ``total_eta`` say of targets, see
-        :meth:`Voting.link <gbgnn.boosting.voting.Voting.link>`.
+    ``link`` is that of a voting, which also asks for the sum of all steps, ``total_eta``.
     """
 
     task: Task
@@ -116,13 +107,13 @@ class Accuracy(Metric):
 
     def score(self, predicted: Predicted) -> float:
         """Return the share; of several labels per node, all must be right."""
-        return float(self._count(predicted))
+        return float(self._shares(predicted))
 
     def scores(self, predicted: PredictedMany) -> torch.Tensor:
         """Return the share of every model."""
-        return self._count(predicted)
+        return self._shares(predicted)
 
-    def _count(self, predicted: Predicted | PredictedMany) -> torch.Tensor:
+    def _shares(self, predicted: Predicted | PredictedMany) -> torch.Tensor:
         misses = predicted.task.misses(predicted.decided(), predicted.targets)
         if misses is None:
             raise ParameterError(f"{type(predicted.task).__name__} has no accuracy; use another metric.")
@@ -177,12 +168,11 @@ class _Numbers(RegressorMixin, BaseEstimator):
         return self.predicted.task.decode(self.predicted.decided().cpu().numpy())
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        p: NDArray[Any] = self.predicted.task.proba(self.predicted.scores, self.predicted.link).cpu().numpy()
-        return p
+        proba = self.predicted.task.proba(self.predicted.scores, self.predicted.link)
+        return np.asarray(proba.cpu())
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        margins: NDArray[Any] = self.predicted.task.margins(self.predicted.scores).cpu().numpy()
-        return margins
+        return np.asarray(self.predicted.task.margins(self.predicted.scores).cpu())
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -193,8 +183,7 @@ class _Answers(ClassifierMixin, _Numbers):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        classes: NDArray[Any] = self.predicted.task.decode(np.arange(self.predicted.task.n_columns))
-        return classes
+        return self.predicted.task.decode(np.arange(self.predicted.task.n_columns))
 
 
 METRICS: dict[str, type[Metric]] = {"accuracy": Accuracy}

@@ -26,9 +26,8 @@ from gbgnn.learners.base import LABELLED
 from gbgnn.members import shared_settings
 from gbgnn.metrics import Metric
 from gbgnn.problem import LabelledNodes, NodeInputs, Problem
-from gbgnn.propagation import PolynomialRows, chebyshev_terms, spectral_interval
-from gbgnn.propagation.interval import Interval
-from gbgnn.propagation.polynomial_rows import Basis, ChebyshevBasis, PowerBasis, TermRows
+from gbgnn.propagation import Interval, PolynomialRows, chebyshev_terms, spectral_interval
+from gbgnn.propagation.polynomial import Basis, ChebyshevBasis, PowerBasis, TermRows
 from gbgnn.registry import as_part
 
 Listener = Callable[[int, Mapping[int, float | None]], Collection[int]]

@@ -76,7 +76,7 @@ def test_problems_of_several_members_are_those_of_each(n_features: int) -> None:
     for i in range(3):
         alone = AlignmentProblem.build(terms[i], codes)
         for name in ("numerator", "denominator", "overlaps"):
-            torch.testing.assert_close(getattr(together[i], name), getattr(alone, name))
+            torch.testing.assert_close(getattr(together, name)[i], getattr(alone, name))
         for mine, other in zip(
             together.value_and_gradient(weights), alone.value_and_gradient(weights[i]), strict=True
         ):

@@ -47,7 +47,7 @@ def test_sums_transpose_and_way_back(weighted: bool, shape: tuple[int, int], dev
         assert M.row_sums().dtype == M.column_sums().dtype == torch.float64
         rows = np.repeat(np.arange(shape[0]), np.diff(A.indptr))
         assert M.rows_of_entries().tolist() == rows.tolist()
-        assert M.to("cpu").nbytes == M.nbytes
+        assert (M.to("cpu").to_scipy() != M.to_scipy()).nnz == 0
 
 
 @settings(max_examples=25)
@@ -65,7 +65,7 @@ def test_patterns_have_no_values_and_narrow_columns() -> None:
     M = Csr.from_matrix(sp.csr_array(np.ones((3, 3), bool)))
     assert M.values is None
     assert (M.row_starts.dtype, M.columns.dtype) == (torch.int64, torch.int32)
-    assert M.nbytes == 8 * 4 + 4 * 9
+    assert (len(M.row_starts), len(M.columns)) == (4, 9)
     assert Csr.from_matrix(M) is M
     assert Csr.from_matrix(sp.csr_array(np.full((2, 2), 3))).values.dtype == torch.float64  # of integers
     assert Csr.from_matrix(sp.csr_array((2, 2))).values is None

@@ -2,9 +2,8 @@
 
 from gbgnn.aggregation.alignment import AlignmentProblem, KernelTargetAlignment
 from gbgnn.aggregation.base import Aggregation, Hop, HopSpace
-from gbgnn.aggregation.fixed import IDENTITY, Adjacency, Identity, InputInjection, Lazy
 from gbgnn.aggregation.mixing import CentredAlignment, Linear, MixingHop, NonLinear
-from gbgnn.aggregation.polynomial import PolynomialHop
+from gbgnn.aggregation.polynomial import IDENTITY, Adjacency, Identity, InputInjection, Lazy, PolynomialHop
 
 __all__ = [
     "IDENTITY",

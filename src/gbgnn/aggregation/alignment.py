@@ -15,8 +15,7 @@ from gbgnn._optimizers import OPTIMIZERS, Coefficients, Moments
 from gbgnn._threads import threads_for
 from gbgnn.aggregation.base import Aggregation, Hop
 from gbgnn.aggregation.polynomial import PolynomialHop, mix_members
-from gbgnn.propagation import PolynomialRows, Representation
-from gbgnn.propagation.polynomial import powers
+from gbgnn.propagation import PolynomialRows, Representation, powers
 from gbgnn.rounds import RoundContext
 
 KEPT_BYTES = 2**28
@@ -29,6 +28,7 @@ _FEW_MEMBERS = 16
 """Up to so many members, weights are learned on the host."""
 
 
+@dataclass(frozen=True, eq=False)
 class AlignmentProblem:
     r"""The alignment of a weighted sum of kernels with the labels, in closed form.
 
@@ -50,20 +50,16 @@ class AlignmentProblem:
         Inner products of the terms, of unit scale.
     """
 
-    def __init__(self, numerator: torch.Tensor, denominator: torch.Tensor, overlaps: torch.Tensor) -> None:
-        self.numerator, self.denominator, self.overlaps = numerator, denominator, overlaps
+    numerator: torch.Tensor
+    denominator: torch.Tensor
+    overlaps: torch.Tensor
 
     @classmethod
     def build(cls, terms: torch.Tensor, codes: torch.Tensor) -> AlignmentProblem:
-        """Compute the tensors for one set of terms, or for one of each member.
+        """Compute the tensors for terms :math:`Z_k`, shape (..., n_terms, M, C).
 
-        Parameters
-        ----------
-        terms
-            The :math:`Z_k`, shape (..., n_terms, M, C).
-        codes
-            The labels of the M rows as vectors, shape (M, K), see :meth:`Task.codes
-            <gbgnn.tasks.Task.codes>`; :math:`K_Y` is their Gram matrix.
+        ``codes`` are the labels of the M rows as vectors, shape (M, K), see :meth:`Task.codes
+        <gbgnn.tasks.Task.codes>`; :math:`K_Y` is their Gram matrix.
         """
         # The alignment does not change with the scale of Z; unit scale keeps 4th powers in range. The large
         # products are formed in the precision of Z, the tiny tensors made of them in double precision.
@@ -82,12 +78,7 @@ class AlignmentProblem:
     @classmethod
     def join(cls, parts: Sequence[AlignmentProblem]) -> AlignmentProblem:
         """Put the members of several together."""
-        columns = zip(*((part.numerator, part.denominator, part.overlaps) for part in parts), strict=True)
-        return cls(*(torch.cat(column) for column in columns))
-
-    def __getitem__(self, i: int) -> AlignmentProblem:
-        """Return the problem of one member."""
-        return AlignmentProblem(self.numerator[i], self.denominator[i], self.overlaps[i])
+        return cls(*map(torch.cat, zip(*(vars(part).values() for part in parts), strict=True)))
 
     def value(self, weights: torch.Tensor) -> torch.Tensor:
         """Return the alignment of weights, shape (..., n_terms); 0 where they cancel every row."""
@@ -176,7 +167,7 @@ class KernelTargetAlignment(Aggregation):
 
     def fit(self, context: RoundContext) -> PolynomialHop:
         """Learn the weights from the labelled rows of the powers."""
-        return self._choose(self._align(context.X, context))
+        return self._choose(self._align(context))
 
     def step(self, context: RoundContext) -> tuple[Hop, Representation]:
         """Learn the weights, and mix; small powers are kept for that, large ones are computed again."""
@@ -188,7 +179,7 @@ class KernelTargetAlignment(Aggregation):
         X, rows = context.X.dense(), context.train.rows
         terms = [Z if Z is X else Z.clone() for Z in powers(context.inputs.P, X, self._powers)]
         hop = self._choose(_build(torch.stack([Z[rows] for Z in terms]), context))
-        return hop, hop.combine(terms, context.inputs)
+        return hop, hop(context.X, context.inputs, terms)
 
     @classmethod
     def step_many(
@@ -198,7 +189,10 @@ class KernelTargetAlignment(Aggregation):
         first, X = aggregations[0], context.X
         if len(aggregations) == 1 or not isinstance(X, PolynomialRows) or first.solver != "gradient":
             return super().step_many(aggregations, context)
-        alignments = first._align_many(X, context)
+        alignments = first._align(context)
+        if X.is_shared:
+            forms = vars(alignments).values()
+            alignments = AlignmentProblem(*(form.expand(len(aggregations), -1, -1) for form in forms))
         weights = _ascend(alignments, aggregations)
         weights = alignments.rescale(weights) if first.rescale else weights
         reached = alignments.value(weights).tolist()
@@ -208,23 +202,20 @@ class KernelTargetAlignment(Aggregation):
         ]
         return hops, mix_members(X, hops)
 
-    def _align(self, X: Representation, context: RoundContext) -> AlignmentProblem:
-        rows = context.train.rows
-        if isinstance(X, PolynomialRows):
-            return _build(X.power_rows(self._powers, rows), context)
-        streamed = powers(context.inputs.P, X.dense(), self._powers)
-        return _build(torch.stack([Z[rows] for Z in streamed]), context)
-
-    def _align_many(self, X: PolynomialRows, context: RoundContext) -> AlignmentProblem:
-        """Form the labelled rows of the powers of a few members at a time."""
-        n_members, n_bytes = context.n_members, context.train.size * X.nbytes // X.shape[0]
-        # The terms, a copy of unit size, and one in double precision.
-        limit = _BYTES_ON_CPU if X.device.type == "cpu" else _BYTES_ON_GPU
-        at_once = max(1, limit // (4 * len(self._powers) * n_bytes))
+    def _align(self, context: RoundContext) -> AlignmentProblem:
+        """Return how the labelled rows of the powers align; those of a few members are formed at a time."""
+        X, rows = context.X, context.train.rows
+        if not isinstance(X, PolynomialRows):
+            streamed = powers(context.inputs.P, X.dense(), self._powers)
+            return _build(torch.stack([Z[rows] for Z in streamed]), context)
         if X.is_shared:
-            return _expand(self._align(X, context), n_members)
-        parts = [range(first, min(n_members, first + at_once)) for first in range(0, n_members, at_once)]
-        return AlignmentProblem.join([self._align(X.members(part), context) for part in parts])
+            return _build(X.power_rows(self._powers, rows), context)
+        # Of a member there are the terms, a copy of unit size, and one in double precision.
+        n_bytes = 4 * len(self._powers) * (context.train.size * X.nbytes // X.shape[0])
+        at_once = max(1, (_BYTES_ON_CPU if X.device.type == "cpu" else _BYTES_ON_GPU) // n_bytes)
+        every = range(context.n_members)
+        parts = [X.members(every[first : first + at_once]) for first in every[::at_once]]
+        return AlignmentProblem.join([_build(part.power_rows(self._powers, rows), context) for part in parts])
 
     def _choose(self, alignment: AlignmentProblem) -> PolynomialHop:
         """Return the hop that aligns the labelled rows of the powers best."""
@@ -240,12 +231,6 @@ def _build(terms: torch.Tensor, context: RoundContext) -> AlignmentProblem:
     *_, n_terms, n_rows, n_columns = terms.shape
     with threads_for((n_terms * min(n_rows, n_columns)) ** 2 * max(n_rows, n_columns)):
         return AlignmentProblem.build(terms, codes)
-
-
-def _expand(alignment: AlignmentProblem, n_members: int) -> AlignmentProblem:
-    """Return the problem that all members share as one for each."""
-    forms = (alignment.numerator, alignment.denominator, alignment.overlaps)
-    return AlignmentProblem(*(form.expand(n_members, -1, -1) for form in forms))
 
 
 def _ascend(alignment: AlignmentProblem, members: Sequence[KernelTargetAlignment]) -> torch.Tensor:
@@ -281,7 +266,7 @@ def _inner_products(blocks: torch.Tensor) -> torch.Tensor:
     return flat @ flat.mT
 
 
-def _solve_exactly(alignment: AlignmentProblem, n_samples: int = 2000) -> torch.Tensor:
+def _solve_exactly(alignment: AlignmentProblem) -> torch.Tensor:
     """Maximise the alignment: it has several hills, so climb from the best of many places.
 
     Powers of P are nearly parallel, which makes the hills narrow ridges in w; in coordinates u that
@@ -295,7 +280,7 @@ def _solve_exactly(alignment: AlignmentProblem, n_samples: int = 2000) -> torch.
         value, gradient = alignment.value_and_gradient(torch.from_numpy(to_w @ u))
         return -float(value), -(to_w.T @ gradient.numpy())
 
-    samples = np.random.default_rng(0).normal(size=(n_samples, kept.sum()))
+    samples = np.random.default_rng(0).normal(size=(2000, kept.sum()))
     reached = alignment.value(torch.from_numpy(samples @ to_w.T)).numpy()
     starts = [np.linalg.pinv(to_w) @ np.ones(len(to_w)), *samples[np.argsort(-reached, kind="stable")[:8]]]
     ends = [to_w @ minimize(descend, start, jac=True).x for start in starts]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,9 +41,8 @@ class MixingHop(Hop):
 
     Examples
     --------
-    >>> import scipy.sparse as sp
     >>> from gbgnn.propagation import Propagator
-    >>> P = Propagator(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> P = Propagator([[0.0, 1.0], [1.0, 0.0]])
     >>> X = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> inputs = NodeInputs.from_tensor(X, P)
     >>> hop = MixingHop.from_weight(torch.tensor([[1.0, -0.5], [0.0, 0.5]]))
@@ -106,13 +104,8 @@ class MixingHop(Hop):
     @classmethod
     def from_record(cls, record: dict[str, Any], state: dict[str, torch.Tensor]) -> MixingHop:
         """Build the hop again."""
-        return cls(
-            state["positions"],
-            state["values"],
-            record["n_columns"],
-            record["is_linear"],
-            record["alignment"],
-        )
+        positions, values = state["positions"], state["values"]
+        return cls(positions, values, record["n_columns"], record["is_linear"], record["alignment"])
 
 
 class CentredAlignment:
@@ -198,15 +191,13 @@ class CentredAlignment:
 class MixingAggregation(Aggregation):
     """What Linear and NonLinear share: everything but the ReLU."""
 
+    is_linear = True
+    """Whether there is no ReLU."""
+
     max_norm: float = 1.0
     optimizer: str = "sgd"
     learning_rate: float = 0.2
     epochs: int = 5
-
-    @property
-    @abstractmethod
-    def is_linear(self) -> bool:
-        """Whether there is no ReLU."""
 
     def check(self) -> None:
         """Raise when a setting is out of range."""
@@ -285,11 +276,6 @@ class Linear(MixingAggregation):
     True
     """
 
-    @property
-    def is_linear(self) -> bool:
-        """Whether there is no ReLU."""
-        return True
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NonLinear(MixingAggregation):
@@ -313,7 +299,4 @@ class NonLinear(MixingAggregation):
     True
     """
 
-    @property
-    def is_linear(self) -> bool:
-        """Whether there is no ReLU."""
-        return False
+    is_linear = False

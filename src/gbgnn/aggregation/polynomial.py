@@ -1,18 +1,19 @@
-"""PolynomialHop: every aggregation of the paper is a polynomial in P plus a share of the input."""
+"""PolynomialHop, a polynomial in P plus a share of the input, and the aggregations whose hop is fixed."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 
-from gbgnn._checks import check_choice
-from gbgnn.aggregation.base import Hop
+from gbgnn._checks import check_choice, check_number
+from gbgnn.aggregation.base import Aggregation, Hop, HopSpace
 from gbgnn.problem import NodeInputs
-from gbgnn.propagation import DenseRows, PolynomialRows, Representation
-from gbgnn.propagation.polynomial import powers
+from gbgnn.propagation import DenseRows, PolynomialRows, Representation, join_members, powers
+from gbgnn.rounds import RoundContext
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,8 @@ class PolynomialHop(Hop):
 
     Examples
     --------
-    >>> import scipy.sparse as sp
     >>> from gbgnn.propagation import Propagator
-    >>> P = Propagator(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> P = Propagator([[0.0, 1.0], [1.0, 0.0]])
     >>> inputs = NodeInputs.from_tensor(torch.tensor([[1.0], [2.0]]), P)
     >>> X = DenseRows(torch.tensor([[10.0], [20.0]]))
     >>> PolynomialHop((1,), (0.5,), injection=0.5)(X, inputs).dense()
@@ -57,19 +57,18 @@ class PolynomialHop(Hop):
         if self.free is not None:
             check_choice("PolynomialHop", "free", self.free, ("coefficients", "share"))
 
-    def __call__(self, X: Representation, inputs: NodeInputs) -> Representation:
-        """Return the next representation."""
+    def __call__(
+        self, X: Representation, inputs: NodeInputs, terms: Iterable[torch.Tensor] | None = None
+    ) -> Representation:
+        """Return the next representation; ``terms`` are the powers of P times X where they are there already.
+
+        The last of them, if it is a fresh product, is scaled in place and not copied.
+        """
         if self.powers == (0,) and self.coefficients == (1.0,) and not self.injection:
             return X
         if isinstance(X, PolynomialRows):
             return X.mixed(self.powers, torch.tensor(self.coefficients, dtype=torch.float64), self.injection)
-        return self.combine(powers(inputs.P, X.dense(), self.powers), inputs)
-
-    def combine(self, terms: Iterable[torch.Tensor], inputs: NodeInputs) -> Representation:
-        """Return the next representation from the powers of P times the one before, in order.
-
-        The last one, if it is a fresh product, is scaled in place and not copied.
-        """
+        terms = powers(inputs.P, X.dense(), self.powers) if terms is None else terms
         result: torch.Tensor | None = None
         for power, coefficient, Z in zip(self.powers, self.coefficients, terms, strict=True):
             if result is not None:
@@ -83,24 +82,17 @@ class PolynomialHop(Hop):
 
     def record(self) -> dict[str, Any]:
         """Return the coefficients by power, the injected share, the alignment and what is free."""
-        return {
-            "powers": list(self.powers),
-            "coefficients": list(self.coefficients),
-            "injection": self.injection,
-            "alignment": self.alignment,
-            "free": self.free,
-        }
+        return asdict(self) | {"powers": list(self.powers), "coefficients": list(self.coefficients)}
 
     @classmethod
     def from_record(cls, record: dict[str, Any], state: dict[str, torch.Tensor]) -> PolynomialHop:
         """Build the hop again."""
-        return cls(
-            tuple(record["powers"]),
-            tuple(record["coefficients"]),
-            record["injection"],
-            record["alignment"],
-            record.get("free"),
-        )
+        lists = {"powers": tuple(record["powers"]), "coefficients": tuple(record["coefficients"])}
+        return cls(**record | lists)
+
+
+IDENTITY = PolynomialHop((0,), (1.0,))
+"""The hop of round 1, which sees the raw features."""
 
 
 def mix_members(X: PolynomialRows, hops: Sequence[PolynomialHop]) -> PolynomialRows:
@@ -112,3 +104,120 @@ def mix_members(X: PolynomialRows, hops: Sequence[PolynomialHop]) -> PolynomialR
     injection = torch.tensor([hop.injection for hop in hops], dtype=torch.float64)
     mixed = X.mixed(first.powers, weights, injection)
     return mixed.member(0) if len(hops) == 1 else mixed
+
+
+class FixedAggregation(Aggregation):
+    """An aggregation whose hop is the same every round and looks at no label."""
+
+    is_polynomial = True
+
+    @abstractmethod
+    def hop(self) -> PolynomialHop:
+        """Return the hop."""
+
+    @classmethod
+    def step_many(
+        cls, aggregations: Sequence[FixedAggregation], context: RoundContext
+    ) -> tuple[Sequence[Hop], Representation]:
+        """Return the hops, and what they make of the members' representations."""
+        first, shared, X = aggregations[0], aggregations[0].hop(), context.X
+        hops = [shared if vars(each) == vars(first) else each.hop() for each in aggregations]
+        if isinstance(X, PolynomialRows):
+            return hops, mix_members(X, hops)
+        return hops, join_members([hop(X.member(i), context.inputs) for i, hop in enumerate(hops)])
+
+    def check(self) -> None:
+        """Nothing to check, unless there are settings."""
+
+    def fit(self, context: RoundContext) -> Hop:
+        """Return the hop: there is nothing to learn."""
+        return self.hop()
+
+    def hypothesis_space(self) -> HopSpace:
+        """Return the one hop there is."""
+        return HopSpace(self.hop())
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Adjacency(FixedAggregation):
+    r"""Multiply by the propagation matrix: :math:`X^{(t)} = P X^{(t-1)}` (GB-GNN-Adj in the paper).
+
+    Examples
+    --------
+    >>> Adjacency().hop().record()["coefficients"]
+    [1.0]
+    """
+
+    def hop(self) -> PolynomialHop:
+        """Return the product with P."""
+        return PolynomialHop((1,), (1.0,))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Lazy(FixedAggregation):
+    r"""Move only part of the way: :math:`X^{(t)} = (\rho P + (1-\rho) I) X^{(t-1)}`.
+
+    Parameters
+    ----------
+    mixing
+        The paper's :math:`\rho`, in [0, 1]. At 1 this is :class:`Adjacency`; at 0 it is :class:`Identity`.
+
+    Examples
+    --------
+    >>> Lazy(mixing=0.75).hop().record()["coefficients"]
+    [0.25, 0.75]
+    """
+
+    mixing: float = 0.5
+
+    def check(self) -> None:
+        """Raise when ``mixing`` is outside [0, 1]."""
+        check_number("Lazy", "mixing", self.mixing, 0, 1)
+
+    def hop(self) -> PolynomialHop:
+        """Return the lazy product."""
+        return PolynomialHop((0, 1), (1 - self.mixing, self.mixing), free="share")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class InputInjection(FixedAggregation):
+    r"""Keep a fixed share of the raw features: :math:`X^{(t)} = \rho P X^{(t-1)} + (1-\rho) X^{(1)}`.
+
+    Depth cannot wash the input out (GB-GNN-II in the paper).
+
+    Parameters
+    ----------
+    mixing
+        Share of the aggregated features, in [0, 1] (the paper's :math:`\rho`). At 1 this is
+        :class:`Adjacency`; at 0 the graph is ignored.
+
+    Examples
+    --------
+    >>> InputInjection(mixing=0.75).hop().record()["injection"]
+    0.25
+    """
+
+    mixing: float = 0.9
+
+    def check(self) -> None:
+        """Raise when ``mixing`` is outside [0, 1]."""
+        check_number("InputInjection", "mixing", self.mixing, 0, 1)
+
+    def hop(self) -> PolynomialHop:
+        """Return the product with P plus the injected input."""
+        return PolynomialHop((1,), (self.mixing,), injection=1 - self.mixing, free="share")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Identity(FixedAggregation):
+    r"""Leave the representation alone, :math:`X^{(t)} = X^{(t-1)}`: boosting without a graph.
+
+    Examples
+    --------
+    >>> Identity().hop().record()["powers"]
+    [0]
+    """
+
+    def hop(self) -> PolynomialHop:
+        """Return the identity."""
+        return IDENTITY

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 
-from gbgnn.losses import Loss
-from gbgnn.losses.cross_entropy import softmax
+from gbgnn.losses import Loss, softmax
 from gbgnn.members import for_rows
 
 

@@ -12,8 +12,7 @@ import torch
 
 from gbgnn.aggregation import Hop, PolynomialHop
 from gbgnn.problem import NodeInputs
-from gbgnn.propagation import DenseRows, Propagator, Representation, polynomial
-from gbgnn.propagation.interval import Interval, spectral_interval
+from gbgnn.propagation import DenseRows, Interval, Propagator, Representation, polynomial, spectral_interval
 from gbgnn.propagation.polynomial import chebyshev_terms, n_needed, powers
 
 # Arrays that a product with P may hold on the way: what it gathers from, scaled, and the sums of some nodes.

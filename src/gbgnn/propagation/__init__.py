@@ -1,9 +1,7 @@
 """P: how it is described from a graph, and how representations are multiplied by it and its polynomials."""
 
-from gbgnn.propagation.interval import Interval, spectral_interval
 from gbgnn.propagation.operator import Csr, Operator
-from gbgnn.propagation.polynomial import chebyshev_terms, powers
-from gbgnn.propagation.polynomial_rows import PolynomialRows, join_members
+from gbgnn.propagation.polynomial import PolynomialRows, chebyshev_terms, powers
 from gbgnn.propagation.propagator import Propagator
 from gbgnn.propagation.recipes import (
     AugmentedAdjacency,
@@ -20,7 +18,9 @@ from gbgnn.propagation.rows import (
     Representation,
     SparseRows,
     as_rows,
+    join_members,
 )
+from gbgnn.propagation.spectrum import Interval, spectral_interval
 
 __all__ = [
     "NORMS",

@@ -34,13 +34,11 @@ class Csr:
     def from_scipy(cls, matrix: Any, device: torch.device | str = "cpu") -> Csr:
         """Return a SciPy matrix on ``device``; on the CPU the memory is shared where the types allow it."""
         A = sp.csr_array(matrix)
-        index = _column_type(A.shape[1])
-        data = A.data if A.data.dtype in _FLOATS else A.data.astype(np.float64)
-        values = as_tensor(data)
-        row_starts, columns = as_tensor(A.indptr), as_tensor(A.indices)
+        values = as_tensor(A.data if A.data.dtype in _FLOATS else A.data.astype(np.float64))
+        columns = as_tensor(A.indices).to(_column_type(A.shape[1]))  # narrowed first: half as much to copy
         return cls(
-            row_starts.to(device, torch.int64),
-            columns.to(index).to(device),  # narrowed first: half as much to copy
+            as_tensor(A.indptr).to(device, torch.int64),
+            columns.to(device),
             None if bool((values == 1).all()) else values.to(device),
             int(A.shape[1]),
         )
@@ -65,29 +63,16 @@ class Csr:
         """Where the tensors are."""
         return self.columns.device
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the matrix occupies."""
-        parts = (self.row_starts, self.columns, self.values)
-        return sum(part.nbytes for part in parts if part is not None)
-
     def to(self, device: torch.device | str) -> Csr:
         """Return the matrix on ``device``; itself if it is there."""
-        return Csr(
-            self.row_starts.to(device),
-            self.columns.to(device),
-            None if self.values is None else self.values.to(device),
-            self.n_columns,
-        )
+        values = None if self.values is None else self.values.to(device)
+        return Csr(self.row_starts.to(device), self.columns.to(device), values, self.n_columns)
 
-    def to_scipy(self, dtype: Any = np.float64) -> sp.csr_array:
-        """Return a copy for SciPy, its values as ``dtype``."""
-        if self.values is None:
-            data = np.ones(self.n_entries, dtype)
-        else:
-            data = self.values.cpu().numpy().astype(dtype)
-        parts = (data, self.columns.cpu().numpy().copy(), self.row_starts.cpu().numpy().copy())
-        return sp.csr_array(parts, shape=self.shape)
+    def to_scipy(self) -> sp.csr_array:
+        """Return a copy for SciPy, its values in double precision."""
+        values = torch.ones(self.n_entries) if self.values is None else self.values
+        parts = (values.double(), self.columns, self.row_starts)
+        return sp.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape, copy=True)
 
     def row_sums(self) -> torch.Tensor:
         """Return the sum of each row, in double precision."""
@@ -96,12 +81,15 @@ class Csr:
         if self.device.type != "cpu":
             return _segment_sums(self.values, self.row_starts)
         values, row_starts = self.values, self.row_starts
+        # Spans of rows of about as many entries each.
+        wanted = torch.arange(1, max(1, self.n_entries // _PIECE)) * _PIECE
+        spans = list(pairwise([0, *torch.searchsorted(row_starts, wanted).tolist(), self.shape[0]]))
 
         def sum_rows(span: tuple[int, int]) -> torch.Tensor:
             starts = row_starts[span[0] : span[1] + 1]
             return _segment_sums(values[int(starts[0]) : int(starts[-1])], starts - starts[0])
 
-        return torch.cat(map_threads(sum_rows, self._row_pieces(), self.n_entries))
+        return torch.cat(map_threads(sum_rows, spans, self.n_entries))
 
     def column_sums(self) -> torch.Tensor:
         """Return the sum of each column, in double precision."""
@@ -128,8 +116,7 @@ class Csr:
         """Return the transpose, its columns sorted."""
         n_rows = self.shape[0]
         if self.device.type == "cpu":
-            ones = np.ones(self.n_entries, np.int8)
-            data = ones if self.values is None else self.values.numpy()
+            data = np.ones(self.n_entries, np.int8) if self.values is None else self.values.numpy()
             parts = (data, self.columns.numpy(), self.row_starts.numpy())
             turned = sp.csr_array(parts, shape=self.shape).T.tocsr()
             row_starts, columns = as_tensor(turned.indptr).long(), as_tensor(turned.indices)
@@ -147,13 +134,6 @@ class Csr:
         n_rows = self.shape[0]
         rows = torch.arange(n_rows, dtype=_column_type(n_rows), device=self.device)
         return rows.repeat_interleave(self.row_starts.diff(), output_size=self.n_entries)
-
-    def _row_pieces(self) -> list[tuple[int, int]]:
-        """Return spans of rows of about as many entries each."""
-        n_pieces = max(1, self.n_entries // _PIECE)
-        wanted = torch.arange(1, n_pieces) * _PIECE
-        ends = torch.searchsorted(self.row_starts, wanted).tolist()
-        return list(pairwise([0, *ends, self.shape[0]]))
 
 
 def as_tensor(array: NDArray[Any]) -> torch.Tensor:
@@ -218,20 +198,15 @@ class Operator:
         """Where the parts are."""
         return self.edges.device
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the description occupies, A included."""
-        scalings = {id(part): part.nbytes for part in (self.left, self.right) if part is not None}
-        return self.edges.nbytes + sum(scalings.values())
+    def tensors(self) -> list[torch.Tensor]:
+        """Return what is held."""
+        parts = (self.edges.row_starts, self.edges.columns, self.edges.values, self.left, self.right)
+        return [part for part in parts if part is not None]
 
     def to(self, device: torch.device | str) -> Operator:
         """Return the description on ``device``; parts that are there are shared."""
-        return replace(
-            self,
-            edges=self.edges.to(device),
-            left=None if self.left is None else self.left.to(device),
-            right=None if self.right is None else self.right.to(device),
-        )
+        left, right = (None if each is None else each.to(device) for each in (self.left, self.right))
+        return replace(self, edges=self.edges.to(device), left=left, right=right)
 
     def transpose(self) -> Operator:
         """Return the description of the transpose of P."""
@@ -264,5 +239,4 @@ class Operator:
 
     def toarray(self) -> NDArray[np.float64]:
         """Return P as an N x N array, for graphs of a few nodes."""
-        dense: NDArray[np.float64] = self.to_scipy().toarray()
-        return dense
+        return np.asarray(self.to_scipy().toarray())

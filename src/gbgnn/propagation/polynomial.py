@@ -1,19 +1,31 @@
-r"""Polynomials in P: its powers times X, and polynomials by their Chebyshev coefficients.
+r"""Polynomials in P: its powers times X, Chebyshev terms, and rows of :math:`q(P) X` for many polynomials q.
 
 On an interval that holds the eigenvalues of P, :math:`q(P) X = \sum_k c_k T_k(P) X`, where the terms
 :math:`T_k(P) X` do not depend on q and none is larger than X: sums of them lose no digits, which those of
 powers of P do.
+
+A population needs the rows of labelled and validation nodes alone. Terms are computed once for all members,
+of all nodes, and only those rows are kept; a member's hop is then a product of polynomials, numbers on the
+host, and its representation a sum of terms.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from threading import Lock
+from typing import final
 
+import numpy as np
 import torch
 
-from gbgnn.propagation.interval import Interval
 from gbgnn.propagation.propagator import Propagator
+from gbgnn.propagation.rows import Representation
+from gbgnn.propagation.spectrum import Interval
 
 
 def powers(P: Propagator, X: torch.Tensor, exponents: Iterable[int]) -> Iterator[torch.Tensor]:
@@ -23,8 +35,7 @@ def powers(P: Propagator, X: torch.Tensor, exponents: Iterable[int]) -> Iterator
 
     Examples
     --------
-    >>> import scipy.sparse as sp
-    >>> P = Propagator(sp.csr_array([[2.0]]))
+    >>> P = Propagator([[2.0]])
     >>> [float(term) for term in powers(P, torch.ones(1, 1), (0, 1, 3))]
     [1.0, 2.0, 8.0]
     """
@@ -37,13 +48,7 @@ def powers(P: Propagator, X: torch.Tensor, exponents: Iterable[int]) -> Iterator
 
 
 def nodes(degree: int, interval: Interval, device: torch.device | str = "cpu") -> torch.Tensor:
-    """Return the degree + 1 points whose values settle a polynomial best, in double precision.
-
-    Examples
-    --------
-    >>> nodes(1, Interval(0.0, 1.0)).round(decimals=4)
-    tensor([ 0.7071, -0.7071], dtype=torch.float64)
-    """
+    """Return the degree + 1 points whose values settle a polynomial best, in double precision."""
     n_points = degree + 1
     angles = (torch.arange(n_points, dtype=torch.float64, device=device) + 0.5) * (math.pi / n_points)
     return interval.centre + interval.radius * angles.cos()
@@ -53,12 +58,6 @@ def coefficients(values: torch.Tensor) -> torch.Tensor:
     """Return the Chebyshev coefficients of polynomials from their values at :func:`nodes`, row by row.
 
     A cosine transform, through the Fourier transform of the mirrored values; differentiable.
-
-    Examples
-    --------
-    >>> at = nodes(2, Interval(0.0, 1.0))
-    >>> coefficients((2 * at**2 - 1 + 3 * at)[None]).round(decimals=4).abs()
-    tensor([[0., 3., 1.]], dtype=torch.float64)
     """
     n_points = values.shape[-1]
     spectrum = torch.fft.rfft(torch.cat([values, values.flip(-1)], dim=-1))[..., :n_points]
@@ -71,13 +70,7 @@ def coefficients(values: torch.Tensor) -> torch.Tensor:
 
 
 def n_needed(coefficients: torch.Tensor, tolerance: float) -> int:
-    """Return how many terms matter: those left out sum to ``tolerance`` of all in no row.
-
-    Examples
-    --------
-    >>> n_needed(torch.tensor([[1.0, 0.5, 1e-9], [1.0, 0.0, 0.0]]), 1e-6)
-    2
-    """
+    """Return how many terms matter: those left out sum to ``tolerance`` of all in no row."""
     sizes = coefficients.abs()
     tails = sizes.flip(1).cumsum(dim=1).flip(1)  # of each row, the sum from k on
     matters = (tails > tolerance * tails[:, :1]).any(dim=0)
@@ -91,22 +84,199 @@ def chebyshev_terms(
 
     Examples
     --------
-    >>> import scipy.sparse as sp
-    >>> P = Propagator(sp.csr_array([[2.0]]))
+    >>> P = Propagator([[2.0]])
     >>> [float(term) for term in chebyshev_terms(P, torch.ones(1, 1), 3, Interval(0.0, 4.0))]
     [1.0, 0.5, -0.5]
     """
     yield X
     before, now = None, X
     spare: torch.Tensor | None = None
-    for k in range(1, n_terms):
-        factor = (1 if k == 1 else 2) / interval.radius
+    for _ in range(1, n_terms):
         after = P(now, out=spare)
         if interval.centre:
             after.sub_(now, alpha=interval.centre)
-        after.mul_(factor)
+        after.mul_((1 if before is None else 2) / interval.radius)
         if before is not None:
             after.sub_(before)
-        spare = None if before is None or before is X else before
+        spare = None if before is X else before
         before, now = now, after
         yield now
+
+
+class TermRows:
+    """The rows of nodes ``ids`` of a stream of representations, computed when first asked for, and kept.
+
+    Each representation of the stream need be valid only until the next is asked for.
+    """
+
+    def __init__(self, stream: Iterator[torch.Tensor], ids: torch.Tensor) -> None:
+        self._stream, self.ids = stream, ids
+        self._rows, self._n_known = torch.empty(0), 0
+        self._lock = Lock()  # learners are trained in threads, and ask when they need
+
+    def first(self, n_terms: int) -> torch.Tensor:
+        """Return the rows of the first terms, shape (n_terms, nodes, columns)."""
+        with self._lock:
+            while self._n_known < n_terms:
+                rows = next(self._stream)[self.ids]
+                if self._n_known == len(self._rows):
+                    more = rows.new_empty(max(n_terms, 3 * self._n_known // 2) - self._n_known, *rows.shape)
+                    self._rows = torch.cat([self._rows, more]) if self._n_known else more
+                self._rows[self._n_known] = rows
+                self._n_known += 1
+            return self._rows[:n_terms]
+
+
+class Basis(ABC):
+    """Terms :math:`T_k(P) X`, and how a polynomial q stands for a sum of them: by numbers on the host."""
+
+    def __init__(self, terms: TermRows) -> None:
+        self.terms = terms
+
+    @property
+    @abstractmethod
+    def one(self) -> torch.Tensor:
+        """The polynomial 1, shape (n,)."""
+
+    @abstractmethod
+    def multiply(
+        self, q: torch.Tensor, exponents: Sequence[int], weights: torch.Tensor, injection: torch.Tensor
+    ) -> torch.Tensor:
+        r"""Return :math:`q(x) \sum_j w_j x^{p_j} + \iota`, shape (..., n); weights (..., n_exponents)."""
+
+    @abstractmethod
+    def expand(self, q: torch.Tensor, tolerance: float) -> torch.Tensor:
+        """Return the coefficients of the terms that matter, shape (..., n_terms)."""
+
+
+class PowerBasis(Basis):
+    """Powers of P, for polynomials whose coefficients are not negative, so that nothing cancels."""
+
+    @classmethod
+    def build(cls, P: Propagator, X: Representation, ids: torch.Tensor) -> PowerBasis:
+        """Return the basis for nodes ``ids``."""
+        return cls(TermRows(powers(P, X.dense(), count()), ids))
+
+    @property
+    def one(self) -> torch.Tensor:
+        """The coefficients of 1."""
+        return torch.ones(1, dtype=torch.float64)
+
+    def multiply(
+        self, q: torch.Tensor, exponents: Sequence[int], weights: torch.Tensor, injection: torch.Tensor
+    ) -> torch.Tensor:
+        """Shift the coefficients, and add."""
+        n_before = q.shape[-1]
+        front = np.broadcast_shapes(q.shape[:-1], weights.shape[:-1])
+        result = torch.zeros(*front, n_before + max(exponents), dtype=torch.float64)
+        for exponent, weight in zip(exponents, weights.unbind(-1), strict=True):
+            result[..., exponent : exponent + n_before] += weight[..., None] * q
+        result[..., 0] += injection
+        return result
+
+    def expand(self, q: torch.Tensor, tolerance: float) -> torch.Tensor:
+        """Return the coefficients themselves."""
+        return q
+
+
+class ChebyshevBasis(Basis):
+    """Chebyshev polynomials of P, for any polynomials up to a degree that is known beforehand."""
+
+    def __init__(self, terms: TermRows, interval: Interval, degree: int) -> None:
+        super().__init__(terms)
+        self._nodes = nodes(degree, interval)
+
+    @property
+    def one(self) -> torch.Tensor:
+        """The values of 1 at the nodes."""
+        return torch.ones_like(self._nodes)
+
+    def multiply(
+        self, q: torch.Tensor, exponents: Sequence[int], weights: torch.Tensor, injection: torch.Tensor
+    ) -> torch.Tensor:
+        """Multiply the values at the nodes."""
+        at_powers = torch.stack([self._nodes**exponent for exponent in exponents])
+        return q * (weights @ at_powers) + injection[..., None]
+
+    def expand(self, q: torch.Tensor, tolerance: float) -> torch.Tensor:
+        """Return the coefficients of the terms that matter to any of the polynomials."""
+        found = coefficients(q)
+        return found[..., : n_needed(found.reshape(-1, found.shape[-1]), tolerance)]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PolynomialRows(Representation):
+    """Rows of q(P) X for the nodes of a basis; row i is its i-th node.
+
+    Parameters
+    ----------
+    basis
+        The terms.
+    q
+        The polynomial as the basis has it, shape (n,), or one for each member, (members, n).
+
+    Examples
+    --------
+    >>> from gbgnn.propagation import DenseRows
+    >>> P = Propagator([[0.0, 1.0], [1.0, 0.0]])
+    >>> basis = PowerBasis.build(P, DenseRows(torch.tensor([[1.0], [2.0]])), torch.tensor([1]))
+    >>> X = PolynomialRows(basis, basis.one).mixed((0, 1), torch.tensor([[0.5, 0.5], [0.0, 1.0]]))
+    >>> X.dense().tolist()
+    [[[1.5]], [[1.0]]]
+    """
+
+    basis: Basis
+    q: torch.Tensor
+
+    @property
+    def is_shared(self) -> bool:  # type: ignore[override]
+        """Whether there is one polynomial for all members."""
+        return self.q.ndim == 1
+
+    def member(self, i: int) -> PolynomialRows:
+        """Return the rows of one member."""
+        return self if self.is_shared else PolynomialRows(self.basis, self.q[i])
+
+    def members(self, positions: Sequence[int]) -> PolynomialRows:
+        """Return the rows of some members."""
+        return self if self.is_shared else PolynomialRows(self.basis, self.q[list(positions)])
+
+    def mixed(
+        self, exponents: Sequence[int], weights: torch.Tensor, injection: torch.Tensor | float = 0.0
+    ) -> PolynomialRows:
+        r"""Return :math:`\sum_j w_j P^{p_j} X + \iota X^{(1)}` for weights of shape (..., n_exponents)."""
+        weights = weights.double()
+        added = torch.as_tensor(injection, dtype=torch.float64).expand(weights.shape[:-1])
+        return PolynomialRows(self.basis, self.basis.multiply(self.q, exponents, weights, added))
+
+    def power_rows(self, exponents: Sequence[int], ids: torch.Tensor) -> torch.Tensor:
+        """Return the rows of P^p X for each p, shape (..., n_exponents, n, C)."""
+        weights = torch.eye(len(exponents), dtype=torch.float64)
+        nothing = torch.zeros(len(exponents), dtype=torch.float64)
+        q = self.basis.multiply(self.q[..., None, :], exponents, weights, nothing)
+        return PolynomialRows(self.basis, q).rows(ids)
+
+    @property
+    def _numbers(self) -> torch.Tensor:
+        return self.basis.terms.first(1)  # one set of rows
+
+    @cached_property
+    def _coefficients(self) -> torch.Tensor:
+        found = self.basis.expand(self.q, float(torch.finfo(self.dtype).eps))
+        return found.to(self.device, self.dtype)
+
+    def rows(self, ids: torch.Tensor | slice) -> torch.Tensor:
+        """Return the rows of kept nodes, by their places: (n, C), or (members, n, C)."""
+        q, coefficients = self.q, self._coefficients
+        n_terms = coefficients.shape[-1]
+        terms = self.basis.terms.first(n_terms)
+        if self.is_shared and isinstance(self.basis, PowerBasis) and q[-1] == 1 and not q[:-1].any():
+            return terms[-1][ids]  # a power of P: there is nothing to sum
+        terms = terms[:, ids]
+        mixed = coefficients.reshape(-1, n_terms) @ terms.reshape(n_terms, -1)
+        return mixed.view(*coefficients.shape[:-1], *terms.shape[1:])
+
+    def dense(self) -> torch.Tensor:
+        """Return all kept rows."""
+        return self.rows(slice(None))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import scipy.sparse as sp
 import torch
@@ -16,6 +16,8 @@ from gbgnn._checks import check_choice
 from gbgnn._threads import map_threads, one_thread
 from gbgnn.errors import ParameterError
 from gbgnn.propagation.operator import Csr, Operator
+
+_FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 class Propagator:
@@ -39,74 +41,57 @@ class Propagator:
         backend: str = "auto",
     ) -> None:
         check_choice("Propagator", "backend", backend, ("auto", "triton", "bag", "torch"))
-        self._operator = Operator.from_matrix(matrix).to(device)
-        self._dtype = dtype
-        self._backend = _choose(backend, self._operator.device, dtype)(self._operator, dtype)
+        self.operator = Operator.from_matrix(matrix).to(device)  # the description of P
+        self.n_nodes, self.device, self.dtype = self.operator.n_nodes, self.operator.device, dtype
+        able = able_backends(self.device, dtype)
+        if not able or backend not in ("auto", *able):
+            raise ParameterError(
+                f"No backend of P computes products in {dtype} on {self.device} (backend={backend!r})."
+            )
+        self.backend = able[0] if backend == "auto" else backend
+        self._backend = _build_backend(self.backend, self.operator, dtype)
 
     def __call__(self, X: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """Return P @ X, written into ``out`` where given, which must not be X."""
         # Kernels read where indices point, so what they read from must have all the rows.
-        if X.ndim != 2 or X.shape[0] != self.n_nodes or X.dtype != self._dtype or X.device != self.device:
+        if X.ndim != 2 or X.shape[0] != self.n_nodes or X.dtype != self.dtype or X.device != self.device:
             raise ParameterError(
-                f"P multiplies {self.n_nodes} rows of {self._dtype} on {self.device}; got a tensor of shape "
+                f"P multiplies {self.n_nodes} rows of {self.dtype} on {self.device}; got a tensor of shape "
                 f"{tuple(X.shape)}, {X.dtype}, on {X.device}."
             )
         return self._backend.multiply(X, out)
 
     def transpose(self) -> Propagator:
         """Return what multiplies by the transpose of P, on the same device."""
-        return Propagator(self._operator.transpose(), self.device, self._dtype, self.backend)
+        return Propagator(self.operator.transpose(), self.device, self.dtype, self.backend)
 
     def to_scipy(self) -> sp.csr_array:
         """Return P entry by entry, in double precision whatever that of the products."""
-        return self._operator.to_scipy()
-
-    @property
-    def operator(self) -> Operator:
-        """The description of P, on the device of the products."""
-        return self._operator
-
-    @property
-    def backend(self) -> str:
-        """The name of the kernel that computes the products."""
-        return self._backend.name
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The precision of the products."""
-        return self._dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where the products are computed."""
-        return self._operator.device
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of rows and columns of P."""
-        return self._operator.n_nodes
+        return self.operator.to_scipy()
 
     @property
     def nbytes(self) -> int:
         """Bytes that P occupies, description and kernel together."""
-        edges = self._operator.edges
-        parts = (edges.row_starts, edges.columns, edges.values, self._operator.left, self._operator.right)
-        held = [*(part for part in parts if part is not None), *self._backend.tensors()]
+        held = [*self.operator.tensors(), *self._backend.tensors()]
         return sum({part.data_ptr(): part.nbytes for part in held if part.numel()}.values())
 
 
-def _choose(name: str, device: torch.device, dtype: torch.dtype) -> type[Backend]:
-    """Return the backend of that name, or for ``"auto"`` the first that takes device and precision."""
-    candidates: list[type[Backend]] = [Bag, TorchCsr]
-    # Importing Triton takes time, so only where it can be used.
-    if device.type == "cuda" and find_spec("triton") is not None:
-        from gbgnn.propagation.triton_pattern import TritonPattern
+def able_backends(device: torch.device, dtype: torch.dtype) -> list[str]:
+    """Return the kernels that compute products in this precision there, the best first."""
+    able = {
+        "triton": device.type == "cuda" and dtype in _FLOATS and find_spec("triton") is not None,
+        "bag": device.type == "cpu" and dtype in _FLOATS and dtype != torch.float64,
+        "torch": device.type == "cuda" or dtype in (torch.float32, torch.float64),
+    }
+    return [name for name, is_able in able.items() if is_able]
 
-        candidates.insert(0, TritonPattern)
-    for candidate in candidates:
-        if name in ("auto", candidate.name) and candidate.takes(device, dtype):
-            return candidate
-    raise ParameterError(f"No backend of P computes products in {dtype} on {device} (backend={name!r}).")
+
+def _build_backend(name: str, operator: Operator, dtype: torch.dtype) -> Backend:
+    if name == "triton":
+        from gbgnn.propagation.triton_pattern import TritonPattern  # takes time, so only where it is used
+
+        return TritonPattern(operator, dtype)
+    return Bag(operator, dtype) if name == "bag" else TorchCsr(operator, dtype)
 
 
 class Backend(ABC):
@@ -115,16 +100,6 @@ class Backend(ABC):
     It is built once, by a :class:`~gbgnn.propagation.Propagator`, from a description that is on its device;
     products may then run in several threads at the same time, so they change nothing of it.
     """
-
-    name: ClassVar[str]
-
-    @staticmethod
-    @abstractmethod
-    def takes(device: torch.device, dtype: torch.dtype) -> bool:
-        """Return whether products on this device and in this precision can be computed here."""
-
-    @abstractmethod
-    def __init__(self, operator: Operator, dtype: torch.dtype) -> None: ...
 
     @abstractmethod
     def multiply(self, X: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
@@ -144,16 +119,15 @@ def cast(scaling: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | Non
 class TorchCsr(Backend):
     """Forms the values of L A R once, and adds what P has on its diagonal beside them."""
 
-    name = "torch"
-
-    @staticmethod
-    def takes(device: torch.device, dtype: torch.dtype) -> bool:
-        """Return whether torch's product exists: on the CPU not in half precision."""
-        return dtype in (torch.float32, torch.float64) or device.type == "cuda"
-
     def __init__(self, operator: Operator, dtype: torch.dtype) -> None:
         A = operator.edges
-        self._matrix = sparse_csr(A.row_starts, A.columns, _scaled_values(operator).to(dtype), A.shape)
+        # In double precision, as rounding early could cost a digit.
+        values = torch.ones_like(A.columns, dtype=torch.float64) if A.values is None else A.values.double()
+        if operator.left is not None:
+            values = values * operator.left[A.rows_of_entries()]
+        if operator.right is not None:
+            values = values * operator.right[A.columns]
+        self._matrix = sparse_csr(A.row_starts, A.columns, values.to(dtype), A.shape)
         self._diagonal = cast(operator.diagonal_terms(), dtype)
 
     def multiply(self, X: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
@@ -170,19 +144,13 @@ class TorchCsr(Backend):
 def sparse_csr(
     row_starts: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, shape: tuple[int, int]
 ) -> torch.Tensor:
-    """Return torch's own sparse CSR tensor, whose products torch.mm and torch.addmm compute."""
+    """Return torch's own sparse CSR tensor, whose products torch.mm and torch.addmm compute, unchecked."""
     _announce_csr()
     # Both of one type, the narrower where it suffices: as fast (benchmarks/results/kernels.md).
     fits = max(len(columns), *shape) <= torch.iinfo(torch.int32).max
     index = torch.int32 if fits else torch.int64
-    return torch.sparse_csr_tensor(
-        row_starts.to(index),
-        columns.to(index),
-        values,
-        size=shape,
-        device=values.device,
-        check_invariants=False,  # the caller keeps them
-    )
+    parts = (row_starts.to(index), columns.to(index), values)
+    return torch.sparse_csr_tensor(*parts, shape, device=values.device, check_invariants=False)
 
 
 @cache
@@ -195,20 +163,6 @@ def _announce_csr() -> None:
         warnings.filterwarnings("ignore", "Sparse", UserWarning)
         none = torch.empty(0, dtype=torch.int64)
         torch.sparse_csr_tensor(none.new_zeros(2), none, none, (1, 1), check_invariants=False)
-
-
-def _scaled_values(operator: Operator) -> torch.Tensor:
-    """Return the values of L A R in double precision, as rounding them early could cost a digit."""
-    A: Csr = operator.edges
-    if A.values is None:
-        values = torch.ones(A.n_entries, dtype=torch.float64, device=A.device)
-    else:
-        values = A.values.double()
-    if operator.left is not None:
-        values = values * operator.left[A.rows_of_entries()]
-    if operator.right is not None:
-        values = values * operator.right[A.columns]
-    return values
 
 
 # Sums of so many rows by so many columns are computed at a time: they are scaled while still in the cache,
@@ -228,13 +182,6 @@ class Bag(Backend):
     In half precision sums are kept in float32, but what is scaled is rounded before and after.
     """
 
-    name = "bag"
-
-    @staticmethod
-    def takes(device: torch.device, dtype: torch.dtype) -> bool:
-        """Return whether torch has a fast kernel: on the CPU, and not in double precision."""
-        return device.type == "cpu" and dtype in (torch.float32, torch.bfloat16, torch.float16)
-
     def __init__(self, operator: Operator, dtype: torch.dtype) -> None:
         self._left, self._right = cast(operator.left, dtype), cast(operator.right, dtype)
         self._self_loop, self._identity = operator.self_loop, operator.identity
@@ -249,17 +196,20 @@ class Bag(Backend):
         width = max(1, -(-n_columns // max(1, -(-n_columns // _COLUMNS))))
         spans = [slice(first, first + width) for first in range(0, n_columns, width)]
         n_read = (self._n_entries + 2 * n_nodes) * n_columns
-        by_rows = len(self._pieces) > len(spans)  # then one scaled block of columns is held at a time
-
-        def multiply_span(span: slice) -> None:
-            block = X[:, span]
-            scaled = self._scaled(block)
-            work = n_read / len(spans) if by_rows else 0
-            map_threads(lambda piece: self._sum(piece, block, scaled, result[:, span]), self._pieces, work)
-
         with one_thread():
-            map_threads(multiply_span, spans, 0 if by_rows else n_read)
+            if len(self._pieces) <= len(spans):
+                map_threads(partial(self._multiply_columns, X, result), spans, n_read)
+            else:  # one scaled block of columns is held at a time
+                for span in spans:
+                    add_up = partial(self._add_up, X[:, span], self._scaled(X[:, span]), result[:, span])
+                    map_threads(add_up, self._pieces, n_read / len(spans))
         return result
+
+    def _multiply_columns(self, X: torch.Tensor, result: torch.Tensor, span: slice) -> None:
+        """Write the product of P with a block of columns of X."""
+        scaled = self._scaled(X[:, span])
+        for piece in self._pieces:
+            self._add_up(X[:, span], scaled, result[:, span], piece)
 
     def _scaled(self, block: torch.Tensor) -> torch.Tensor:
         """Return R X of a block of columns."""
@@ -267,17 +217,11 @@ class Bag(Backend):
             return block.contiguous()
         return torch.mul(block, self._right, out=torch.empty(block.shape, dtype=block.dtype))
 
-    def _sum(self, piece: Piece, block: torch.Tensor, scaled: torch.Tensor, result: torch.Tensor) -> None:
+    def _add_up(self, block: torch.Tensor, scaled: torch.Tensor, result: torch.Tensor, piece: Piece) -> None:
         """Write the product of a block of rows of P with a block of columns of X."""
         rows, row_starts, columns, weights = piece
-        sums = embedding_bag(
-            columns,
-            scaled,
-            row_starts,
-            mode="sum",
-            include_last_offset=True,
-            per_sample_weights=weights,
-        )
+        options: dict[str, Any] = {"mode": "sum", "include_last_offset": True, "per_sample_weights": weights}
+        sums = embedding_bag(columns, scaled, row_starts, **options)
         if self._self_loop:
             sums.add_(scaled[rows], alpha=self._self_loop)
         target = result[rows]
@@ -307,12 +251,7 @@ def _pieces(edges: Csr, dtype: torch.dtype) -> list[Piece]:
         starts = edges.row_starts[first : first + _ROWS + 1]
         entries = slice(int(starts[0]), int(starts[-1]))
         index = edges.columns.dtype if entries.stop - entries.start <= _INT32 else torch.int64
-        pieces.append(
-            (
-                slice(first, first + len(starts) - 1),
-                (starts - starts[0]).to(index),
-                edges.columns[entries].to(index),
-                None if values is None else values[entries],
-            )
-        )
+        rows = slice(first, first + len(starts) - 1)
+        weights = None if values is None else values[entries]
+        pieces.append((rows, (starts - starts[0]).to(index), edges.columns[entries].to(index), weights))
     return pieces

@@ -43,8 +43,7 @@ class AugmentedAdjacency(Propagation):
 
     Examples
     --------
-    >>> import scipy.sparse as sp
-    >>> AugmentedAdjacency().build(sp.csr_array([[0.0, 1.0], [1.0, 0.0]])).toarray().round(12)
+    >>> AugmentedAdjacency().build([[0.0, 1.0], [1.0, 0.0]]).toarray().round(12)
     array([[0.5, 0.5],
            [0.5, 0.5]])
     """
@@ -60,8 +59,7 @@ class NormalizedAdjacency(Propagation):
 
     Examples
     --------
-    >>> import scipy.sparse as sp
-    >>> NormalizedAdjacency().build(sp.csr_array([[0.0, 4.0], [4.0, 0.0]])).toarray()
+    >>> NormalizedAdjacency().build([[0.0, 4.0], [4.0, 0.0]]).toarray()
     array([[0., 1.],
            [1., 0.]])
     """
@@ -83,8 +81,7 @@ class RandomWalk(Propagation):
 
     Examples
     --------
-    >>> import scipy.sparse as sp
-    >>> RandomWalk().build(sp.csr_array([[0.0, 1.0, 1.0], [1.0, 0, 0], [1.0, 0, 0]])).toarray()
+    >>> RandomWalk().build([[0.0, 1.0, 1.0], [1.0, 0, 0], [1.0, 0, 0]]).toarray()
     array([[0. , 0.5, 0.5],
            [1. , 0. , 0. ],
            [1. , 0. , 0. ]])
@@ -106,8 +103,7 @@ class NormalizedLaplacian(Propagation):
 
     Examples
     --------
-    >>> import scipy.sparse as sp
-    >>> NormalizedLaplacian().build(sp.csr_array([[0.0, 1.0], [1.0, 0.0]])).toarray()
+    >>> NormalizedLaplacian().build([[0.0, 1.0], [1.0, 0.0]]).toarray()
     array([[ 1., -1.],
            [-1.,  1.]])
     """
@@ -131,8 +127,7 @@ class GivenMatrix(Propagation):
 
     Examples
     --------
-    >>> import scipy.sparse as sp
-    >>> GivenMatrix().build(sp.csr_array([[0.0, -2.0], [3.0, 0.0]])).toarray()
+    >>> GivenMatrix().build([[0.0, -2.0], [3.0, 0.0]]).toarray()
     array([[ 0., -2.],
            [ 3.,  0.]])
     """

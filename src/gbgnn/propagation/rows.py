@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gbgnn.propagation.operator import Csr, as_tensor
+from gbgnn.propagation.operator import as_tensor
 from gbgnn.propagation.propagator import sparse_csr
 
 BLOCK_BYTES = 64 * 2**20
@@ -44,43 +44,49 @@ class Representation(ABC):
 
     @property
     @abstractmethod
+    def _numbers(self) -> torch.Tensor:
+        """The rows or, of a class that says how many there are, anything of their precision and device."""
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
+        n_rows, n_columns = self._numbers.shape[-2:]
+        return n_rows, n_columns
 
     @property
-    @abstractmethod
     def dtype(self) -> torch.dtype:
         """The precision of the numbers."""
+        return self._numbers.dtype
 
     @property
-    @abstractmethod
     def device(self) -> torch.device:
         """Where the numbers are, and where all that is returned is."""
+        return self._numbers.device
 
     @property
-    @abstractmethod
     def nbytes(self) -> int:
         """Bytes that the representation occupies."""
+        return self._numbers.nbytes
 
     @abstractmethod
     def rows(self, ids: torch.Tensor) -> torch.Tensor:
         """Return the rows of these nodes, (n, C) and dense; nodes may repeat."""
 
     @abstractmethod
+    def dense(self) -> torch.Tensor:
+        """Return all rows as one dense tensor, not to be changed."""
+
     def blocks(self, n_bytes: int = BLOCK_BYTES, *, sparse: bool = False) -> Iterator[torch.Tensor]:
         """Yield all rows in order, in blocks of about ``n_bytes`` and at least one row, not to be changed.
 
         They are dense; if ``sparse``, they may be torch's sparse CSR tensors, which torch.mm and torch.addmm
         multiply by a dense matrix.
         """
+        yield from self.dense().split(_rows_within(n_bytes, self.shape[1] * self.dtype.itemsize), dim=-2)
 
-    @abstractmethod
-    def dense(self) -> torch.Tensor:
-        """Return all rows as one dense tensor, not to be changed."""
-
-    @abstractmethod
     def add_to_(self, result: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
         """Add ``alpha`` times the rows to a dense (N, C) tensor in place, and return it."""
+        return result.add_(self.dense(), alpha=alpha)
 
 
 @final
@@ -98,41 +104,16 @@ class DenseRows(Representation):
     tensor: torch.Tensor
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of columns."""
-        n_rows, n_columns = self.tensor.shape
-        return n_rows, n_columns
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The precision of the numbers."""
-        return self.tensor.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where the tensor is."""
-        return self.tensor.device
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the tensor."""
-        return self.tensor.nbytes
+    def _numbers(self) -> torch.Tensor:
+        return self.tensor
 
     def rows(self, ids: torch.Tensor) -> torch.Tensor:
         """Return a copy of the rows of these nodes."""
         return self.tensor[ids]
 
-    def blocks(self, n_bytes: int = BLOCK_BYTES, *, sparse: bool = False) -> Iterator[torch.Tensor]:
-        """Yield views of consecutive rows."""
-        yield from self.tensor.split(_rows_within(n_bytes, self.shape[1] * self.tensor.element_size()))
-
     def dense(self) -> torch.Tensor:
         """Return the tensor itself."""
         return self.tensor
-
-    def add_to_(self, result: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
-        """Add ``alpha`` times the tensor to ``result`` in place."""
-        return result.add_(self.tensor, alpha=alpha)
 
 
 @final
@@ -173,24 +154,17 @@ class SparseRows(Representation):
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        pattern = Csr(as_tensor(X.indptr).long(), as_tensor(X.indices), None, int(X.shape[1])).to(device)
-        values = as_tensor(X.data).to(device, dtype)
-        return cls(pattern.row_starts, pattern.columns, values, pattern.n_columns)
+        row_starts, columns = as_tensor(X.indptr).long().to(device), as_tensor(X.indices).to(device)
+        return cls(row_starts, columns, as_tensor(X.data).to(device, dtype), int(X.shape[1]))
+
+    @property
+    def _numbers(self) -> torch.Tensor:
+        return self.values
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
         return len(self.row_starts) - 1, self.n_columns
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The precision of the values."""
-        return self.values.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where the entries are."""
-        return self.values.device
 
     @property
     def nbytes(self) -> int:
@@ -209,41 +183,43 @@ class SparseRows(Representation):
         result[row, self.columns[entry].long()] = self.values[entry]
         return result
 
-    def blocks(self, n_bytes: int = BLOCK_BYTES, *, sparse: bool = False) -> Iterator[torch.Tensor]:
-        """Yield consecutive rows, dense or as sparse CSR tensors; each kind is measured by its own bytes."""
-        n_rows, n_columns = self.shape
-        row_bytes = self.nbytes // max(1, n_rows) if sparse else n_columns * self.values.element_size()
-        for first in range(0, n_rows, _rows_within(n_bytes, row_bytes)):
-            last = min(n_rows, first + _rows_within(n_bytes, row_bytes))
-            starts, columns, values = self._span(first, last)
-            if sparse:
-                yield sparse_csr(starts, columns, values, (last - first, n_columns))
-            else:
-                block = torch.zeros((last - first, n_columns), dtype=self.dtype, device=self.device)
-                block[_rows_of_entries(starts), columns.long()] = values
-                yield block
-
     def dense(self) -> torch.Tensor:
         """Return all rows, made dense anew each time."""
         return self.add_to_(torch.zeros(self.shape, dtype=self.dtype, device=self.device))
 
+    def blocks(self, n_bytes: int = BLOCK_BYTES, *, sparse: bool = False) -> Iterator[torch.Tensor]:
+        """Yield consecutive rows, dense or as sparse CSR tensors; each kind is measured by its own bytes."""
+        n_rows, n_columns = self.shape
+        row_bytes = self.nbytes // max(1, n_rows) if sparse else n_columns * self.dtype.itemsize
+        for _, part in self._split(n_bytes, row_bytes):
+            if sparse:
+                yield sparse_csr(part.row_starts, part.columns, part.values, part.shape)
+            else:
+                block = torch.zeros(part.shape, dtype=self.dtype, device=self.device)
+                block[part._places()] = part.values
+                yield block
+
     def add_to_(self, result: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
         """Add ``alpha`` times the entries to ``result`` in place, a block of rows at a time."""
-        n_rows = self.shape[0]
         # Two int64 places and two values per entry are held meanwhile.
-        step = _rows_within(BLOCK_BYTES, 32 * len(self.values) // max(1, n_rows))
-        for first in range(0, n_rows, step):
-            last = min(n_rows, first + step)
-            starts, columns, values = self._span(first, last)
+        for rows, part in self._split(BLOCK_BYTES, 32 * len(self.values) // max(1, len(result))):
             # No place comes twice, so this is the same every time, which atomic sums on a GPU are not.
-            result[first:last][_rows_of_entries(starts), columns.long()] += alpha * values
+            result[rows][part._places()] += alpha * part.values
         return result
 
-    def _span(self, first: int, last: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return starts, columns and values of rows ``first`` to ``last``, as a matrix of its own."""
-        starts = self.row_starts[first : last + 1]
-        entries = slice(int(starts[0]), int(starts[-1]))
-        return starts - starts[0], self.columns[entries], self.values[entries]
+    def _places(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the row and the column of each entry."""
+        rows = torch.arange(self.shape[0], device=self.device)
+        return rows.repeat_interleave(self.row_starts.diff()), self.columns.long()
+
+    def _split(self, n_bytes: int, row_bytes: int) -> Iterator[tuple[slice, SparseRows]]:
+        """Yield which rows, as many at a time as ``n_bytes`` hold, and these as a matrix of their own."""
+        step = _rows_within(n_bytes, row_bytes)
+        for first in range(0, self.shape[0], step):
+            starts = self.row_starts[first : first + step + 1]
+            entries = slice(int(starts[0]), int(starts[-1]))
+            part = SparseRows(starts - starts[0], self.columns[entries], self.values[entries], self.n_columns)
+            yield slice(first, first + step), part
 
 
 @final
@@ -270,19 +246,13 @@ class MemberRows(Representation):
         return MemberRows([self.parts[i] for i in positions])
 
     @property
+    def _numbers(self) -> torch.Tensor:
+        return self.parts[0]._numbers
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns of each."""
         return self.parts[0].shape
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The precision of the numbers."""
-        return self.parts[0].dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where the numbers are."""
-        return self.parts[0].device
 
     @property
     def nbytes(self) -> int:
@@ -293,22 +263,22 @@ class MemberRows(Representation):
         """Return the rows of these nodes, shape (members, n, C)."""
         return torch.stack([part.rows(ids) for part in self.parts])
 
-    def blocks(self, n_bytes: int = BLOCK_BYTES, *, sparse: bool = False) -> Iterator[torch.Tensor]:
-        """Yield consecutive rows, shape (members, n, C)."""
-        n_rows, n_columns = self.shape
-        step = _rows_within(n_bytes, n_columns * self.dtype.itemsize * len(self.parts))
-        for first in range(0, n_rows, step):
-            yield self.rows(torch.arange(first, min(n_rows, first + step), device=self.device))
-
     def dense(self) -> torch.Tensor:
         """Return all rows, shape (members, N, C)."""
         return torch.stack([part.dense() for part in self.parts])
 
-    def add_to_(self, result: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
-        """Add ``alpha`` times the rows to a tensor of shape (members, N, C) in place."""
-        for part, own in zip(self.parts, result, strict=True):
-            part.add_to_(own, alpha)
-        return result
+    def blocks(self, n_bytes: int = BLOCK_BYTES, *, sparse: bool = False) -> Iterator[torch.Tensor]:
+        """Yield consecutive rows, shape (members, n, C)."""
+        n_rows, n_columns = self.shape
+        step = _rows_within(n_bytes, n_columns * self.dtype.itemsize * len(self.parts))
+        for ids in torch.arange(n_rows, device=self.device).split(step):
+            yield self.rows(ids)
+
+
+def join_members(parts: Sequence[Representation]) -> Representation:
+    """Return the representations of several members as one."""
+    first = parts[0]
+    return first if all(part is first for part in parts) else MemberRows(parts)
 
 
 def as_rows(
@@ -361,8 +331,3 @@ def as_rows(
 
 def _rows_within(n_bytes: int, row_bytes: int) -> int:
     return max(1, n_bytes // max(1, row_bytes))
-
-
-def _rows_of_entries(starts: torch.Tensor) -> torch.Tensor:
-    rows = torch.arange(len(starts) - 1, device=starts.device)
-    return rows.repeat_interleave(starts.diff())

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigs, eigsh
+
+from gbgnn.propagation.propagator import Propagator
 
 # Matrices up to this size are decomposed whole, larger ones by ARPACK.
 DENSE_LIMIT = 256
@@ -23,9 +26,15 @@ _DIFFERENT = 1e-6
 _EXACT = 1e-10
 # What is below this share of the largest absolute row sum of P is zero up to rounding.
 _ROUNDING = 1e-12
+# Extreme eigenvalues are found to about this share of their range, and an interval is made that much wider.
+_MARGIN = 1e-6
 _ARPACK: dict[str, Any] = {"tol": 1e-8, "ncv": 40}
 if "rng" in inspect.signature(eigsh).parameters:  # since SciPy 1.17; what it draws when it must start anew
     _ARPACK["rng"] = 0
+
+Floats = NDArray[np.float64]
+Pairs = tuple[NDArray[Any], NDArray[Any]]
+"""Eigenvalues, and their eigenvectors in columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +63,12 @@ class TopEigenspace:
         """Number of directions."""
         return int(self.basis.shape[1])
 
-    def project(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    def project(self, X: Floats) -> Floats:
         """Return the part of ``X``, a vector or a matrix of N rows, that lies in the space."""
-        projected: NDArray[np.float64] = self.basis @ (self.basis.T @ X)
-        return projected
+        return np.asarray(self.basis @ (self.basis.T @ X))
 
 
-def top_eigenspace(P: sp.csr_array, guesses: Sequence[NDArray[np.float64]] = ()) -> TopEigenspace:
+def top_eigenspace(P: sp.csr_array, guesses: Sequence[Floats] = ()) -> TopEigenspace:
     r"""Return the top eigenspace of P, a matrix with real entries, symmetric or not.
 
     P acts on each (weakly) connected component of its pattern by itself, so each has top directions of its
@@ -99,19 +107,15 @@ def top_eigenspace(P: sp.csr_array, guesses: Sequence[NDArray[np.float64]] = ())
     """
     n_components, labels = connected_components(P, directed=False)
     symmetric = is_symmetric(P)
-    perron = _have_perron_vector(P, labels, n_components, symmetric)
+    perron = _have_perron_vector(P, labels, symmetric)
     known, vector = _closed_form(P, labels, perron, guesses)
     n_nodes, floor = P.shape[0], _ROUNDING * _size(P)
-    found: list[NDArray[Any]] = [np.empty(0, np.complex128)]
-    columns = [sp.coo_array((n_nodes, 0))]
     some = np.flatnonzero(known > floor)
-    if len(some):
-        place = np.full(n_components, -1)
-        place[some] = np.arange(len(some))
-        nodes = np.flatnonzero(place[labels] >= 0)
-        entries = vector[nodes], (nodes, place[labels[nodes]])
-        found.append(known[some])
-        columns.append(sp.coo_array(entries, shape=(n_nodes, len(some))))
+    place = np.full(n_components, -1)
+    place[some] = np.arange(len(some))
+    nodes = np.flatnonzero(place[labels] >= 0)
+    entries = vector[nodes], (nodes, place[labels[nodes]])
+    found, columns = [known[some].astype(complex)], [sp.coo_array(entries, shape=(n_nodes, len(some)))]
     for component, nodes, block in _blocks(P, labels, np.flatnonzero(np.isnan(known))):
         values, vectors = _dominant(block, symmetric, perron[component], floor)
         rows, numbers = np.repeat(nodes, len(values)), np.tile(np.arange(len(values)), len(nodes))
@@ -148,7 +152,10 @@ def second_eigenvalue(P: sp.csr_array, space: TopEigenspace) -> float | complex 
             values = np.delete(values, np.argmin(abs(values - value)))
     else:
         values = _largest_outside(P, space.symmetric, space.project)
-    return _plain(values[np.argmax(abs(values))])
+    value = values[np.argmax(abs(values))]
+    # A number without imaginary part is a float; of a complex pair the upper one counts.
+    is_real = abs(value.imag) <= _SAME * abs(value)
+    return float(value.real) if is_real else complex(value.real, abs(value.imag))
 
 
 def operator_norm(P: sp.csr_array) -> float:
@@ -179,23 +186,21 @@ def is_symmetric(P: sp.csr_array, tolerance: float = 1e-12) -> bool:
     return bool(abs(P - P.T.tocsr()).max() <= tolerance * abs(P).max()) if P.nnz else True
 
 
-def _have_perron_vector(
-    P: sp.csr_array, labels: NDArray[Any], n_components: int, symmetric: bool
-) -> NDArray[np.bool_]:
+def _have_perron_vector(P: sp.csr_array, labels: NDArray[Any], symmetric: bool) -> NDArray[np.bool_]:
     """Say of each component whether it is non-negative and strongly connected."""
-    result = np.ones(n_components, bool)
+    result = np.ones(labels.max() + 1, bool)
     negative = np.flatnonzero(P.data < 0)
     result[labels[np.searchsorted(P.indptr, negative, side="right") - 1]] = False
     if not symmetric:
         _, strong = connected_components(P, directed=True, connection="strong")
         _, first = np.unique(strong, return_index=True)
-        result[np.bincount(labels[first], minlength=n_components) > 1] = False
+        result[np.bincount(labels[first]) > 1] = False
     return result
 
 
 def _closed_form(
-    P: sp.csr_array, labels: NDArray[Any], perron: NDArray[np.bool_], guesses: Sequence[NDArray[np.float64]]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    P: sp.csr_array, labels: NDArray[Any], perron: NDArray[np.bool_], guesses: Sequence[Floats]
+) -> tuple[Floats, Floats]:
     """Return the top eigenvalue of each component, NaN where unknown, and their unit vectors in one."""
     n_nodes, n_components = len(labels), len(perron)
     value, vector = np.full(n_components, np.nan), np.zeros(n_nodes)
@@ -214,9 +219,7 @@ def _closed_form(
     return value, vector
 
 
-def _dominant(
-    block: sp.csr_array, symmetric: bool, perron: bool, floor: float
-) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def _dominant(block: sp.csr_array, symmetric: bool, perron: bool, floor: float) -> Pairs:
     """Return the top eigenvalue of one component, once per direction, and orthonormal real directions."""
     nothing = np.empty(0), np.empty((block.shape[0], 0))
     is_large = block.shape[0] > DENSE_LIMIT
@@ -233,9 +236,8 @@ def _dominant(
     directions = vectors[:, chosen]
     if not symmetric:
         # Vectors of one eigenvalue may be parallel up to rounding: of a Jordan block one direction counts.
-        directions, lengths, _ = np.linalg.svd(
-            np.hstack([directions.real, directions.imag]), full_matrices=False
-        )
+        both = np.hstack([directions.real, directions.imag])
+        directions, lengths, _ = np.linalg.svd(both, full_matrices=False)
         directions = directions[:, lengths > 1e-6 * lengths[0]]
     if is_large and not perron:
         _check_found(block, symmetric, radius, top, directions)
@@ -243,7 +245,7 @@ def _dominant(
 
 
 def _check_found(
-    block: sp.csr_array, symmetric: bool, radius: float | None, top: complex, directions: NDArray[np.float64]
+    block: sp.csr_array, symmetric: bool, radius: float | None, top: complex, directions: Floats
 ) -> None:
     """Raise unless the iterations found the largest eigenvalue and all of its directions."""
     n_nodes, size = block.shape[0], abs(top)
@@ -262,13 +264,11 @@ def _check_found(
         )
 
 
-def _largest_outside(
-    P: sp.csr_array, symmetric: bool, project: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-) -> NDArray[Any]:
+def _largest_outside(P: sp.csr_array, symmetric: bool, project: Callable[[Floats], Floats]) -> NDArray[Any]:
     """Return the eigenvalue of P of largest absolute value, and maybe others, without an invariant space."""
 
-    def outside(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        y: NDArray[np.float64] = P @ (x - project(x))
+    def outside(x: Floats) -> Floats:
+        y: Floats = P @ (x - project(x))
         return y - project(y)
 
     # From where the space was found, a second direction of the same eigenvalue could not be seen.
@@ -276,8 +276,7 @@ def _largest_outside(
     if np.linalg.norm(outside(start)) <= _ROUNDING * _size(P) * np.linalg.norm(start):
         return np.zeros(1)  # ARPACK cannot start from here
     rest = LinearOperator(P.shape, matvec=outside, dtype=np.float64)
-    # Arnoldi's first eigenvalue need not be the largest where many complex ones are of almost the same size.
-    return _iterate(rest, symmetric, 1 if symmetric else 6, "LM", start)[0]
+    return _iterate(rest, symmetric, 1 if symmetric else 6, "LM", start)[0]  # six as in _largest
 
 
 def _spectral_radius(P: sp.csr_array) -> float:
@@ -307,28 +306,26 @@ def _blocks(
         yield int(label), order[start:end], grouped[start:end, start:end]
 
 
-def _largest(block: sp.csr_array, symmetric: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return eigenvalues and eigenvectors, of a large matrix the one or two of largest absolute value."""
+def _largest(block: sp.csr_array, symmetric: bool) -> Pairs:
+    """Return eigenvalues and eigenvectors, of a large matrix those of largest absolute value."""
     if block.shape[0] <= DENSE_LIMIT:
         return np.linalg.eigh(block.toarray()) if symmetric else np.linalg.eig(block.toarray())
     if block.data.min() >= 0:  # then the largest real one is on top, however many others are of its size
         return _iterate(block, symmetric, 1, "LA" if symmetric else "LR")
-    return _iterate(block, symmetric, 2, "LM")
+    # Arnoldi's first eigenvalue need not be the largest where many complex ones are of almost the same size.
+    return _iterate(block, symmetric, 2 if symmetric else 6, "LM")
 
 
-def _iterate(
-    operator: Any, symmetric: bool, n_sought: int, which: str, start: NDArray[np.float64] | None = None
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def _iterate(operator: Any, symmetric: bool, n_sought: int, which: str, start: Floats | None = None) -> Pairs:
     """Return eigenvalues and eigenvectors by ARPACK, the same ones each time."""
-    solve = eigsh if symmetric else eigs
+    solve: Callable[..., Pairs] = eigsh if symmetric else eigs
     v0 = _start(operator.shape[0], seed=0) if start is None else start
     # More patience with small matrices: seconds for tens of thousands of nodes, minutes for a million.
     patience = min(max(5_000_000 // operator.shape[0], 100), 500)
-    values, vectors = solve(operator, k=n_sought, which=which, v0=v0, maxiter=patience, **_ARPACK)
-    return values, vectors
+    return solve(operator, k=n_sought, which=which, v0=v0, maxiter=patience, **_ARPACK)
 
 
-def _start(n_nodes: int, seed: int) -> NDArray[np.float64]:
+def _start(n_nodes: int, seed: int) -> Floats:
     return np.random.default_rng(seed).standard_normal(n_nodes)
 
 
@@ -337,8 +334,66 @@ def _size(P: sp.csr_array) -> float:
     return float(abs(P).sum(axis=1).max())
 
 
-def _plain(value: complex) -> float | complex:
-    """Return a number without imaginary part as a float, and of a complex pair the upper one."""
-    if abs(value.imag) <= _SAME * abs(value):
-        return float(value.real)
-    return complex(value.real, abs(value.imag))
+@dataclass(frozen=True)
+class Interval:
+    """The numbers from ``centre - radius`` to ``centre + radius``."""
+
+    centre: float
+    radius: float
+
+    @classmethod
+    def around(cls, low: float, high: float) -> Interval:
+        """Return an interval a little wider than from ``low`` to ``high``, and never empty."""
+        radius = (high - low) / 2 * (1 + _MARGIN)
+        smallest = max(abs(low), abs(high), 1.0) * _MARGIN
+        return cls((low + high) / 2, max(radius, smallest))
+
+
+def spectral_interval(P: Propagator) -> Interval | None:
+    """Return an interval that holds all eigenvalues of P, or None unless P is symmetric up to a scaling.
+
+    P is when S = R P R^-1 is symmetric for some positive diagonal R. Normalised adjacency matrices and
+    Laplacians of undirected graphs are symmetric, random walks on them are up to a scaling.
+    """
+    S = symmetrized(P.to_scipy(), tolerance=100 * float(torch.finfo(P.dtype).eps))
+    if S is None:
+        return None
+    if S.shape[0] <= DENSE_LIMIT:
+        values = np.linalg.eigvalsh(S.toarray())
+        return Interval.around(float(values[0]), float(values[-1]))
+    options = {"k": 1, "v0": _start(S.shape[0], seed=0), "tol": _MARGIN / 10, "return_eigenvectors": False}
+    try:
+        low, high = (float(eigsh(S, which=which, **options)[0]) for which in ("SA", "LA"))
+    except ArpackError:  # no convergence, or nothing to converge to; no eigenvalue exceeds this norm
+        low, high = -_size(S), _size(S)
+    return Interval.around(low, high)
+
+
+def symmetrized(P: sp.csr_array, tolerance: float) -> sp.csr_array | None:
+    """Return the symmetric R P R^-1, R diagonal and positive, or None where there is none.
+
+    Entries may differ from their mirror images by ``tolerance`` times the largest. Symmetry along a spanning
+    forest settles R.
+    """
+    if is_symmetric(P, tolerance):
+        return P
+    n_nodes = P.shape[0]
+    pattern = sp.csr_array(abs(P) + abs(P).T)
+    _, labels = connected_components(pattern, directed=False)
+    _, first = np.unique(labels, return_index=True)
+    # One more node, joined to the first of every component: a single search then visits all of them.
+    joined = sp.csr_array((np.ones(len(first)), (np.zeros(len(first), int), first)), shape=(1, n_nodes))
+    whole = sp.csr_array(sp.block_array([[pattern, joined.T], [joined, None]]))
+    order, parents = breadth_first_order(whole, n_nodes, directed=False)
+    inner = order[1:][parents[order[1:]] != n_nodes]
+    forth = np.asarray(P[parents[inner], inner]).ravel()
+    back = np.asarray(P[inner, parents[inner]]).ravel()
+    if (forth * back <= 0).any():  # an edge that leads one way, or changes its sign
+        return None
+    logs = np.zeros(n_nodes)  # of R
+    for child, parent, step in zip(inner, parents[inner], np.log(forth / back) / 2, strict=True):
+        logs[child] = logs[parent] + step
+    of_row = np.repeat(np.arange(n_nodes), np.diff(P.indptr))
+    S = P.copy()
+    S.data = S.data * np.exp(logs[of_row] - logs[S.indices])
+    return S if is_symmetric(S, tolerance) else None

@@ -19,7 +19,6 @@ from gbgnn.propagation.propagator import Backend
 # million nodes and 200 million entries, the fastest or within a few percent of it at every width.
 _TILE, _MOST_COLUMNS = 512, 512
 _FEWEST_ENTRIES, _MOST_ENTRIES = 2, 32
-_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 if find_spec("triton") is not None:  # else nobody calls what is below
     triton: Any = import_module("triton")
@@ -85,13 +84,6 @@ if find_spec("triton") is not None:  # else nobody calls what is below
 @final
 class TritonPattern(Backend):
     """Products in float32, bfloat16 or float16 with sums in float32, and in float64."""
-
-    name = "triton"
-
-    @staticmethod
-    def takes(device: torch.device, dtype: torch.dtype) -> bool:
-        """Return whether there is a GPU and Triton."""
-        return device.type == "cuda" and dtype in _DTYPES and find_spec("triton") is not None
 
     def __init__(self, operator: Operator, dtype: torch.dtype) -> None:
         self._edges = operator.edges
