@@ -442,8 +442,8 @@ def test_tensors_that_are_alive_stay_within_the_memory_limit(
     array = 4 * n_nodes * n_columns
     known = [value for trained in ensemble for value in trained.head.parameters()]
     known += [] if is_sparse else [problem.inputs.features.dense()]
-    # Sparse rows become dense a megabyte at a time; beside arrays there are a few numbers of every node.
-    beside = 2**20 if is_sparse else 100_000
+    # Sparse rows become dense a megabyte at a time; beside arrays there are a few numbers of nodes and edges.
+    beside = 100_000 + (2**20 if is_sparse else 0)
     for limit in (3_000_000, 6_000_000):
         assert limit + beside < 2 * array
         tuner = FineTuner(epochs=1, moves=moves, memory_limit=limit, keep="tuned")

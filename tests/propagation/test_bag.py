@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gbgnn.propagation import AugmentedAdjacency, Propagator, propagator
+from gbgnn.propagation import AugmentedAdjacency, Operator, Propagation, Propagator, RandomWalk, propagator
 from gbgnn.propagation.propagator import Bag
 
 
@@ -20,25 +20,35 @@ def adjacency(n_nodes: int, n_entries: int, seed: int = 0) -> sp.csr_array:
     return A
 
 
-def test_nothing_of_the_size_of_the_edges_is_held_for_an_unweighted_graph() -> None:
-    operator = AugmentedAdjacency().build(adjacency(50, 1000))
+@pytest.mark.parametrize("recipe", [AugmentedAdjacency(), RandomWalk()], ids=str)
+def test_one_number_is_held_for_every_edge_and_node(recipe: Propagation) -> None:
+    operator = recipe.build(adjacency(50, 1000))
     assert operator.edges.values is None
-    held = Bag(operator, torch.float32).tensors()
-    assert all(part.numel() <= 51 for part in held)
-    weighted = AugmentedAdjacency().build(2 * adjacency(50, 1000))
-    assert any(part.numel() == weighted.edges.n_entries for part in Bag(weighted, torch.float32).tensors())
+    kernel = Bag(operator, torch.float32)
+    kernel.multiply(torch.ones(50, 3), None)
+    expected = {operator.edges.n_entries, 51} | ({50} if operator.self_loop else set())
+    assert {part.numel() for part in kernel.tensors()} == expected
+
+
+def test_no_number_is_held_for_the_edges_of_a_plain_sum() -> None:
+    A = adjacency(20, 60)
+    kernel = Bag(Operator.from_matrix(A), torch.float32)
+    assert kernel.tensors() == []
+    X = torch.randn(20, 4)
+    torch.testing.assert_close(kernel.multiply(X, None), torch.from_numpy(A @ X.numpy()))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_blocks_of_rows_and_columns_change_nothing(monkeypatch: pytest.MonkeyPatch, weighted: bool) -> None:
+def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch, weighted: bool) -> None:
     A = adjacency(100, 700) * (0.5 if weighted else 1)
     operator = AugmentedAdjacency().build(A)
     X = torch.randn(100, 37, generator=torch.Generator().manual_seed(0))
     expected = Propagator(operator)(X)
-    for rows, columns in ((7, 128), (16_384, 5), (33, 36), (1, 1)):
-        monkeypatch.setattr(propagator, "_ROWS", rows)
-        monkeypatch.setattr(propagator, "_COLUMNS", columns)
-        torch.testing.assert_close(Propagator(operator)(X), expected)
+    monkeypatch.setattr(propagator, "_FEWEST_ROWS", 1)
+    for n_sums in (1, 37 * 8, 37 * 64, 37 * 1000):
+        monkeypatch.setattr(propagator, "_SUMS", n_sums)
+        assert torch.equal(Propagator(operator)(X), expected)
+        assert torch.equal(Propagator(operator)(X.T.contiguous().T), expected)
 
 
 def test_starts_are_widened_with_the_columns_of_a_block_of_very_many_entries(

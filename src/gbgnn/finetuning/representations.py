@@ -15,7 +15,7 @@ from gbgnn.problem import NodeInputs
 from gbgnn.propagation import DenseRows, Interval, Propagator, Representation, polynomial, spectral_interval
 from gbgnn.propagation.polynomial import chebyshev_terms, n_needed, powers
 
-# Arrays that a product with P may hold on the way: what it gathers from, scaled, and the sums of some nodes.
+# Arrays that a product with P may hold on the way: X row after row, and the sums of some nodes.
 PRODUCT_ARRAYS = 2
 
 # Rows of sparse features are made dense in blocks no smaller than this, so that there are not too many.

@@ -212,6 +212,19 @@ class Operator:
         """Return the description of the transpose of P."""
         return replace(self, edges=self.edges.transpose(), left=self.right, right=self.left)
 
+    def values(self, dtype: torch.dtype) -> torch.Tensor | None:
+        """Return the entries of L A R, in the order of those of A; None where all are one."""
+        A = self.edges
+        if A.values is None and self.left is None and self.right is None:
+            return None
+        # In double precision, as rounding early could cost a digit.
+        values = torch.ones_like(A.columns, dtype=torch.float64) if A.values is None else A.values.double()
+        if self.left is not None:
+            values = values * self.left[A.rows_of_entries()]
+        if self.right is not None:
+            values = values * self.right[A.columns]
+        return values.to(dtype)
+
     def diagonal_terms(self) -> torch.Tensor | None:
         r"""Return what P has on its diagonal beside L A R, :math:`\iota + \sigma L R`; None if nothing."""
         if not self.self_loop and not self.identity:

@@ -15,7 +15,7 @@ from torch.nn.functional import embedding_bag
 from gbgnn._checks import check_choice
 from gbgnn._threads import map_threads, one_thread
 from gbgnn.errors import ParameterError
-from gbgnn.propagation.operator import Csr, Operator
+from gbgnn.propagation.operator import Operator
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
@@ -27,9 +27,8 @@ class Propagator:
     ``backend="auto"`` takes the first of these that can:
 
     - ``"triton"``: on a GPU where Triton is installed. It reads the bare pattern.
-    - ``"bag"``: on the CPU, except in double precision, where torch has no fast kernel for it. It reads
-      the bare pattern too: as fast as torch's CSR product or nearly so (benchmarks/results/kernels.md),
-      without 4 bytes for every entry, and without threads that wait for each other.
+    - ``"bag"``: on the CPU, except in double precision, where torch has no fast kernel for it. Faster than
+      torch's CSR product (benchmarks/results/kernels.md), and without threads that wait for each other.
     - ``"torch"``: everywhere else, torch's CSR product over values formed for every edge.
     """
 
@@ -120,14 +119,9 @@ class TorchCsr(Backend):
     """Forms the values of L A R once, and adds what P has on its diagonal beside them."""
 
     def __init__(self, operator: Operator, dtype: torch.dtype) -> None:
-        A = operator.edges
-        # In double precision, as rounding early could cost a digit.
-        values = torch.ones_like(A.columns, dtype=torch.float64) if A.values is None else A.values.double()
-        if operator.left is not None:
-            values = values * operator.left[A.rows_of_entries()]
-        if operator.right is not None:
-            values = values * operator.right[A.columns]
-        self._matrix = sparse_csr(A.row_starts, A.columns, values.to(dtype), A.shape)
+        A, values = operator.edges, operator.values(dtype)
+        values = torch.ones_like(A.columns, dtype=dtype) if values is None else values
+        self._matrix = sparse_csr(A.row_starts, A.columns, values, A.shape)
         self._diagonal = cast(operator.diagonal_terms(), dtype)
 
     def multiply(self, X: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
@@ -165,93 +159,67 @@ def _announce_csr() -> None:
         torch.sparse_csr_tensor(none.new_zeros(2), none, none, (1, 1), check_invariants=False)
 
 
-# Sums of so many rows by so many columns are computed at a time: they are scaled while still in the cache,
-# and what is gathered from is small, too. Of 64 to 512 columns the best or close to it on the shapes of Cora,
-# CiteSeer and PubMed on two idle cores; on 170,000 nodes blocks of rows save a quarter.
-_COLUMNS, _ROWS = 128, 16_384
+_SUMS = 2**20
+"""About so many sums are computed at a time, by one thread: they are still in its cache when written."""
+
+_FEWEST_ROWS, _MOST_ROWS = 256, 16_384
+
 _INT32 = torch.iinfo(torch.int32).max
 
 Piece = tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor | None]
-"""Rows, and their starts, columns and weights."""
+"""Rows, and their starts, columns and values."""
 
 
 @final
 class Bag(Backend):
-    """Sums the rows of R X over the neighbours of a node, and scales them by L; weights where there are some.
+    """Sums the rows of X over the neighbours of a node, each times the value of L A R.
 
-    In half precision sums are kept in float32, but what is scaled is rounded before and after.
+    In half precision sums are kept in float32, and rounded before and after the diagonal is added.
     """
 
     def __init__(self, operator: Operator, dtype: torch.dtype) -> None:
-        self._left, self._right = cast(operator.left, dtype), cast(operator.right, dtype)
-        self._self_loop, self._identity = operator.self_loop, operator.identity
-        self._pieces, self._n_entries = _pieces(operator.edges, dtype), operator.edges.n_entries
+        self._edges, self._values = operator.edges, operator.values(dtype)
+        self._diagonal = cast(operator.diagonal_terms(), dtype)
+        self._pieces: dict[int, list[Piece]] = {}
 
     def multiply(self, X: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
-        """Return P @ X, block by block; blocks of columns or, of many rows, of rows go to several threads."""
-        n_nodes, n_columns = X.shape
-        result = torch.empty((n_nodes, n_columns), dtype=X.dtype) if out is None else out
-        if result.shape != X.shape:
-            result.resize_(X.shape)
-        width = max(1, -(-n_columns // max(1, -(-n_columns // _COLUMNS))))
-        spans = [slice(first, first + width) for first in range(0, n_columns, width)]
-        n_read = (self._n_entries + 2 * n_nodes) * n_columns
+        """Return P @ X, block by block of rows, which several threads share where there is much to do."""
+        result = torch.empty(X.shape, dtype=X.dtype) if out is None else out.resize_(X.shape)
+        n_rows = min(_MOST_ROWS, max(_FEWEST_ROWS, 2 ** (_SUMS // max(1, X.shape[1])).bit_length() // 2))
         with one_thread():
-            if len(self._pieces) <= len(spans):
-                map_threads(partial(self._multiply_columns, X, result), spans, n_read)
-            else:  # one scaled block of columns is held at a time
-                for span in spans:
-                    add_up = partial(self._add_up, X[:, span], self._scaled(X[:, span]), result[:, span])
-                    map_threads(add_up, self._pieces, n_read / len(spans))
+            add_up = partial(self._add_up, X.contiguous(), result)
+            map_threads(add_up, self._split(n_rows), (self._edges.n_entries + 2 * len(X)) * X.shape[1])
         return result
 
-    def _multiply_columns(self, X: torch.Tensor, result: torch.Tensor, span: slice) -> None:
-        """Write the product of P with a block of columns of X."""
-        scaled = self._scaled(X[:, span])
-        for piece in self._pieces:
-            self._add_up(X[:, span], scaled, result[:, span], piece)
-
-    def _scaled(self, block: torch.Tensor) -> torch.Tensor:
-        """Return R X of a block of columns."""
-        if self._right is None:
-            return block.contiguous()
-        return torch.mul(block, self._right, out=torch.empty(block.shape, dtype=block.dtype))
-
-    def _add_up(self, block: torch.Tensor, scaled: torch.Tensor, result: torch.Tensor, piece: Piece) -> None:
-        """Write the product of a block of rows of P with a block of columns of X."""
-        rows, row_starts, columns, weights = piece
-        options: dict[str, Any] = {"mode": "sum", "include_last_offset": True, "per_sample_weights": weights}
-        sums = embedding_bag(columns, scaled, row_starts, **options)
-        if self._self_loop:
-            sums.add_(scaled[rows], alpha=self._self_loop)
-        target = result[rows]
-        if self._left is None:
-            target.copy_(sums)
+    def _add_up(self, X: torch.Tensor, result: torch.Tensor, piece: Piece) -> None:
+        """Write the product of a block of rows of P with X."""
+        rows, row_starts, columns, values = piece
+        options: dict[str, Any] = {"mode": "sum", "include_last_offset": True, "per_sample_weights": values}
+        sums = embedding_bag(columns, X, row_starts, **options)
+        if self._diagonal is None:
+            result[rows] = sums
         else:
-            torch.mul(sums, self._left[rows], out=target)
-        if self._identity:
-            target.add_(block[rows], alpha=self._identity)
+            torch.addcmul(sums, X[rows], self._diagonal[rows], out=result[rows])
+
+    def _split(self, n_rows: int) -> list[Piece]:
+        """Return blocks of so many rows, found once.
+
+        Their starts count from the first of the block, so that they have the columns' type, which the kernel
+        demands, in a matrix of any number of entries.
+        """
+        if n_rows not in self._pieces:
+            edges, pieces = self._edges, []
+            for first in range(0, edges.shape[0], n_rows):
+                starts = edges.row_starts[first : first + n_rows + 1]
+                entries = slice(int(starts[0]), int(starts[-1]))
+                index = edges.columns.dtype if entries.stop - entries.start <= _INT32 else torch.int64
+                own = None if self._values is None else self._values[entries]
+                rows = slice(first, first + len(starts) - 1)
+                pieces.append((rows, (starts - starts[0]).to(index), edges.columns[entries].to(index), own))
+            self._pieces[n_rows] = pieces
+        return self._pieces[n_rows]
 
     def tensors(self) -> list[torch.Tensor]:
-        """Return the scalings, the starts of the rows counted per block, and weights that had to be cast."""
-        scalings = [part for part in (self._left, self._right) if part is not None]
-        parts = [(row_starts, weights) for _, row_starts, _, weights in self._pieces]
-        return scalings + [part for pair in parts for part in pair if part is not None]
-
-
-def _pieces(edges: Csr, dtype: torch.dtype) -> list[Piece]:
-    """Return blocks of rows, each with its starts, columns and weights.
-
-    Starts count from the first of the block, so that they have the columns' type, which the kernel demands,
-    in a matrix of any number of entries.
-    """
-    values = None if edges.values is None else edges.values.to(dtype)
-    pieces = []
-    for first in range(0, edges.shape[0], _ROWS):
-        starts = edges.row_starts[first : first + _ROWS + 1]
-        entries = slice(int(starts[0]), int(starts[-1]))
-        index = edges.columns.dtype if entries.stop - entries.start <= _INT32 else torch.int64
-        rows = slice(first, first + len(starts) - 1)
-        weights = None if values is None else values[entries]
-        pieces.append((rows, (starts - starts[0]).to(index), edges.columns[entries].to(index), weights))
-    return pieces
+        """Return the values of the edges, the diagonal, and the starts of rows counted per block."""
+        starts = [row_starts for pieces in self._pieces.values() for _, row_starts, _, _ in pieces]
+        return [part for part in (self._values, self._diagonal, *starts) if part is not None]
