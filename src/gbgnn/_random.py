@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from gbgnn._seed_sequence import derive_seeds
 from gbgnn.errors import ParameterError
 
 
@@ -52,6 +53,14 @@ class Seeds:
     def head(self, t: int, attempt: int = 0) -> int:
         """Seed of the learner of round ``t``; a retry is another ``attempt``."""
         return self._derive(1, t, attempt)
+
+    @classmethod
+    def heads(cls, members: Sequence[Seeds], t: int, attempt: int = 0) -> list[int]:
+        """Return :meth:`head` of several members; of many in one go, unless a root has more than 32 bits."""
+        roots = [own.root for own in members]
+        if len(roots) < 16 or max(roots) >= 2**32:
+            return [own.head(t, attempt) for own in members]
+        return derive_seeds(roots, 1, t, attempt)
 
     def fine_tuning(self) -> int:
         """Seed of fine-tuning."""

@@ -220,7 +220,8 @@ def fit_learners(context: RoundContext, members: Sequence[Member], attempt: int)
     """Return the known b^(t), or newly trained ones."""
     if context.t <= len(members[0].known):
         return ListedHeads([members[0].known[context.t - 1].kept_head()])
-    seeds, learners = [m.seeds.head(context.t, attempt) for m in members], [m.learner for m in members]
+    seeds = Seeds.heads([member.seeds for member in members], context.t, attempt)
+    learners = [member.learner for member in members]
     return learners[0].fit_many(learners, replace(context, seed=seeds))
 
 
