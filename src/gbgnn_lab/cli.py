@@ -6,8 +6,7 @@ Nothing here may import torch before a command is called, or ``gbgnn --help`` wo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -15,7 +14,6 @@ import typer
 
 from gbgnn.cli import screen
 from gbgnn.cli.command import (
-    INTERRUPTED,
     AsJson,
     DataDir,
     DataOption,
@@ -127,7 +125,7 @@ def reproduce(
     if tables_only:
         report = suite.rebuild(experiment, options)
     else:
-        with show_runs(quiet=quiet) as progress:
+        with screen.show_progress(quiet=quiet, n_lines=None) as progress:
             report = suite.reproduce(experiment, options, progress=progress)
     show_report(report, as_json=as_json)
 
@@ -141,20 +139,9 @@ def compare(as_json: AsJson = False, quiet: Quiet = False, **given: Any) -> None
     """
     from gbgnn_lab.experiments import leaderboard
 
-    with show_runs(quiet=quiet) as progress:
+    with screen.show_progress(quiet=quiet, n_lines=None) as progress:
         report = leaderboard.compare(read_options(CompareOptions, given), progress=progress)
     show_report(report, as_json=as_json)
-
-
-@contextmanager
-def show_runs(*, quiet: bool) -> Iterator[screen.Progress]:
-    """Give what shows the progress of runs; after Ctrl-C, say how to go on."""
-    try:
-        with screen.show_progress(quiet=quiet, n_lines=None) as progress:
-            yield progress
-    except KeyboardInterrupt:
-        screen.note("interrupted; runs that had ended are recorded, and the same command goes on from there.")
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def show_report(report: Report, *, as_json: bool) -> None:
@@ -243,14 +230,9 @@ def baseline(
         progress.begin("run", runs)
         for number in range(runs):
             result = fit_baseline(name, data, seed=seed + number, device=device, **settings)
-            row = {
-                "seed": result.seed,
-                "test_accuracy": judge(result.predictions, data)["test_accuracy"],
-                "val_accuracy": result.val_accuracy,
-                "best_epoch": result.best_epoch,
-                "seconds": result.seconds,
-            }
-            rows.append(row)
+            known = {each: getattr(result, each) for each in ("val_accuracy", "best_epoch", "seconds")}
+            accuracy = judge(result.predictions, data)["test_accuracy"]
+            rows.append({"seed": result.seed, "test_accuracy": accuracy, **known})
             progress.update(number + 1, f"val {screen.number(result.val_accuracy)}")
     columns = {
         key: [row[key] for row in rows if row[key] is not None]

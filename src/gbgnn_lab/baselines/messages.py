@@ -80,7 +80,7 @@ class GAT(NetworkModel):
 
 @dataclass(frozen=True, kw_only=True)
 class MoNet(NetworkModel):
-    """Mixture model network, ReLU between layers; edges have coordinates, learned from their ends' degrees."""
+    """Mixture model network, ReLU between; an edge's coordinates are learned from its ends' degrees."""
 
     depth: int = count(2)  # layers, each one hop
     units: int = count(16)  # width of a hidden layer

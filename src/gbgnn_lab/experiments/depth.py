@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from gbgnn_lab.experiments.figures import draw_legend
 from gbgnn_lab.experiments.jobs import Experiment, Job, single_jobs
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import DATASETS, title_dataset
-from gbgnn_lab.experiments.records import Fields, Record, identify_data, read_records
+from gbgnn_lab.experiments.records import Fields, Record, identify_data
 from gbgnn_lab.experiments.report import (
     Entry,
     Report,
@@ -60,9 +59,8 @@ def stages(data: Mapping[str, Dataset], options: Options) -> Iterator[Sequence[J
     yield jobs
 
 
-def tabulate(out: Path) -> Report:
+def tabulate(records: Sequence[Record]) -> Report:
     """Return a table per data set: a row per system, a column per depth."""
-    records = read_records(out, "depth")
     by_name = group_by_name(records, "dataset", DATASETS)
     tables = [_make_table(name, found) for name, found in by_name.items()]
     notes = [
@@ -116,15 +114,11 @@ def _find_title(system: str) -> str:
     return {"gbgnn": "gbgnn, Adj"}.get(system, SYSTEMS[system].title)
 
 
-def draw(out: Path) -> dict[str, Figure]:
-    """Return the figure of accuracy against depth, where a run has a result."""
-    records = [record for record in read_records(out, "depth") if record.failure is None]
-    return {"depth.png": draw_depth(records)} if records else {}
-
-
-def draw_depth(records: Sequence[Record]) -> Figure:
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Draw test accuracy against depth: a panel per data set, a line per system, gbgnn's the thicker ones."""
     found = group_by_name(records, "dataset", DATASETS)
+    if not found:
+        return {}
     figure = blank(TITLE, width=max(6.0, 3.9 * len(found)), height=4.6)
     from matplotlib.ticker import NullLocator, ScalarFormatter  # it is there: there is a figure
 
@@ -142,7 +136,7 @@ def draw_depth(records: Sequence[Record]) -> Figure:
         axes.set_xlabel("depth (hops)", color=QUIET)
     grid[0, 0].set_ylabel("test accuracy (%)", color=QUIET)
     draw_legend(figure, columns=4)
-    return figure
+    return {"depth.png": figure}
 
 
 def _draw_line(axes: Axes, records: Sequence[Record], label: str, look: Mapping[str, Any]) -> None:

@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from gbgnn._files import as_plain
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset
 from gbgnn.reports import INK, QUIET, blank, choose_scale, style
@@ -65,7 +63,7 @@ def trace_rounds(
         "cosine": history["cosine"],
     }
     results = {name: [float(f"{value:.6g}") for value in values] for name, values in curves.items()}
-    return Outcome(as_plain(dict(settings)), {**results, "stop": str(model.stop_reason_)})
+    return Outcome(dict(settings), {**results, "stop": str(model.stop_reason_)})
 
 
 class _KeptScores(Callback):
@@ -113,9 +111,8 @@ def find_settings(
     return {**PARTS[kind], **own}, {"from": "defaults"}
 
 
-def tabulate(out: Path) -> Report:
+def tabulate(records: Sequence[Record]) -> Report:
     """Return a table of where the curves end."""
-    records = read_records(out, "figures")
     names = sort_names((record["dataset"] for record in records), DATASETS)
     by_row = group_records(records, itemgetter("kind", "hidden_layers"))
     rows = []
@@ -143,9 +140,8 @@ def tabulate(out: Path) -> Report:
     return Report("Loss and angle against the round", [table], notes, list(_list_points(records)))
 
 
-def draw(out: Path) -> dict[str, Figure]:
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the paper's figure 1, and the grid of all data sets and L, for each rule."""
-    records = [record for record in read_records(out, "figures") if record.failure is None]
     drawn = {
         f"curves-{kind}.png": draw_curves(found, TITLES[kind])
         for kind, found in group_records(records, itemgetter("kind")).items()

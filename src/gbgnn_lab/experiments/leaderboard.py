@@ -292,9 +292,8 @@ def cite(system: str, dataset: str) -> float | None:
     return {**own, **cite_accuracy(system)}.get(dataset)
 
 
-def _tabulate_comparison(out: Path) -> Report:
+def _tabulate_comparison(records: Sequence[Record]) -> Report:
     """Return the boards, and where the paper cites other numbers than the papers it cites have."""
-    records = read_records(out, "comparison")
     notes = [
         "Every run is trained on the training nodes of the same split; the epoch or round that predicts is "
         "chosen by validation accuracy. Baselines have their published settings. gbgnn: the library's "

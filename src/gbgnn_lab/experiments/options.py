@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from gbgnn._checks import check_choice, check_integer
 from gbgnn.errors import ParameterError
-from gbgnn_lab.experiments.paper import LAYERS, VARIANTS
+from gbgnn_lab.experiments.paper import VARIANTS
 
 SPACES = ("paper", "default", "quick")
 N_KEPT = 5
@@ -114,12 +114,7 @@ class Options:
         (), WHAT, "table1, table4, figures: adj, kta, ii or samme_r.", "--variant", choices=VARIANTS
     )
     layers: tuple[int, ...] = _option(
-        (),
-        WHAT,
-        "table1, table4, figures: hidden layers, 0 to 4.",
-        metavar="L",
-        low=LAYERS[0],
-        high=LAYERS[-1],
+        (), WHAT, "table1, table4, figures: hidden layers, 0 to 4.", metavar="L", low=0, high=4
     )
     systems: tuple[str, ...] = _option(
         (), WHAT, "comparison, depth: gbgnn, gcn, ...; may be repeated.", "--system"
@@ -177,33 +172,19 @@ class Options:
 class Protocol:
     """How a cell is searched.
 
-    Parameters
-    ----------
-    trials
-        Trials of the search.
-    population
-        How many are trained at once; None trains one after another.
-    seeds_per_trial
-        With how many seeds every trial is trained, to be judged by their mean; more than one needs a
-        population.
-    confirm
-        How many of the best trials are trained again with other seeds, to take the settings and the number of
-        rounds that are best on average; 0 takes the best trial.
-    space
-        ``"paper"``: the paper's table of hyper-parameters; ``"default"``: narrower, for our learner;
-        ``"quick"``: small models, to see everything at work.
-    finalists, tune_trials
-        Of a fine-tuned cell: how many of the best settings of boosting are fine-tuned, and the trials of the
-        settings of fine-tuning, all finalists together.
+    A trial is judged by the mean over its seeds; more than one seed needs a population. The best trials that
+    are trained again, to ``confirm`` them, give the settings and the number of rounds that are best on
+    average. The space is the paper's table of hyper-parameters, our narrower ``"default"``, or ``"quick"``:
+    small models, to see everything at work.
     """
 
     trials: int = 1000
-    population: int | None = None
+    population: int | None = None  # how many are trained at once; None trains one after another
     seeds_per_trial: int = 1
     confirm: int = 0
     space: str = "paper"
-    finalists: int = 3
-    tune_trials: int = 100
+    finalists: int = 3  # of a fine-tuned cell: how many of the best settings of boosting are fine-tuned
+    tune_trials: int = 100  # and the trials of the settings of fine-tuning, all finalists together
 
     def __post_init__(self) -> None:
         _check(self, read_flags(Options))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from string import ascii_lowercase
 
 from gbgnn.cli.screen import counted
@@ -27,10 +26,6 @@ from gbgnn_lab.experiments.report import (
     tell_numbers,
 )
 
-TITLES = {
-    "table1": "Table 1: GB-GNN with and without fine-tuning",
-    "table4": "Table 4: all variants, L hidden layers",
-}
 _SPACES = {
     "paper": "the paper's space",
     "default": "the narrower default space",
@@ -204,12 +199,7 @@ def select_results(records: Iterable[Record]) -> dict[tuple[Cell, str], CellResu
     return best
 
 
-def tabulate(name: str, borrows: Sequence[str], out: Path) -> Report:
-    """Return the table of all cells that have records, borrowed ones included."""
-    return tabulate_accuracy(TITLES[name], read_records(out, *borrows, name))
-
-
-def tabulate_accuracy(title: str, records: Sequence[Record]) -> Report:
+def tabulate(title: str, records: Sequence[Record]) -> Report:
     """Return a table of the recorded cells by data sets; one without records is left empty."""
     found = select_results(records)
     datasets = sort_names((name for _, name in found), DATASETS)
@@ -257,18 +247,18 @@ def _describe_verdict(shown: Sequence[CellResult]) -> list[str]:
     ]
 
 
-def _define(
-    name: str, borrows: Sequence[str], variants: Iterable[str], layers: tuple[int, ...], quick: Options
-) -> Experiment:
-    return Experiment(
-        name,
-        partial(stages, name, borrows),
-        partial(tabulate, name, borrows),
-        Options(datasets=tuple(DATASETS), variants=tuple(variants), layers=layers, runs=10),
-        quick,
-    )
-
-
-_QUICK = Options(runs=2, trials=5, tune_trials=5, finalists=1, space="quick")
-TABLE1 = _define("table1", (), ("adj", "kta"), (1,), _QUICK)
-TABLE4 = _define("table4", ("table1",), VARIANTS, LAYERS, replace(_QUICK, runs=1, trials=3, tune_trials=3))
+TABLE1 = Experiment(
+    "table1",
+    partial(stages, "table1", ()),
+    partial(tabulate, "Table 1: GB-GNN with and without fine-tuning"),
+    Options(datasets=tuple(DATASETS), variants=("adj", "kta"), layers=(1,), runs=10),
+    Options(runs=2, trials=5, tune_trials=5, finalists=1, space="quick"),
+)
+TABLE4 = Experiment(
+    "table4",
+    partial(stages, "table4", ("table1",)),
+    partial(tabulate, "Table 4: all variants, L hidden layers"),
+    Options(datasets=tuple(DATASETS), variants=tuple(VARIANTS), layers=LAYERS, runs=10),
+    Options(runs=1, trials=3, tune_trials=3, finalists=1, space="quick"),
+    borrows=("table1",),
+)

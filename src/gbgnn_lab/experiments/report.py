@@ -188,34 +188,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Report:
-    """What an experiment has come to.
-
-    Parameters
-    ----------
-    title
-        The heading.
-    tables
-        The tables, each under its caption when there are several.
-    notes
-        Sentences below: what was done, by which protocol, on which machine.
-    data
-        The numbers, a flat dictionary per number or group of numbers, for programs.
-    n_failed
-        How many runs have failed, and have not been made good since.
-    folder, files
-        Where it was written, and what, once it is.
-    missing
-        Why there are no figures, or None.
-    """
+    """What an experiment has come to."""
 
     title: str
-    tables: Sequence[Table]
-    notes: Sequence[str] = ()
-    data: Sequence[dict[str, Any]] = ()
-    n_failed: int = 0
-    folder: Path | None = None
+    tables: Sequence[Table]  # each under its caption when there are several
+    notes: Sequence[str] = ()  # sentences below: what was done, by which protocol, on which machine
+    data: Sequence[Fields] = ()  # a flat dictionary per number or group of numbers, for programs
+    n_failed: int = 0  # how many runs have failed, and have not been made good since
+    folder: Path | None = None  # where it was written, once it is
     files: tuple[Path, ...] = ()
-    missing: str | None = None
+    missing: str | None = None  # why there are no figures
 
     def markdown(self) -> str:
         """Return it in Markdown."""
