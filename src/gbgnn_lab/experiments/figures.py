@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -103,7 +102,7 @@ def find_settings(
     own: Fields = {"learner": "mlp", "learner__hidden_layers": layers}
     if kind == GRADIENT:
         return own, {"from": "defaults"}
-    best = best_settings(searched, {**known, **asdict(Cell(kind, layers))})
+    best = best_settings(searched, known, Cell(kind, layers))
     if best is not None:
         return best, {"from": "search"}
     from gbgnn.search import VARIANTS as PARTS  # optuna, which defaults alone do not need

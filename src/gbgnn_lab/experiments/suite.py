@@ -17,7 +17,7 @@ from gbgnn_lab.experiments.depth import DEPTH
 from gbgnn_lab.experiments.figures import FIGURES
 from gbgnn_lab.experiments.jobs import Experiment, run_jobs
 from gbgnn_lab.experiments.leaderboard import COMPARISON
-from gbgnn_lab.experiments.options import Options
+from gbgnn_lab.experiments.options import Options, write_command
 from gbgnn_lab.experiments.paper_tables import TABLE1, TABLE4
 from gbgnn_lab.experiments.records import check_splits, describe_environment, open_records, read_records
 from gbgnn_lab.experiments.report import Report, count_failed
@@ -46,7 +46,7 @@ def reproduce(name: str, options: Options | None = None, *, progress: Progress |
     check_choice("reproduce", "name", name, EXPERIMENTS)
     experiment, asked = EXPERIMENTS[name], options or Options()
     chosen = experiment.choose(asked)
-    environment = describe_environment(chosen.device, asked.command(name))
+    environment = describe_environment(chosen.device, write_command(asked, name))
     for jobs in experiment.stages(load_data(chosen), chosen):
         run_jobs(
             jobs,
