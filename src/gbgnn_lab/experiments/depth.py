@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -153,12 +154,12 @@ def _draw_line(axes: Axes, records: Sequence[Record], label: str, look: Mapping[
 
 def _choose_styles(systems: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return color, width and marker of every system."""
-    looks: dict[str, dict[str, Any]] = {}
     ours = [name for name in systems if name.startswith("gbgnn")]
-    for i, name in enumerate(ours):
-        looks[name] = {"color": _OURS[i % len(_OURS)], "lw": 2.4, "marker": "o", "ms": 4.5, "zorder": 3}
-    for i, name in enumerate(name for name in systems if name not in ours):
-        color, marker = _OTHERS[i % len(_OTHERS)], _MARKERS[i % len(_MARKERS)]
+    others = [name for name in systems if name not in ours]
+    looks: dict[str, dict[str, Any]] = {}
+    for name, color in zip(ours, cycle(_OURS), strict=False):
+        looks[name] = {"color": color, "lw": 2.4, "marker": "o", "ms": 4.5, "zorder": 3}
+    for name, color, marker in zip(others, cycle(_OTHERS), cycle(_MARKERS), strict=False):
         looks[name] = {"color": color, "lw": 1.3, "marker": marker, "ms": 4, "ls": (0, (5, 2))}
     return looks
 

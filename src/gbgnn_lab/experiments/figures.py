@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,6 @@ from gbgnn_lab.experiments.report import (
     describe_origin,
     group_by_name,
     group_records,
-    sort_names,
 )
 from gbgnn_lab.experiments.systems import fit_model
 
@@ -102,7 +102,7 @@ def find_settings(
     own: Fields = {"learner": "mlp", "learner__hidden_layers": layers}
     if kind == GRADIENT:
         return own, {"from": "defaults"}
-    best = best_settings(searched, known, Cell(kind, layers))
+    best = best_settings(searched, {**known, **asdict(Cell(kind, layers))})
     if best is not None:
         return best, {"from": "search"}
     from gbgnn.search import VARIANTS as PARTS  # optuna, which defaults alone do not need
@@ -112,12 +112,11 @@ def find_settings(
 
 def tabulate(records: Sequence[Record]) -> Report:
     """Return a table of where the curves end."""
-    names = sort_names((record["dataset"] for record in records), DATASETS)
-    by_row = group_records(records, itemgetter("kind", "hidden_layers"))
+    names = list(group_by_name(records, "dataset", DATASETS))
     rows = []
-    for kind in sort_names((kind for kind, _ in by_row), TITLES):
-        for layers in sorted(layers for other, layers in by_row if other == kind):
-            by_name = group_by_name(by_row[kind, layers], "dataset", DATASETS)
+    for kind, found in group_by_name(records, "kind", TITLES).items():
+        for layers, runs in sorted(group_records(found, itemgetter("hidden_layers")).items()):
+            by_name = group_records(runs, itemgetter("dataset"))
             ends = [_describe_end(by_name.get(name, [])) for name in names]
             rows.append([Entry(TITLES[kind]), Entry(str(layers)), *map(Entry, ends)])
     table = Table(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -272,7 +272,7 @@ def _plan_comparison(data: Mapping[str, Dataset], options: Options) -> Iterator[
 
 def list_searched(records: Sequence[Record], known: Mapping[str, object]) -> list[BoostedSystem]:
     """Return the paper's variants with the settings of their best search on this data, where there is one."""
-    best = {title: best_settings(records, known, cell) for title, cell in _ROWS.items()}
+    best = {title: best_settings(records, {**known, **asdict(cell)}) for title, cell in _ROWS.items()}
     return [BoostedSystem(title, title, found) for title, found in best.items() if found is not None]
 
 

@@ -6,7 +6,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from gbgnn._files import write_text
 from gbgnn.cli.screen import counted
-from gbgnn_lab.experiments.paper import Accuracy, Cell
+from gbgnn_lab.experiments.paper import Accuracy
 from gbgnn_lab.experiments.records import Fields, Record
 
 K = TypeVar("K", bound=Hashable)
@@ -77,9 +77,8 @@ def sort_names(names: Iterable[str], known: Iterable[str]) -> list[str]:
     return sorted(set(names), key=lambda name: (place.get(name, len(place)), name))
 
 
-def best_settings(records: Iterable[Record], known: Mapping[str, Any], cell: Cell) -> Fields | None:
-    """Return the settings of the best search of a cell on known data, the first among equals, or None."""
-    identity = {**known, **asdict(cell)}
+def best_settings(records: Iterable[Record], identity: Mapping[str, Any]) -> Fields | None:
+    """Return the settings of the best search of an identity, the first among equals; None without any."""
     searched = [
         record
         for record in records
