@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,10 +73,10 @@ def tabulate(records: Sequence[Record]) -> Report:
     ]
     if any(record["quick"] for record in records):
         notes.append(f"Here, networks other than gbgnn's are trained for {QUICK_EPOCHS} epochs.")
-    for system, runs in group_records(records, itemgetter("system")).items():
+    for system, runs in group_records(records, "system").items():
         notes += describe_failures(runs, _find_title(system))
     rows: list[Fields] = []
-    by_cell = group_records(records, itemgetter("dataset", "system", "depth"))
+    by_cell = group_records(records, "dataset", "system", "depth")
     for (dataset, system, depth), runs in by_cell.items():
         last = summarize(runs, LAST)
         place = {"dataset": dataset, "system": system, "depth": depth}
@@ -90,7 +89,7 @@ def _make_table(name: str, records: Sequence[Record]) -> Table:
     depths = sorted({record["depth"] for record in records})
     rows = []
     for system, found in group_by_name(records, "system", SYSTEMS).items():
-        by_depth = group_records(found, itemgetter("depth"))
+        by_depth = group_records(found, "depth")
         rows.append([Entry(_find_title(system)), *_make_entries(depths, by_depth, "test_accuracy")])
         if any(LAST in record.results for record in found):
             rows.append([Entry(f"{_find_title(system)}, last round"), *_make_entries(depths, by_depth, LAST)])
@@ -127,7 +126,7 @@ def draw(records: Sequence[Record]) -> dict[str, Figure]:
     styles = _choose_styles(list(group_by_name(records, "system", SYSTEMS)))
     for axes, (dataset, runs) in zip(grid[0], found.items(), strict=True):
         style(axes, title_dataset(dataset))
-        by_system = group_records(runs, itemgetter("system"))
+        by_system = group_records(runs, "system")
         for system, look in styles.items():
             _draw_line(axes, by_system.get(system, []), _find_title(system), look)
         axes.set_xscale("log", base=2)
@@ -141,7 +140,7 @@ def draw(records: Sequence[Record]) -> dict[str, Figure]:
 
 
 def _draw_line(axes: Axes, records: Sequence[Record], label: str, look: Mapping[str, Any]) -> None:
-    by_depth = sorted(group_records(records, itemgetter("depth")).items())
+    by_depth = sorted(group_records(records, "depth").items())
     points = [(depth, summary) for depth, found in by_depth if (summary := summarize(found)) is not None]
     if not points:
         return

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,8 +114,8 @@ def tabulate(records: Sequence[Record]) -> Report:
     names = list(group_by_name(records, "dataset", DATASETS))
     rows = []
     for kind, found in group_by_name(records, "kind", TITLES).items():
-        for layers, runs in sorted(group_records(found, itemgetter("hidden_layers")).items()):
-            by_name = group_records(runs, itemgetter("dataset"))
+        for layers, runs in sorted(group_records(found, "hidden_layers").items()):
+            by_name = group_records(runs, "dataset")
             ends = [_describe_end(by_name.get(name, [])) for name in names]
             rows.append([Entry(TITLES[kind]), Entry(str(layers)), *map(Entry, ends)])
     table = Table(
@@ -142,7 +141,7 @@ def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the paper's figure 1, and the grid of all data sets and L, for each rule."""
     drawn = {
         f"curves-{kind}.png": draw_curves(found, TITLES[kind])
-        for kind, found in group_records(records, itemgetter("kind")).items()
+        for kind, found in group_records(records, "kind").items()
     }
     first = [r for r in records if (r["kind"], r["hidden_layers"], r["dataset"]) == ("adj", 1, "citeseer")]
     if first:
@@ -178,7 +177,7 @@ def draw_curves(records: Sequence[Record], title: str) -> Figure:
 
 def _draw_layers(axes: Axes, records: Sequence[Record], column: str) -> list[float]:
     drawn: list[float] = []
-    for n_layers, found in sorted(group_records(records, itemgetter("hidden_layers")).items()):
+    for n_layers, found in sorted(group_records(records, "hidden_layers").items()):
         curves = [np.asarray(record.results[column]) for record in found if column in record.results]
         if not curves:
             continue

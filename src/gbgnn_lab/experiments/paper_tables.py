@@ -20,7 +20,6 @@ from gbgnn_lab.experiments.report import (
     count_failed,
     describe_failures,
     describe_origin,
-    group_records,
     sort_names,
     summarize,
     tell_numbers,
@@ -184,15 +183,14 @@ class CellResult:
 
 def select_results(records: Iterable[Record]) -> dict[tuple[Cell, str], CellResult]:
     """Return the results by cell and data set: of several that with most runs, then trials, then the last."""
-
-    def key(record: Record) -> tuple[Cell, str, str]:
+    groups: dict[tuple[Cell, str, str], list[Record]] = {}
+    for record in records:
         cell = Cell(record["variant"], record["hidden_layers"], record["fine_tune"])
         # The same name and protocol on other data, on another split or in another space is another result.
         rest = [record["protocol"], *(record.identity.get(part) for part in ("data", "split", "space"))]
-        return cell, record["dataset"], identity_key(rest)
-
+        groups.setdefault((cell, record["dataset"], identity_key(rest)), []).append(record)
     best: dict[tuple[Cell, str], CellResult] = {}
-    for (cell, dataset, _), found in group_records(records, key).items():
+    for (cell, dataset, _), found in groups.items():
         result = CellResult(cell, dataset, found)
         if result.extent >= best.get((cell, dataset), result).extent:
             best[cell, dataset] = result
