@@ -6,86 +6,53 @@ Nothing here may import torch before a command is called, or ``gbgnn --help`` wo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from gbgnn.cli import screen
-from gbgnn.cli.command import (
-    INTERRUPTED,
-    AsJson,
-    DataDir,
-    DataOption,
-    Normalize,
-    Split,
-    SplitSeed,
-    UsageError,
-    key_values,
-    register,
-)
-from gbgnn_lab.experiments.options import RUN, CompareOptions, Flag, Options, read_flags
+from gbgnn.cli.command import HELP, UsageError, key_values, make_option, register
+from gbgnn_lab.experiments import options
+from gbgnn_lab.experiments.options import CompareOptions, Flag, Options, read_flags
 
 if TYPE_CHECKING:
     from gbgnn_lab.experiments.report import Report
 
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 T = TypeVar("T")
-REPRODUCE_EXAMPLES = (
-    ("gbgnn reproduce table1 --quick", "a look at everything, within ten minutes on two cores"),
-    ("gbgnn reproduce table1 --device cuda --population 256", "the paper's protocol: 1,000 trials, 10 runs"),
-    ("gbgnn reproduce table4 --trials 100 --dataset cora --jobs 2", "all variants and L, fewer trials"),
-    ("gbgnn reproduce depth --dataset cora", "accuracy against depth, with its figure"),
-    ("gbgnn reproduce table1 --tables-only", "write tables and figures of the records that are there"),
-)
-BASELINE_EXAMPLES = (
-    ("gbgnn baseline --list", "which there are, and their papers"),
-    ("gbgnn baseline gcn cora", "ten runs with published settings"),
-    ("gbgnn baseline gcnii pubmed --runs 3 --depth 32 --device cuda", "deeper, on a GPU"),
-    ("gbgnn baseline gat my_graph/ --set units=16 --json", "a setting of your own, for a program to read"),
-)
-COMPARE_EXAMPLES = (
-    ("gbgnn compare digits", "every system on the embedded digits"),
-    ("gbgnn compare my_graph/ --system gbgnn --system gcn --splits 5", "two of them on your own graph"),
-    (
-        "gbgnn compare cora amazon_computers.npz --jobs 4 --out boards/two",
-        "several data sets, four runs at once",
-    ),
-)
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Register the commands."""
-    register(app, with_options(reproduce, Options), examples=REPRODUCE_EXAMPLES)
-    register(app, baseline, examples=BASELINE_EXAMPLES)
-    register(app, with_options(compare, CompareOptions), examples=COMPARE_EXAMPLES)
+    """Register the commands, after what their help says."""
+    for part, told in options.HELP.items():
+        HELP[part] |= told
+    for command in (with_options(reproduce, Options), baseline, with_options(compare, CompareOptions)):
+        register(app, command)
 
 
 def with_options(command: Callable[..., None], kind: type[Any]) -> Callable[..., None]:
-    """Return the command with an option for every flag of ``kind``, which reach it as ``**given``."""
+    """Return the command with an option for every field of ``kind``, which reach it as ``**given``."""
     own = inspect.signature(command, eval_str=True).parameters.values()
     parameters = [each.replace(kind=KEYWORD_ONLY) for each in own if each.name != "given"]
     # After the command's own arguments, and before its own options.
     n_arguments = sum(each.default is inspect.Parameter.empty for each in parameters)
-    parameters[n_arguments:n_arguments] = [_make_parameter(*each) for each in read_flags(kind).items()]
+    parameters[n_arguments:n_arguments] = [_make_parameter(kind, *each) for each in read_flags(kind).items()]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return command
 
 
-def _make_parameter(name: str, flag: Flag) -> inspect.Parameter:
+def _make_parameter(kind: type[Any], name: str, flag: Flag) -> inspect.Parameter:
     """Return what typer reads: the type of a field, and how it is asked for."""
+    usual = {"flags": flag.names, "metavar": {bool: None, int: "N", str: "NAME"}[flag.type]}
     default = None if flag.is_many else flag.default
-    known: dict[str, Any] = {"help": flag.help, "show_default": default not in (None, False)}
-    known["metavar"] = flag.metavar or {bool: None, int: "N", str: "NAME"}[flag.type]
-    kind: Any = list[flag.type] if flag.is_many else flag.type  # type: ignore[name-defined]
     if flag.is_argument:
-        given: Any = Annotated[kind, typer.Argument(**known)]
-        return inspect.Parameter(name, KEYWORD_ONLY, annotation=given)
-    info = typer.Option(*flag.names, rich_help_panel=flag.panel, **known)
-    given = Annotated[kind if default is not None else kind | None, info]
+        usual, default = {}, inspect.Parameter.empty
+    values: Any = list[flag.type] if flag.is_many else flag.type  # type: ignore[name-defined]
+    info = make_option(usual | HELP["parameters"][kind.verb][name])
+    given: Any = Annotated[values if default is not None else values | None, info]
     return inspect.Parameter(name, KEYWORD_ONLY, default=default, annotation=given)
 
 
@@ -98,20 +65,7 @@ def read_options(kind: type[T], given: Mapping[str, Any]) -> T:
 
 
 def reproduce(
-    experiment: Annotated[
-        str, typer.Argument(metavar="EXPERIMENT", help="table1, table4, figures, comparison or depth.")
-    ],
-    tables_only: Annotated[
-        bool,
-        typer.Option(
-            "--tables-only",
-            help="Run nothing: write the tables and figures of the records.",
-            rich_help_panel=RUN,
-        ),
-    ] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    **given: Any,
+    experiment: str, tables_only: bool = False, as_json: bool = False, quiet: bool = False, **given: Any
 ) -> None:
     """Do an experiment of the paper again, and write its tables and figures beside the paper's numbers.
 
@@ -123,16 +77,16 @@ def reproduce(
 
     if experiment not in suite.EXPERIMENTS:
         raise UsageError(f"EXPERIMENT must be one of {', '.join(suite.EXPERIMENTS)}; got {experiment!r}.")
-    options = read_options(Options, given)
+    asked = read_options(Options, given)
     if tables_only:
-        report = suite.rebuild(experiment, options)
+        report = suite.rebuild(experiment, asked)
     else:
-        with show_runs(quiet=quiet) as progress:
-            report = suite.reproduce(experiment, options, progress=progress)
+        with screen.show_progress(quiet=quiet, n_lines=None) as progress:
+            report = suite.reproduce(experiment, asked, progress=progress)
     show_report(report, as_json=as_json)
 
 
-def compare(as_json: AsJson = False, quiet: Quiet = False, **given: Any) -> None:
+def compare(as_json: bool = False, quiet: bool = False, **given: Any) -> None:
     """Run gbgnn and other systems on the same splits, and rank them by test accuracy.
 
     gbgnn has its defaults, the others their published settings. Every run has a process of its own, for its
@@ -141,20 +95,9 @@ def compare(as_json: AsJson = False, quiet: Quiet = False, **given: Any) -> None
     """
     from gbgnn_lab.experiments import leaderboard
 
-    with show_runs(quiet=quiet) as progress:
+    with screen.show_progress(quiet=quiet, n_lines=None) as progress:
         report = leaderboard.compare(read_options(CompareOptions, given), progress=progress)
     show_report(report, as_json=as_json)
-
-
-@contextmanager
-def show_runs(*, quiet: bool) -> Iterator[screen.Progress]:
-    """Give what shows the progress of runs; after Ctrl-C, say how to go on."""
-    try:
-        with screen.show_progress(quiet=quiet, n_lines=None) as progress:
-            yield progress
-    except KeyboardInterrupt:
-        screen.note("interrupted; runs that had ended are recorded, and the same command goes on from there.")
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def show_report(report: Report, *, as_json: bool) -> None:
@@ -185,36 +128,21 @@ def show_report(report: Report, *, as_json: bool) -> None:
 
 
 def baseline(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="One of gbgnn baseline --list.", show_default=False),
-    ] = None,
-    dataset: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATASET_OR_FOLDER", help="A known name (see gbgnn datasets), a folder or a file."
-        ),
-    ] = "digits",
-    show_list: Annotated[bool, typer.Option("--list", help="List the baselines.")] = False,
-    runs: Annotated[int, typer.Option(min=1, help="How often to train, each time with the next seed.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
-    depth: Annotated[
-        int | None, typer.Option(min=1, help="Hops. Default: as published.", show_default=False)
-    ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Another setting, not as published. May be repeated."
-        ),
-    ] = None,
-    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")] = "auto",
-    data_dir: DataDir = None,
-    split: Split = None,
-    split_seed: SplitSeed = None,
-    normalize: Normalize = None,
-    data_option: DataOption = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    name: str | None = None,
+    dataset: str = "digits",
+    show_list: bool = False,
+    runs: int = 10,
+    seed: int = 0,
+    depth: int | None = None,
+    setting: list[str] | None = None,
+    device: str = "auto",
+    data_dir: Path | None = None,
+    split: str | None = None,
+    split_seed: int | None = None,
+    normalize: bool | None = None,
+    data_option: list[str] | None = None,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Train another graph neural network with its published settings, on the same data and split as gbgnn.
 
@@ -243,14 +171,9 @@ def baseline(
         progress.begin("run", runs)
         for number in range(runs):
             result = fit_baseline(name, data, seed=seed + number, device=device, **settings)
-            row = {
-                "seed": result.seed,
-                "test_accuracy": judge(result.predictions, data)["test_accuracy"],
-                "val_accuracy": result.val_accuracy,
-                "best_epoch": result.best_epoch,
-                "seconds": result.seconds,
-            }
-            rows.append(row)
+            known = {each: getattr(result, each) for each in ("val_accuracy", "best_epoch", "seconds")}
+            accuracy = judge(result.predictions, data)["test_accuracy"]
+            rows.append({"seed": result.seed, "test_accuracy": accuracy, **known})
             progress.update(number + 1, f"val {screen.number(result.val_accuracy)}")
     columns = {
         key: [row[key] for row in rows if row[key] is not None]

@@ -98,28 +98,17 @@ class BaselineModel(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkModel(BaselineModel):
-    """A baseline that is one network, trained end to end on the whole graph.
-
-    Parameters
-    ----------
-    learning_rate, weight_decay
-        Step and L2 penalty of Adam.
-    epochs
-        The most steps.
-    patience
-        Epochs without a better validation accuracy or loss before training stops; None never stops early.
-    dropout
-        Share of the inputs of every layer that is set to zero in training.
-    """
+    """A baseline that is one network, trained end to end on the whole graph."""
 
     penalized: ClassVar[str | None] = None
     """The module whose first layer alone has the L2 penalty; None penalises all parameters."""
 
-    learning_rate: float = step(0.01)
-    weight_decay: float = penalty(5e-4)
-    epochs: int = count(200)
+    learning_rate: float = step(0.01)  # of Adam
+    weight_decay: float = penalty(5e-4)  # Adam's L2 penalty
+    epochs: int = count(200)  # the most steps
+    # Epochs without a better validation accuracy or loss before training stops; None never stops early.
     patience: int | None = count(None, optional=True)
-    dropout: float = dropout_rate(0.5)
+    dropout: float = dropout_rate(0.5)  # share of the inputs of every layer set to zero in training
 
     @abstractmethod
     def build(self, data: TrainingData) -> dict[str, Any]:

@@ -27,37 +27,17 @@ from gbgnn_lab.baselines.propagating import APPNP, MLP, SGC, AdaGCN, CorrectAndS
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """An entry of the catalog.
+    """An entry of the catalog."""
 
-    Parameters
-    ----------
-    name, title
-        What to call it in code, and in a table.
-    description
-        What it does, in a few words.
-    reference
-        The paper.
-    model
-        The system with its published hyper-parameters.
-    variants
-        The same by data set, where the published ones differ.
-    settings_from
-        Where the hyper-parameters are from.
-    cited
-        Published accuracy in percent, by data set.
-    cited_from
-        Where that is from, and on which split when not the public one.
-    """
-
-    name: str
-    title: str
-    description: str
-    reference: str
-    model: BaselineModel
-    variants: Mapping[str, BaselineModel] = field(default_factory=dict)
-    settings_from: str
-    cited: Mapping[str, float] = field(default_factory=dict)
-    cited_from: str = ""
+    name: str  # what to call it in code
+    title: str  # and in a table
+    description: str  # what it does, in a few words
+    reference: str  # the paper
+    model: BaselineModel  # the system with its published hyper-parameters
+    variants: Mapping[str, BaselineModel] = field(default_factory=dict)  # by data set, where those differ
+    settings_from: str  # where the hyper-parameters are from
+    cited: Mapping[str, float] = field(default_factory=dict)  # published accuracy in percent, by data set
+    cited_from: str = ""  # where that is from, and on which split when not the public one
 
     def model_for(self, dataset: str) -> BaselineModel:
         """Return the system as it was published for a data set, or for citation graphs in general.
@@ -142,35 +122,18 @@ def choose_model(name: str, dataset: str, *, depth: int | None = None, **overrid
 class BaselineResult:
     """What became of a baseline.
 
-    Parameters
-    ----------
-    name
-        Its name in the catalog.
-    seed
-        The seed of all of its random numbers.
-    predictions
-        A class for every node, in row order.
-    val_accuracy
-        Accuracy on the validation nodes, or None where there are none.
-    best_epoch
-        The epoch that predicts, chosen by validation: of the last hop for AdaGCN, of the regression for DGI,
-        0 where nothing is trained.
-    seconds
-        Time of the fit, mixing of features and prediction included.
-    settings
-        All of its hyper-parameters.
-    n_parameters
-        How many numbers it learned.
+    The epoch that predicts is chosen by validation: it is that of the last hop for AdaGCN, of the regression
+    for DGI, 0 where nothing is trained.
     """
 
-    name: str
-    seed: int
-    predictions: NDArray[Any]
-    val_accuracy: float | None
+    name: str  # in the catalog
+    seed: int  # of all of its random numbers
+    predictions: NDArray[Any]  # a class for every node, in row order
+    val_accuracy: float | None  # None where there are no validation nodes
     best_epoch: int
-    seconds: float
-    settings: dict[str, Any]
-    n_parameters: int
+    seconds: float  # time of the fit, mixing of features and prediction included
+    settings: dict[str, Any]  # all of its hyper-parameters
+    n_parameters: int  # how many numbers it learned
 
 
 def fit_baseline(

@@ -7,10 +7,10 @@ too, and the tests hold these to its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import nn
@@ -18,6 +18,8 @@ from torch import nn
 from gbgnn.propagation import AugmentedAdjacency, NormalizedAdjacency, Propagation, RandomWalk
 from gbgnn_lab.baselines.base import Group, NetworkModel, count, dropout_rate, penalty, share, step
 from gbgnn_lab.baselines.data import SparseMatrix, TrainingData, dropout
+
+T = TypeVar("T")
 
 
 class Dense(nn.Module):
@@ -98,25 +100,32 @@ class ResidualConvolution(nn.Module):
         return torch.addmm(Z, Z, self.weight, beta=1 - self.strength, alpha=self.strength)
 
 
+def run_layers(
+    layers: Iterable[T],
+    X: torch.Tensor | SparseMatrix,
+    rate: float,
+    call: Callable[[T, Any], torch.Tensor],
+    activate: Callable[[torch.Tensor], torch.Tensor] = torch.relu,
+) -> torch.Tensor:
+    """Return ``X`` after layers that are run by ``call``, dropout before each, ``activate`` between them."""
+    first, *rest = layers
+    H = call(first, dropout(X, rate))
+    for layer in rest:
+        H = call(layer, dropout(activate(H), rate))
+    return H
+
+
 @dataclass(frozen=True, kw_only=True)
 class StackModel(NetworkModel):
-    """Layers of one kind one after the other, ReLU between them, dropout before each.
-
-    Parameters
-    ----------
-    depth
-        Layers, each one hop.
-    units
-        Width of a hidden layer.
-    """
+    """Layers of one kind one after the other, ReLU between them, dropout before each."""
 
     propagation: ClassVar[Propagation]
     """What the layers mix with."""
     layer: ClassVar[Callable[..., nn.Module]]
     """From the numbers of columns to a layer, called with the matrix that mixes and the rows to mix."""
 
-    depth: int = count(2)
-    units: int = count(16)
+    depth: int = count(2)  # layers, each one hop
+    units: int = count(16)  # width of a hidden layer
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the layers, and what mixes."""
@@ -126,11 +135,7 @@ class StackModel(NetworkModel):
 
     def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes."""
-        first, *rest = network.layers
-        H: torch.Tensor = first(network.P, dropout(data.features, rate))
-        for layer in rest:
-            H = layer(network.P, dropout(H.relu(), rate))
-        return H
+        return run_layers(network.layers, data.features, rate, lambda layer, H: layer(network.P, H))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,17 +149,11 @@ class GCN(StackModel):
 
 @dataclass(frozen=True, kw_only=True)
 class TAGCN(StackModel):
-    """Topology adaptive network: every layer a polynomial in the normalised adjacency without self loops.
-
-    Parameters
-    ----------
-    degree
-        Highest power in a layer (the paper's K), which reaches so many hops.
-    """
+    """Topology adaptive network: every layer a polynomial in the normalised adjacency without self loops."""
 
     propagation = NormalizedAdjacency()
 
-    degree: int = count(2)
+    degree: int = count(2)  # highest power in a layer (the paper's K), which reaches so many hops
 
     def layer(self, n_in: int, n_out: int) -> nn.Module:
         """Return a polynomial."""
@@ -171,16 +170,10 @@ class GraphSAGE(StackModel):
 
 @dataclass(frozen=True, kw_only=True)
 class JKNet(NetworkModel):
-    """Jumping knowledge network, concatenating: a linear layer reads the outputs of all GCN layers.
+    """Jumping knowledge network, concatenating: a linear layer reads the outputs of all GCN layers."""
 
-    Parameters
-    ----------
-    depth, units
-        Layers, each one hop; their width.
-    """
-
-    depth: int = count(2)
-    units: int = count(32)
+    depth: int = count(2)  # layers, each one hop
+    units: int = count(32)  # their width
     learning_rate: float = step(0.005)
     epochs: int = count(500)
 
@@ -205,37 +198,26 @@ class JKNet(NetworkModel):
 
 @dataclass(frozen=True, kw_only=True)
 class GCNII(NetworkModel):
-    """GCN with initial residual and identity mapping: built to be deep.
+    """GCN with initial residual and identity mapping: built to be deep."""
 
-    Parameters
-    ----------
-    depth, units
-        Hops between two linear layers; width.
-    restart
-        Share of the first representation in every hop (the paper's alpha).
-    identity
-        How far the maps are from the identity (the paper's lambda).
-    weight_decay, mixing_weight_decay
-        L2 penalty on the two linear layers, and on the hops.
-    """
-
-    depth: int = count(64)
-    units: int = count(64)
+    depth: int = count(64)  # hops between two linear layers
+    units: int = count(64)  # width
     dropout: float = dropout_rate(0.6)
-    restart: float = share(0.1)
-    identity: float = step(0.5)
+    restart: float = share(0.1)  # of the first representation in every hop (the paper's alpha)
+    identity: float = step(0.5)  # how far the maps are from the identity (the paper's lambda)
     epochs: int = count(1500)
     patience: int | None = count(100, optional=True)
-    mixing_weight_decay: float = penalty(0.01)
+    mixing_weight_decay: float = penalty(0.01)  # on the hops; weight_decay is for the two linear layers
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the linear layers, the hops between them, and what mixes."""
-        enter = Dense(data.n_features, self.units)
         strengths = [math.log(self.identity / hop + 1) for hop in range(1, self.depth + 1)]
-        hops = [ResidualConvolution(self.units, self.restart, strength) for strength in strengths]
-        leave = Dense(self.units, data.n_classes)
-        P = data.mixing(AugmentedAdjacency())
-        return {"enter": enter, "layers": nn.ModuleList(hops), "leave": leave, "P": P}
+        return {
+            "enter": Dense(data.n_features, self.units),
+            "layers": nn.ModuleList(ResidualConvolution(self.units, self.restart, s) for s in strengths),
+            "leave": Dense(self.units, data.n_classes),
+            "P": data.mixing(AugmentedAdjacency()),
+        }
 
     def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes."""
@@ -249,5 +231,4 @@ class GCNII(NetworkModel):
     def groups(self, network: Any) -> list[Group]:
         """Penalise hops and linear layers apart."""
         linear = [*network.enter.parameters(), *network.leave.parameters()]
-        hops = list(network.layers.parameters())
-        return [(hops, self.mixing_weight_decay), (linear, self.weight_decay)]
+        return [(list(network.layers.parameters()), self.mixing_weight_decay), (linear, self.weight_decay)]

@@ -26,8 +26,8 @@ from gbgnn_lab.baselines.base import (
     dropout_rate,
     step,
 )
-from gbgnn_lab.baselines.convolutional import GraphConvolution
-from gbgnn_lab.baselines.data import SparseMatrix, TrainingData, dropout
+from gbgnn_lab.baselines.convolutional import GraphConvolution, run_layers
+from gbgnn_lab.baselines.data import SparseMatrix, TrainingData
 from gbgnn_lab.baselines.propagating import SGC
 
 
@@ -43,33 +43,20 @@ def import_geometric(what: str) -> Any:
     return torch_geometric.nn
 
 
-def drop_features(data: TrainingData, rate: float) -> torch.Tensor:
-    """Return the features with a share dropped, as a tensor, which may be sparse."""
-    X = dropout(data.features, rate)
-    return X.tensor if isinstance(X, SparseMatrix) else X
+def as_tensor(H: torch.Tensor | SparseMatrix) -> torch.Tensor:
+    """Return rows as PyTorch Geometric takes them: a tensor, which may be sparse."""
+    return H.tensor if isinstance(H, SparseMatrix) else H
 
 
 @dataclass(frozen=True, kw_only=True)
 class GAT(NetworkModel):
-    """Graph attention network, ELU between layers. Edge weights are not used: the layer makes its own.
+    """Graph attention network, ELU between layers. Edge weights are not used: the layer makes its own."""
 
-    Parameters
-    ----------
-    depth
-        Layers, each one hop.
-    units, heads
-        Width of a head, and heads, side by side, of a hidden layer.
-    output_heads
-        Heads, averaged, of the last layer.
-    dropout
-        Share of features and of attention dropped in every layer.
-    """
-
-    depth: int = count(2)
-    units: int = count(8)
-    heads: int = count(8)
-    output_heads: int = count(1)
-    dropout: float = dropout_rate(0.6)
+    depth: int = count(2)  # layers, each one hop
+    units: int = count(8)  # width of a head
+    heads: int = count(8)  # of a hidden layer, side by side
+    output_heads: int = count(1)  # of the last layer, averaged
+    dropout: float = dropout_rate(0.6)  # of features and of attention, in every layer
     learning_rate: float = step(0.005)
     epochs: int = count(1000)
     patience: int | None = count(100, optional=True)
@@ -84,29 +71,21 @@ class GAT(NetworkModel):
 
     def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes."""
-        first, *rest = network.layers
-        H: torch.Tensor = first(drop_features(data, rate), data.edges)
-        for layer in rest:
-            H = layer(dropout(functional.elu(H), rate), data.edges)
-        return H
+
+        def attend(layer: Any, H: torch.Tensor | SparseMatrix) -> Any:
+            return layer(as_tensor(H), data.edges)
+
+        return run_layers(network.layers, data.features, rate, attend, functional.elu)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MoNet(NetworkModel):
-    """Mixture model network, ReLU between layers; an edge's coordinates are learned from its ends' degrees.
+    """Mixture model network, ReLU between; an edge's coordinates are learned from its ends' degrees."""
 
-    Parameters
-    ----------
-    depth, units
-        Layers, each one hop; width of a hidden one.
-    kernels, coordinates
-        Gaussians in a layer, and the dimension they live in.
-    """
-
-    depth: int = count(2)
-    units: int = count(16)
-    kernels: int = count(3)
-    coordinates: int = count(2)
+    depth: int = count(2)  # layers, each one hop
+    units: int = count(16)  # width of a hidden layer
+    kernels: int = count(3)  # Gaussians in a layer
+    coordinates: int = count(2)  # the dimension they live in
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the layers, the maps from degrees to coordinates, and the degrees."""
@@ -120,12 +99,13 @@ class MoNet(NetworkModel):
 
     def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes."""
-        places = [coordinates(network.degrees).tanh() for coordinates in network.maps]
-        first, *rest = network.layers
-        H: torch.Tensor = first(drop_features(data, rate), data.edges, places[0])
-        for layer, place in zip(rest, places[1:], strict=True):
-            H = layer(dropout(H.relu(), rate), data.edges, place)
-        return H
+
+        def mix(pair: Any, H: torch.Tensor | SparseMatrix) -> Any:
+            layer, locate = pair
+            return layer(as_tensor(H), data.edges, locate(network.degrees).tanh())
+
+        pairs = zip(network.layers, network.maps, strict=True)
+        return run_layers(pairs, data.features, rate, mix)
 
 
 def _inverse_root_degrees(data: TrainingData) -> torch.Tensor:
@@ -164,26 +144,15 @@ class Encoder(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class DGI(BaselineModel):
-    """Deep graph infomax: tell nodes with their own features from nodes with another's, then classify.
+    """Deep graph infomax: tell nodes with their own features from nodes with another's, then classify."""
 
-    Parameters
-    ----------
-    depth, units
-        Hops and width of the encoder.
-    learning_rate, epochs
-        Step and most steps of Adam for the encoder.
-    patience
-        Steps without a lower loss before the encoder is taken as it was at its lowest.
-    head_learning_rate, head_epochs
-        Step and steps of Adam for the logistic regression.
-    """
-
-    depth: int = count(1)
-    units: int = count(512)
-    learning_rate: float = step(0.001)
-    epochs: int = count(10_000)
+    depth: int = count(1)  # hops of the encoder
+    units: int = count(512)  # its width
+    learning_rate: float = step(0.001)  # of Adam, for the encoder
+    epochs: int = count(10_000)  # the most steps
+    # Steps without a lower loss before the encoder is taken as it was at its lowest.
     patience: int | None = count(20, optional=True)
-    head_learning_rate: float = step(0.01)
+    head_learning_rate: float = step(0.01)  # of Adam, for the logistic regression
     head_epochs: int = count(100)
 
     def fit(self, data: TrainingData) -> BaselineFit:

@@ -27,7 +27,7 @@ from gbgnn_lab.baselines.base import (
     step,
     train,
 )
-from gbgnn_lab.baselines.convolutional import Dense
+from gbgnn_lab.baselines.convolutional import Dense, run_layers
 from gbgnn_lab.baselines.data import SparseMatrix, TrainingData, dropout
 
 
@@ -41,27 +41,17 @@ class Perceptron(nn.Module):
 
     def forward(self, X: torch.Tensor | SparseMatrix) -> torch.Tensor:
         """Return the outputs of the rows ``X``."""
-        share = self.dropout if self.training else 0.0
-        first, *rest = self.layers
-        H: torch.Tensor = first(dropout(X, share))
-        for layer in rest:
-            H = layer(dropout(H.relu(), share))
-        return H
+        rate = self.dropout if self.training else 0.0
+        return run_layers(self.layers, X, rate, lambda layer, H: layer(H))
 
 
 @dataclass(frozen=True, kw_only=True)
 class MLP(NetworkModel):
-    """A perceptron with one hidden layer that never sees an edge: what the features alone are worth.
-
-    Parameters
-    ----------
-    units
-        Width of the hidden layer.
-    """
+    """A perceptron with one hidden layer that never sees an edge: what the features alone are worth."""
 
     penalized = "perceptron.layers"
 
-    units: int = count(16)
+    units: int = count(16)  # width of the hidden layer
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the perceptron."""
@@ -75,26 +65,14 @@ class MLP(NetworkModel):
 
 @dataclass(frozen=True, kw_only=True)
 class APPNP(NetworkModel):
-    """Predict, then propagate: a perceptron whose outputs are mixed by personalised PageRank.
-
-    Parameters
-    ----------
-    depth
-        Steps of the power iteration, each one hop.
-    restart
-        Share of the perceptron's own output in every step (the paper's alpha).
-    units
-        Width of the hidden layer.
-    edge_dropout
-        Share of edges dropped in training, anew in every step.
-    """
+    """Predict, then propagate: a perceptron whose outputs are mixed by personalised PageRank."""
 
     penalized = "perceptron.layers"
 
-    depth: int = count(10)
-    restart: float = share(0.1)
-    units: int = count(64)
-    edge_dropout: float = dropout_rate(0.5)
+    depth: int = count(10)  # steps of the power iteration, each one hop
+    restart: float = share(0.1)  # of the perceptron's own output in every step (the paper's alpha)
+    units: int = count(64)  # width of the hidden layer
+    edge_dropout: float = dropout_rate(0.5)  # share of edges dropped in training, anew in every step
     weight_decay: float = penalty(5e-3)
     epochs: int = count(10_000)
     patience: int | None = count(100, optional=True)
@@ -121,12 +99,7 @@ class APPNP(NetworkModel):
 class SGC(BaselineModel):
     """Simplified graph convolution: logistic regression on the features, mixed ``depth`` times beforehand.
 
-    Parameters
-    ----------
-    depth
-        Hops.
-    learning_rate, weight_decay, epochs, patience
-        As for :class:`~gbgnn_lab.baselines.base.NetworkModel`.
+    The settings of training are those of :class:`~gbgnn_lab.baselines.base.NetworkModel`.
     """
 
     depth: int = count(2)
@@ -154,24 +127,15 @@ class SGC(BaselineModel):
 class AdaGCN(BaselineModel):
     """AdaBoost over the hops ``X, P X, ..., P^depth X``; every hop trains the last one's classifier on.
 
-    Parameters
-    ----------
-    depth
-        Hops; there is one classifier more.
-    units, dropout
-        Width of the classifier's hidden layer; share of the inputs of a layer dropped in training.
-    learning_rate, epochs, patience
-        As for :class:`~gbgnn_lab.baselines.base.NetworkModel`, anew in every hop.
-    weight_decay, first_weight_decay
-        L2 penalty on both layers, and what the first has on top.
+    The settings of training are those of :class:`~gbgnn_lab.baselines.base.NetworkModel`, anew in every hop.
     """
 
-    depth: int = count(11)
-    units: int = count(5000)
+    depth: int = count(11)  # hops; there is one classifier more
+    units: int = count(5000)  # width of the classifier's hidden layer
     dropout: float = dropout_rate(0.0)
     learning_rate: float = step(0.01)
-    weight_decay: float = penalty(1e-4)
-    first_weight_decay: float = penalty(5e-3)
+    weight_decay: float = penalty(1e-4)  # on both layers
+    first_weight_decay: float = penalty(5e-3)  # what the first has on top
     epochs: int = count(500)
     patience: int | None = count(300, optional=True)
 
@@ -239,18 +203,10 @@ def diffuse(
 
 @dataclass(frozen=True, kw_only=True)
 class LabelPropagation(BaselineModel):
-    """Labels of the training nodes, spread along the normalised adjacency; features are not used.
+    """Labels of the training nodes, spread along the normalised adjacency; features are not used."""
 
-    Parameters
-    ----------
-    depth
-        Steps, each one hop.
-    spread
-        Share that comes from the neighbours in every step (alpha in the paper).
-    """
-
-    depth: int = count(50)
-    spread: float = share(0.9)
+    depth: int = count(50)  # steps, each one hop
+    spread: float = share(0.9)  # what comes from the neighbours in every step (alpha in the paper)
 
     def fit(self, data: TrainingData) -> BaselineFit:
         """Spread the labels."""
@@ -263,20 +219,11 @@ class CorrectAndSmooth(BaselineModel):
     """A predictor without graph, its errors on training nodes spread and taken off, its labels smoothed.
 
     The labels that travel are those of the training nodes. Errors are scaled node by node ("autoscale").
-
-    Parameters
-    ----------
-    base
-        The predictor: ``"mlp"``, or ``"linear"`` for logistic regression.
-    depth
-        Steps of each of the two diffusions, each one hop.
-    correction, smoothing
-        Share that comes from the neighbours in every step of the one and the other; None lets the
-        validation nodes choose.
     """
 
-    base: str = choice("mlp", "linear")
-    depth: int = count(50)
+    base: str = choice("mlp", "linear")  # the predictor; "linear" is logistic regression
+    depth: int = count(50)  # steps of each of the two diffusions, each one hop
+    # What comes from the neighbours in every step of the one and the other; None: validation chooses.
     correction: float | None = share(None)
     smoothing: float | None = share(None)
 
@@ -286,20 +233,16 @@ class CorrectAndSmooth(BaselineModel):
         S = Propagator(NormalizedAdjacency().build(data.graph.adjacency), data.device)
         proba = plain.scores.softmax(dim=1)
         best, most_hits, nodes = proba, -1, data.validation
-        for correction in self._candidates(self.correction, data):
+        # Without validation nodes, most comes from the neighbours.
+        left_open = CANDIDATES if nodes is not None else CANDIDATES[-1:]
+        for correction in left_open if self.correction is None else (self.correction,):
             corrected = correct(S, proba, data, correction, self.depth)
-            for smoothing in self._candidates(self.smoothing, data):
+            for smoothing in left_open if self.smoothing is None else (self.smoothing,):
                 scores = smooth(S, corrected, data, smoothing, self.depth)
                 hits = 0 if nodes is None else int((scores[nodes.rows].argmax(1) == nodes.targets).sum())
                 if hits > most_hits:
                     best, most_hits = scores, hits
         return BaselineFit(best, plain.best_epoch, plain.n_parameters)
-
-    @staticmethod
-    def _candidates(given: float | None, data: TrainingData) -> tuple[float, ...]:
-        if given is not None:
-            return (given,)
-        return CANDIDATES if data.validation is not None else CANDIDATES[-1:]
 
 
 def correct(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import itemgetter
-from pathlib import Path
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from gbgnn_lab.experiments.figures import draw_legend
 from gbgnn_lab.experiments.jobs import Experiment, Job, single_jobs
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import DATASETS, title_dataset
-from gbgnn_lab.experiments.records import Fields, Record, identify_data, read_records
+from gbgnn_lab.experiments.records import Fields, Record, identify_data
 from gbgnn_lab.experiments.report import (
     Entry,
     Report,
@@ -60,9 +59,8 @@ def stages(data: Mapping[str, Dataset], options: Options) -> Iterator[Sequence[J
     yield jobs
 
 
-def tabulate(out: Path) -> Report:
+def tabulate(records: Sequence[Record]) -> Report:
     """Return a table per data set: a row per system, a column per depth."""
-    records = read_records(out, "depth")
     by_name = group_by_name(records, "dataset", DATASETS)
     tables = [_make_table(name, found) for name, found in by_name.items()]
     notes = [
@@ -75,10 +73,10 @@ def tabulate(out: Path) -> Report:
     ]
     if any(record["quick"] for record in records):
         notes.append(f"Here, networks other than gbgnn's are trained for {QUICK_EPOCHS} epochs.")
-    for system, runs in group_records(records, itemgetter("system")).items():
+    for system, runs in group_records(records, "system").items():
         notes += describe_failures(runs, _find_title(system))
     rows: list[Fields] = []
-    by_cell = group_records(records, itemgetter("dataset", "system", "depth"))
+    by_cell = group_records(records, "dataset", "system", "depth")
     for (dataset, system, depth), runs in by_cell.items():
         last = summarize(runs, LAST)
         place = {"dataset": dataset, "system": system, "depth": depth}
@@ -91,7 +89,7 @@ def _make_table(name: str, records: Sequence[Record]) -> Table:
     depths = sorted({record["depth"] for record in records})
     rows = []
     for system, found in group_by_name(records, "system", SYSTEMS).items():
-        by_depth = group_records(found, itemgetter("depth"))
+        by_depth = group_records(found, "depth")
         rows.append([Entry(_find_title(system)), *_make_entries(depths, by_depth, "test_accuracy")])
         if any(LAST in record.results for record in found):
             rows.append([Entry(f"{_find_title(system)}, last round"), *_make_entries(depths, by_depth, LAST)])
@@ -116,15 +114,11 @@ def _find_title(system: str) -> str:
     return {"gbgnn": "gbgnn, Adj"}.get(system, SYSTEMS[system].title)
 
 
-def draw(out: Path) -> dict[str, Figure]:
-    """Return the figure of accuracy against depth, where a run has a result."""
-    records = [record for record in read_records(out, "depth") if record.failure is None]
-    return {"depth.png": draw_depth(records)} if records else {}
-
-
-def draw_depth(records: Sequence[Record]) -> Figure:
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Draw test accuracy against depth: a panel per data set, a line per system, gbgnn's the thicker ones."""
     found = group_by_name(records, "dataset", DATASETS)
+    if not found:
+        return {}
     figure = blank(TITLE, width=max(6.0, 3.9 * len(found)), height=4.6)
     from matplotlib.ticker import NullLocator, ScalarFormatter  # it is there: there is a figure
 
@@ -132,7 +126,7 @@ def draw_depth(records: Sequence[Record]) -> Figure:
     styles = _choose_styles(list(group_by_name(records, "system", SYSTEMS)))
     for axes, (dataset, runs) in zip(grid[0], found.items(), strict=True):
         style(axes, title_dataset(dataset))
-        by_system = group_records(runs, itemgetter("system"))
+        by_system = group_records(runs, "system")
         for system, look in styles.items():
             _draw_line(axes, by_system.get(system, []), _find_title(system), look)
         axes.set_xscale("log", base=2)
@@ -142,11 +136,11 @@ def draw_depth(records: Sequence[Record]) -> Figure:
         axes.set_xlabel("depth (hops)", color=QUIET)
     grid[0, 0].set_ylabel("test accuracy (%)", color=QUIET)
     draw_legend(figure, columns=4)
-    return figure
+    return {"depth.png": figure}
 
 
 def _draw_line(axes: Axes, records: Sequence[Record], label: str, look: Mapping[str, Any]) -> None:
-    by_depth = sorted(group_records(records, itemgetter("depth")).items())
+    by_depth = sorted(group_records(records, "depth").items())
     points = [(depth, summary) for depth, found in by_depth if (summary := summarize(found)) is not None]
     if not points:
         return
@@ -159,12 +153,12 @@ def _draw_line(axes: Axes, records: Sequence[Record], label: str, look: Mapping[
 
 def _choose_styles(systems: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return color, width and marker of every system."""
-    looks: dict[str, dict[str, Any]] = {}
     ours = [name for name in systems if name.startswith("gbgnn")]
-    for i, name in enumerate(ours):
-        looks[name] = {"color": _OURS[i % len(_OURS)], "lw": 2.4, "marker": "o", "ms": 4.5, "zorder": 3}
-    for i, name in enumerate(name for name in systems if name not in ours):
-        color, marker = _OTHERS[i % len(_OTHERS)], _MARKERS[i % len(_MARKERS)]
+    others = [name for name in systems if name not in ours]
+    looks: dict[str, dict[str, Any]] = {}
+    for name, color in zip(ours, cycle(_OURS), strict=False):
+        looks[name] = {"color": color, "lw": 2.4, "marker": "o", "ms": 4.5, "zorder": 3}
+    for name, color, marker in zip(others, cycle(_OTHERS), cycle(_MARKERS), strict=False):
         looks[name] = {"color": color, "lw": 1.3, "marker": marker, "ms": 4, "ls": (0, (5, 2))}
     return looks
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from gbgnn._files import as_plain
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset
 from gbgnn.reports import INK, QUIET, blank, choose_scale, style
@@ -29,7 +26,6 @@ from gbgnn_lab.experiments.report import (
     describe_origin,
     group_by_name,
     group_records,
-    sort_names,
 )
 from gbgnn_lab.experiments.systems import fit_model
 
@@ -65,7 +61,7 @@ def trace_rounds(
         "cosine": history["cosine"],
     }
     results = {name: [float(f"{value:.6g}") for value in values] for name, values in curves.items()}
-    return Outcome(as_plain(dict(settings)), {**results, "stop": str(model.stop_reason_)})
+    return Outcome(dict(settings), {**results, "stop": str(model.stop_reason_)})
 
 
 class _KeptScores(Callback):
@@ -113,15 +109,13 @@ def find_settings(
     return {**PARTS[kind], **own}, {"from": "defaults"}
 
 
-def tabulate(out: Path) -> Report:
+def tabulate(records: Sequence[Record]) -> Report:
     """Return a table of where the curves end."""
-    records = read_records(out, "figures")
-    names = sort_names((record["dataset"] for record in records), DATASETS)
-    by_row = group_records(records, itemgetter("kind", "hidden_layers"))
+    names = list(group_by_name(records, "dataset", DATASETS))
     rows = []
-    for kind in sort_names((kind for kind, _ in by_row), TITLES):
-        for layers in sorted(layers for other, layers in by_row if other == kind):
-            by_name = group_by_name(by_row[kind, layers], "dataset", DATASETS)
+    for kind, found in group_by_name(records, "kind", TITLES).items():
+        for layers, runs in sorted(group_records(found, "hidden_layers").items()):
+            by_name = group_records(runs, "dataset")
             ends = [_describe_end(by_name.get(name, [])) for name in names]
             rows.append([Entry(TITLES[kind]), Entry(str(layers)), *map(Entry, ends)])
     table = Table(
@@ -143,12 +137,11 @@ def tabulate(out: Path) -> Report:
     return Report("Loss and angle against the round", [table], notes, list(_list_points(records)))
 
 
-def draw(out: Path) -> dict[str, Figure]:
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the paper's figure 1, and the grid of all data sets and L, for each rule."""
-    records = [record for record in read_records(out, "figures") if record.failure is None]
     drawn = {
         f"curves-{kind}.png": draw_curves(found, TITLES[kind])
-        for kind, found in group_records(records, itemgetter("kind")).items()
+        for kind, found in group_records(records, "kind").items()
     }
     first = [r for r in records if (r["kind"], r["hidden_layers"], r["dataset"]) == ("adj", 1, "citeseer")]
     if first:
@@ -184,7 +177,7 @@ def draw_curves(records: Sequence[Record], title: str) -> Figure:
 
 def _draw_layers(axes: Axes, records: Sequence[Record], column: str) -> list[float]:
     drawn: list[float] = []
-    for n_layers, found in sorted(group_records(records, itemgetter("hidden_layers")).items()):
+    for n_layers, found in sorted(group_records(records, "hidden_layers").items()):
         curves = [np.asarray(record.results[column]) for record in found if column in record.results]
         if not curves:
             continue

@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
+from gbgnn._files import as_plain
 from gbgnn._isolation import ProcessDiedError, Processes
 from gbgnn.cli.screen import Progress
 from gbgnn.datasets import Dataset
@@ -40,15 +41,13 @@ class Outcome:
 class Job:
     """A run, or a team of runs of one identity but for their seeds, made together.
 
-    ``work``, which must pickle, is called with ``run=``, and ``tell=``, which takes a few words on how it
-    goes; it returns an :class:`Outcome`. That of a team is called with ``runs=``, those that are not recorded
-    yet, and returns an outcome for each.
+    ``work``, which must pickle, is called with ``runs=``, those that are not recorded yet, and ``tell=``,
+    which takes a few words on how it goes; it returns an :class:`Outcome` for each.
     """
 
     identity: Fields  # as of the records, but for run
     runs: Sequence[int]  # their seeds
-    work: Callable[..., Any]
-    is_team: bool = False
+    work: Callable[..., Sequence[Outcome]]
 
     @property
     def identities(self) -> list[Fields]:
@@ -62,8 +61,13 @@ class Job:
 
 
 def single_jobs(identity: Fields, n_runs: int, work: Callable[..., Outcome]) -> list[Job]:
-    """Return a job for each of the runs 0, 1, ..."""
-    return [Job(identity, [run], work) for run in range(n_runs)]
+    """Return a job for each of the runs 0, 1, ...; ``work`` takes one ``run=``, and returns its outcome."""
+    return [Job(identity, [run], partial(one_by_one, work)) for run in range(n_runs)]
+
+
+def one_by_one(work: Callable[..., Outcome], runs: Sequence[int], tell: Tell) -> list[Outcome]:
+    """Return the outcomes of runs that are not made together."""
+    return [work(run=run, tell=tell) for run in runs]
 
 
 def run_jobs(
@@ -102,18 +106,24 @@ def run_jobs(
                 progress.note(f"{name_run(record.identity)}: failed: {record.failure}")
             progress.update(n_done, describe_record(record))
 
-    if not is_alone and n_jobs == 1:
-        for job in todo:
-            save(run_job(job, partial(tell, name_run(job.identities[0]))))
-        return
-    threads = max(1, torch.get_num_threads() // n_jobs)
-    with ThreadPoolExecutor(n_jobs) as pool, Processes(threads) as processes:
-        futures = [pool.submit(_run_apart, processes, job) for job in todo]
-        try:
-            for future in as_completed(futures):
-                save(future.result())
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    try:
+        if not is_alone and n_jobs == 1:
+            for job in todo:
+                save(run_job(job, partial(tell, name_run(job.identities[0]))))
+            return
+        threads = max(1, torch.get_num_threads() // n_jobs)
+        with ThreadPoolExecutor(n_jobs) as pool, Processes(threads) as processes:
+            futures = [pool.submit(_run_apart, processes, job) for job in todo]
+            try:
+                for future in as_completed(futures):
+                    save(future.result())
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+    except KeyboardInterrupt as error:
+        error.add_note(
+            "interrupted; runs that had ended are recorded, and the same command goes on from there."
+        )
+        raise
 
 
 def run_job(job: Job, tell: Tell = lambda words: None) -> list[Record]:
@@ -122,12 +132,7 @@ def run_job(job: Job, tell: Tell = lambda words: None) -> list[Record]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", GBGNNWarning)
         try:
-            failure = None
-            if job.is_team:
-                outcomes = job.work(runs=job.runs, tell=tell)
-            else:
-                (run,) = job.runs
-                outcomes = [job.work(run=run, tell=tell)]
+            outcomes, failure = job.work(runs=job.runs, tell=tell), None
         except Exception as error:
             outcomes, failure = [Outcome()] * len(job.runs), f"{type(error).__name__}: {error}"
     said = list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, GBGNNWarning)))
@@ -148,7 +153,7 @@ def _make_records(
 ) -> list[Record]:
     seconds = round((time.perf_counter() - started) / len(job.runs), 3)
     return [
-        Record(identity, outcome.settings, outcome.results | more, failure, seconds)
+        Record(identity, as_plain(outcome.settings), as_plain(outcome.results | more), failure, seconds)
         for identity, outcome in zip(job.identities, outcomes, strict=True)
     ]
 
@@ -181,16 +186,17 @@ class Experiment:
     """Something of the paper that is done again, or beside it.
 
     ``stages`` makes lists of jobs of data and options. Every list is recorded before the next is asked for,
-    so that later jobs may need the records of earlier ones, in the folder ``out`` of the options. From there
-    ``tabulate`` and ``draw`` take what they show, the latter by the names of files.
+    so that later jobs may need the records of earlier ones, in the folder ``out`` of the options.
+    ``tabulate`` and ``draw`` show records, the latter those of runs that did not fail, by names of files.
     """
 
     name: str
     stages: Callable[[Mapping[str, Dataset], Options], Iterator[Sequence[Job]]]
-    tabulate: Callable[[Path], Report]
+    tabulate: Callable[[Sequence[Record]], Report]
     defaults: Options
     quick: Options  # what is different in a quick run
-    draw: Callable[[Path], Mapping[str, Figure]] = lambda out: {}
+    draw: Callable[[Sequence[Record]], Mapping[str, Figure]] = lambda records: {}
+    borrows: Sequence[str] = ()  # experiments whose records are shown as well
     is_alone: bool = False  # whether every run needs a process of its own, for its memory to be measured
 
     def choose(self, asked: Options) -> Options:

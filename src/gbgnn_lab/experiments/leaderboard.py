@@ -20,7 +20,7 @@ from gbgnn.datasets import Dataset, stratified_split
 from gbgnn.errors import DataError, ParameterError
 from gbgnn_lab.baselines import BASELINES
 from gbgnn_lab.experiments.jobs import Experiment, Job, run_jobs, single_jobs
-from gbgnn_lab.experiments.options import CompareOptions, Options
+from gbgnn_lab.experiments.options import CompareOptions, Options, write_command
 from gbgnn_lab.experiments.paper import (
     ACCURACY,
     DATASETS,
@@ -84,7 +84,7 @@ def compare(options: CompareOptions, *, progress: Progress | None = None) -> Rep
     jobs, notes = plan_jobs(options)
     folder = Path(options.out)
     file = RecordFile(folder / RECORDS)
-    environment = describe_environment(options.device, options.command())
+    environment = describe_environment(options.device, write_command(options))
     run_jobs(jobs, file, n_jobs=options.jobs, is_alone=True, environment=environment, progress=progress)
     asked = {identity_key(identity) for job in jobs for identity in job.identities}
     records = [record for record in file.read() if record.key in asked]
@@ -105,12 +105,10 @@ def plan_jobs(options: CompareOptions) -> tuple[list[Job], list[str]]:
             for system in systems:
                 work = partial(measure, system, data, options.device)
                 jobs += single_jobs(known | {"system": system.name}, runs, work)
-        sizes = (
-            f"{len(data.train):,} training, {len(data.val):,} validation and {len(data.test):,} test nodes"
-        )
         named = " to ".join(dict.fromkeys((splits[0].split_name, splits[-1].split_name)))
         notes.append(
-            f"{data.name}: {counted(len(splits), 'split')} ({named}; {sizes}), {counted(runs, 'seed')} each."
+            f"{data.name}: {counted(len(splits), 'split')} ({named}; {len(data.train):,} training, "
+            f"{len(data.val):,} validation and {len(data.test):,} test nodes), {counted(runs, 'seed')} each."
         )
     return jobs, notes
 
@@ -148,6 +146,7 @@ class RankedSystem:
     records: Sequence[Record]
     summary: Accuracy | None  # test accuracy in percent
     rank: int | None  # systems of equal mean share the better place; None when every run failed
+    cited: float | None  # a published accuracy in percent
 
     @property
     def title(self) -> str:
@@ -169,36 +168,36 @@ class RankedSystem:
         """Return its accuracy for a table."""
         return Entry("failed" if self.summary is None else str(self.summary), strong=self.rank == 1)
 
-    def make_cells(self, published: float | None) -> dict[str, Entry]:
+    def make_cells(self) -> dict[str, Entry]:
         """Return its row of a board, by column."""
         memory = self.mean("memory")
         return {
             "Rank": Entry(number(self.rank, "d")),
             "Model": Entry(self.title),
             "Test accuracy, %": self.make_entry(),
-            "Cited": Entry(number(published, ".1f")),
+            "Cited": Entry(number(self.cited, ".1f")),
             "Runs": Entry(str(len(self.records) - count_failed(self.records))),
             "Seconds": Entry(number(self.mean("fit_seconds"), ".2f")),
             "Peak MiB": Entry(number(None if memory is None else memory / 2**20, ",.0f")),
             "On": Entry(self.devices),
         }
 
-    def make_row(self, dataset: str, published: float | None) -> Fields:
+    def make_row(self) -> Fields:
         """Return the numbers for a program."""
         numbers, seconds, memory = tell_numbers(self.records), self.mean("fit_seconds"), self.mean("memory")
         return {
-            "dataset": dataset,
+            "dataset": self.records[0]["dataset"],
             "system": self.system,
             "rank": self.rank,
             **{name: numbers[name] for name in ("mean", "std", "runs", "failed")},
-            "cited": published,
+            "cited": self.cited,
             "seconds": None if seconds is None else round(seconds, 3),
             "memory": None if memory is None else round(memory),
             "on": self.devices,
         }
 
 
-def rank_systems(records: Sequence[Record]) -> list[RankedSystem]:
+def rank_systems(records: Sequence[Record], cite: Cite | None = None) -> list[RankedSystem]:
     """Return the systems of one data set, the best first, those without a result last."""
     runs = group_by_name(records, "system", SYSTEMS)
     summaries = {name: summarize(found) for name, found in runs.items()}
@@ -206,7 +205,8 @@ def rank_systems(records: Sequence[Record]) -> list[RankedSystem]:
     ranked = []
     for name, summary in summaries.items():
         rank = None if summary is None else 1 + sum(mean > summary.mean for mean in means)
-        ranked.append(RankedSystem(name, runs[name], summary, rank))
+        cited = None if cite is None else cite(name, records[0]["dataset"])
+        ranked.append(RankedSystem(name, runs[name], summary, rank, cited))
     return sorted(ranked, key=lambda each: (each.rank is None, each.rank))
 
 
@@ -214,23 +214,19 @@ def rank_report(
     title: str, records: Sequence[Record], notes: Sequence[str] = (), cite: Cite | None = None
 ) -> Report:
     """Return a board per data set, and one over all where there are several."""
-    boards = {
-        name: rank_systems(found) for name, found in group_by_name(records, "dataset", DATASETS).items()
-    }
+    by_name = group_by_name(records, "dataset", DATASETS)
+    boards = {name: rank_systems(found, cite) for name, found in by_name.items()}
     tables, reasons, data = [], [], []
     for name, board in boards.items():
-        cited = {each.system: None if cite is None else cite(each.system, name) for each in board}
-        is_shown = {
-            "Cited": cite is not None,
-            "On": len({device for each in board for device in each.devices.split(" and ")}) > 1,
-        }
-        rows = [each.make_cells(cited[each.system]) for each in board]
+        machines = {device for each in board for device in each.devices.split(" and ")}
+        is_shown = {"Cited": cite is not None, "On": len(machines) > 1}
+        rows = [each.make_cells() for each in board]
         columns = [column for column in rows[0] if is_shown.get(column, True)]
         cells = [[row[column] for column in columns] for row in rows]
         tables.append(Table(title_dataset(name), columns, cells, n_left=2))
         for each in board:
             reasons += describe_failures(each.records, f"{each.title} on {title_dataset(name)}")
-            data.append(each.make_row(name, cited[each.system]))
+            data.append(each.make_row())
     if len(boards) > 1:
         tables.insert(0, _make_overview(boards))
     how = (
@@ -243,16 +239,13 @@ def rank_report(
 
 def _make_overview(boards: Mapping[str, Sequence[RankedSystem]]) -> Table:
     """Return a row per system, ordered by mean rank; who lacks a result somewhere has none."""
-    places: dict[str, dict[str, RankedSystem]] = {}
-    for name, board in boards.items():
-        for each in board:
-            places.setdefault(each.system, {})[name] = each
+    titles = {each.system: each.title for board in boards.values() for each in board}
     rows = []
-    for found in places.values():
-        ranks = [each.rank for each in found.values() if each.rank is not None]
+    for system, title in titles.items():
+        places = [next((each for each in board if each.system == system), None) for board in boards.values()]
+        ranks = [each.rank for each in places if each is not None and each.rank is not None]
         mean = fmean(ranks) if len(ranks) == len(boards) else None
-        title = next(iter(found.values())).title
-        cells = [found[name].make_entry() if name in found else Entry("-") for name in boards]
+        cells = [Entry("-") if each is None else each.make_entry() for each in places]
         rows.append((mean, [Entry(title), *cells, Entry(number(mean, ".1f"))]))
     rows.sort(key=lambda row: (row[0] is None, row[0]))
     return Table(
@@ -292,9 +285,8 @@ def cite(system: str, dataset: str) -> float | None:
     return {**own, **cite_accuracy(system)}.get(dataset)
 
 
-def _tabulate_comparison(out: Path) -> Report:
+def _tabulate_comparison(records: Sequence[Record]) -> Report:
     """Return the boards, and where the paper cites other numbers than the papers it cites have."""
-    records = read_records(out, "comparison")
     notes = [
         "Every run is trained on the training nodes of the same split; the epoch or round that predicts is "
         "chosen by validation accuracy. Baselines have their published settings. gbgnn: the library's "

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from string import ascii_lowercase
 
 from gbgnn.cli.screen import counted
 from gbgnn.datasets import Dataset
-from gbgnn_lab.experiments.jobs import Experiment, Job
+from gbgnn_lab.experiments.jobs import Experiment, Job, one_by_one
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import ACCURACY, DATASETS, LAYERS, VARIANTS, Accuracy, Cell, title_dataset
 from gbgnn_lab.experiments.records import DIGITS, Fields, Record, identify_data, identity_key, read_records
@@ -21,16 +20,11 @@ from gbgnn_lab.experiments.report import (
     count_failed,
     describe_failures,
     describe_origin,
-    group_records,
     sort_names,
     summarize,
     tell_numbers,
 )
 
-TITLES = {
-    "table1": "Table 1: GB-GNN with and without fine-tuning",
-    "table4": "Table 4: all variants, L hidden layers",
-}
 _SPACES = {
     "paper": "the paper's space",
     "default": "the narrower default space",
@@ -80,7 +74,7 @@ def stages(
     jobs = []
     for (cell, _), each in boosted.items():
         search = partial(searching.search, cell, each, **how)
-        jobs += [Job(identify(cell, each), team, search, is_team=True) for team in teams]
+        jobs += [Job(identify(cell, each), team, search) for team in teams]
     yield jobs
     found = {record.key: record for record in read_records(options.out, *borrows, name)}
     jobs = []
@@ -88,7 +82,7 @@ def stages(
         for run in runs if cell.fine_tune else ():
             first = found[identity_key(identify(cell.boosted, each) | {"run": run})]
             fine_tune = partial(searching.search_fine_tuning, cell, each, first=first, **how)
-            jobs.append(Job(identify(cell, each), [run], fine_tune))
+            jobs.append(Job(identify(cell, each), [run], partial(one_by_one, fine_tune)))
     yield jobs
 
 
@@ -189,27 +183,21 @@ class CellResult:
 
 def select_results(records: Iterable[Record]) -> dict[tuple[Cell, str], CellResult]:
     """Return the results by cell and data set: of several that with most runs, then trials, then the last."""
-
-    def key(record: Record) -> tuple[Cell, str, str]:
+    groups: dict[tuple[Cell, str, str], list[Record]] = {}
+    for record in records:
         cell = Cell(record["variant"], record["hidden_layers"], record["fine_tune"])
         # The same name and protocol on other data, on another split or in another space is another result.
         rest = [record["protocol"], *(record.identity.get(part) for part in ("data", "split", "space"))]
-        return cell, record["dataset"], identity_key(rest)
-
+        groups.setdefault((cell, record["dataset"], identity_key(rest)), []).append(record)
     best: dict[tuple[Cell, str], CellResult] = {}
-    for (cell, dataset, _), found in group_records(records, key).items():
+    for (cell, dataset, _), found in groups.items():
         result = CellResult(cell, dataset, found)
         if result.extent >= best.get((cell, dataset), result).extent:
             best[cell, dataset] = result
     return best
 
 
-def tabulate(name: str, borrows: Sequence[str], out: Path) -> Report:
-    """Return the table of all cells that have records, borrowed ones included."""
-    return tabulate_accuracy(TITLES[name], read_records(out, *borrows, name))
-
-
-def tabulate_accuracy(title: str, records: Sequence[Record]) -> Report:
+def tabulate(title: str, records: Sequence[Record]) -> Report:
     """Return a table of the recorded cells by data sets; one without records is left empty."""
     found = select_results(records)
     datasets = sort_names((name for _, name in found), DATASETS)
@@ -257,18 +245,18 @@ def _describe_verdict(shown: Sequence[CellResult]) -> list[str]:
     ]
 
 
-def _define(
-    name: str, borrows: Sequence[str], variants: Iterable[str], layers: tuple[int, ...], quick: Options
-) -> Experiment:
-    return Experiment(
-        name,
-        partial(stages, name, borrows),
-        partial(tabulate, name, borrows),
-        Options(datasets=tuple(DATASETS), variants=tuple(variants), layers=layers, runs=10),
-        quick,
-    )
-
-
-_QUICK = Options(runs=2, trials=5, tune_trials=5, finalists=1, space="quick")
-TABLE1 = _define("table1", (), ("adj", "kta"), (1,), _QUICK)
-TABLE4 = _define("table4", ("table1",), VARIANTS, LAYERS, replace(_QUICK, runs=1, trials=3, tune_trials=3))
+TABLE1 = Experiment(
+    "table1",
+    partial(stages, "table1", ()),
+    partial(tabulate, "Table 1: GB-GNN with and without fine-tuning"),
+    Options(datasets=tuple(DATASETS), variants=("adj", "kta"), layers=(1,), runs=10),
+    Options(runs=2, trials=5, tune_trials=5, finalists=1, space="quick"),
+)
+TABLE4 = Experiment(
+    "table4",
+    partial(stages, "table4", ("table1",)),
+    partial(tabulate, "Table 4: all variants, L hidden layers"),
+    Options(datasets=tuple(DATASETS), variants=tuple(VARIANTS), layers=LAYERS, runs=10),
+    Options(runs=1, trials=3, tune_trials=3, finalists=1, space="quick"),
+    borrows=("table1",),
+)

@@ -35,22 +35,9 @@ DIGITS = 16
 class Record:
     """What is kept of a run.
 
-    Parameters
-    ----------
-    identity
-        What was run: data set with checksums and split, model, seed, protocol. Two runs of the same identity
-        are the same run, made twice.
-    settings
-        Settings of the model that was judged, as :meth:`GBGNNClassifier.set_params
-        <gbgnn.GBGNNClassifier.set_params>` takes them, or those of a baseline.
-    results
-        What was measured, accuracies between 0 and 1.
-    failure
-        Why there is no result, or None.
-    seconds
-        How long the run took, a search included.
-    environment
-        Versions, machine, date, and the command that repeats the run.
+    The identity says what was run: data set with checksums and split, model, seed, protocol. Two runs of the
+    same identity are the same run, made twice. Settings are those of the model that was judged, as
+    :meth:`GBGNNClassifier.set_params <gbgnn.GBGNNClassifier.set_params>` takes them, or of a baseline.
 
     Examples
     --------
@@ -61,10 +48,10 @@ class Record:
 
     identity: Fields
     settings: Fields = field(default_factory=dict)
-    results: Fields = field(default_factory=dict)
-    failure: str | None = None
-    seconds: float = 0.0
-    environment: Fields = field(default_factory=dict)
+    results: Fields = field(default_factory=dict)  # what was measured, accuracies between 0 and 1
+    failure: str | None = None  # why there is no result
+    seconds: float = 0.0  # how long the run took, a search included
+    environment: Fields = field(default_factory=dict)  # versions, machine, date, command that repeats the run
 
     @property
     def key(self) -> str:
@@ -81,12 +68,7 @@ def identity_key(identity: Mapping[str, Any] | Sequence[Any]) -> str:
 
 
 class RecordFile:
-    """A file of records that several processes may append to, each line in one piece.
-
-    Parameters
-    ----------
-    path
-        The file; it need not exist yet.
+    """A file of records that several processes may append to, each line in one piece; it need not exist yet.
 
     Examples
     --------

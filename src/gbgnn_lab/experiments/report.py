@@ -5,19 +5,18 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, TypeVar
+from typing import Any
 
 from gbgnn._files import write_text
 from gbgnn.cli.screen import counted
 from gbgnn_lab.experiments.paper import Accuracy
 from gbgnn_lab.experiments.records import Fields, Record
 
-K = TypeVar("K", bound=Hashable)
 _SHOWN = ("gbgnn", "torch", "optuna", "torch_geometric")
 # The signs that LaTeX takes for commands.
 _LATEX = str.maketrans(
@@ -57,17 +56,17 @@ def tell_numbers(records: Sequence[Record]) -> Fields:
     }
 
 
-def group_records(records: Iterable[Record], key: Callable[[Record], K]) -> dict[K, list[Record]]:
-    """Return the records by key, in the order in which keys first come."""
-    groups: dict[K, list[Record]] = {}
+def group_records(records: Iterable[Record], *parts: str) -> dict[Any, list[Record]]:
+    """Return the records by a part of their identity, or by several, in the order of the first of each."""
+    groups: dict[Any, list[Record]] = {}
     for record in records:
-        groups.setdefault(key(record), []).append(record)
+        groups.setdefault(itemgetter(*parts)(record), []).append(record)
     return groups
 
 
 def group_by_name(records: Iterable[Record], part: str, known: Iterable[str]) -> dict[str, list[Record]]:
     """Return the records by a part of their identity: the known names in their order, then the others."""
-    groups = group_records(records, itemgetter(part))
+    groups = group_records(records, part)
     return {name: groups[name] for name in sort_names(groups, known)}
 
 
@@ -188,34 +187,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Report:
-    """What an experiment has come to.
-
-    Parameters
-    ----------
-    title
-        The heading.
-    tables
-        The tables, each under its caption when there are several.
-    notes
-        Sentences below: what was done, by which protocol, on which machine.
-    data
-        The numbers, a flat dictionary per number or group of numbers, for programs.
-    n_failed
-        How many runs have failed, and have not been made good since.
-    folder, files
-        Where it was written, and what, once it is.
-    missing
-        Why there are no figures, or None.
-    """
+    """What an experiment has come to."""
 
     title: str
-    tables: Sequence[Table]
-    notes: Sequence[str] = ()
-    data: Sequence[dict[str, Any]] = ()
-    n_failed: int = 0
-    folder: Path | None = None
+    tables: Sequence[Table]  # each under its caption when there are several
+    notes: Sequence[str] = ()  # sentences below: what was done, by which protocol, on which machine
+    data: Sequence[Fields] = ()  # a flat dictionary per number or group of numbers, for programs
+    n_failed: int = 0  # how many runs have failed, and have not been made good since
+    folder: Path | None = None  # where it was written, once it is
     files: tuple[Path, ...] = ()
-    missing: str | None = None
+    missing: str | None = None  # why there are no figures
 
     def markdown(self) -> str:
         """Return it in Markdown."""

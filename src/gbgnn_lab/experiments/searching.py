@@ -12,14 +12,13 @@ as many rounds as predicted best in the first stage, and no more than the space 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gbgnn._files import as_plain
 from gbgnn.datasets import Dataset
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
@@ -110,7 +109,7 @@ def _judge(found: SearchResult, space: SearchSpace, data: Dataset) -> Outcome:
             for settings, value, rounds in best
         ],
     }
-    return Outcome(as_plain({**space.base, **found.best_settings}), as_plain(results))
+    return Outcome({**space.base, **found.best_settings}, results)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +120,7 @@ class Finalist:
     model: GBGNNClassifier
     problem: Problem
 
-    def fine_tuned(self, chosen: Mapping[str, Any]) -> GBGNNClassifier:
+    def fine_tuned(self, chosen: Fields) -> GBGNNClassifier:
         """Return a fine-tuned copy, equal to a model fitted with all of these settings at once."""
         model = copy.copy(self.model)
         tuner = FineTuner(**{name.removeprefix(_BLOCK): value for name, value in chosen.items()})
@@ -184,17 +183,15 @@ def search_fine_tuning(
         "best_round": best_model.best_round_,
         "boosted_accuracy": [finalist.model.score(*validation) for finalist in finalists],
     }
-    return Outcome(as_plain(best_settings), as_plain(results))
+    return Outcome(best_settings, results)
 
 
-def _boost(kept: Mapping[str, Any], space: SearchSpace, seen: Dataset, run: int, device: Any) -> Finalist:
+def _boost(kept: Fields, space: SearchSpace, seen: Dataset, run: int, device: Any) -> Finalist:
     """Boost a finalist once."""
     rounds = kept["best_round"] or kept["settings"]["n_rounds"]
     most = getattr(space.ranges.get("n_rounds"), "high", rounds)
     settings = {**kept["settings"], "n_rounds": min(rounds, most)}
     model = fit_model(settings, seen, random_state=run, device=device)
-    labels, validation = (seen.train, seen.y[seen.train]), (seen.val, seen.y[seen.val])
-    problem = build_problem(
-        model, Classification(), *labels, seen.graph, validation=validation, seed=model.seed_
-    )
+    labels, how = seen.y[seen.train], {"validation": (seen.val, seen.y[seen.val]), "seed": model.seed_}
+    problem = build_problem(model, Classification(), seen.train, labels, seen.graph, **how)
     return Finalist(settings, model, problem)

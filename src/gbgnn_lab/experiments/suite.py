@@ -17,7 +17,7 @@ from gbgnn_lab.experiments.depth import DEPTH
 from gbgnn_lab.experiments.figures import FIGURES
 from gbgnn_lab.experiments.jobs import Experiment, run_jobs
 from gbgnn_lab.experiments.leaderboard import COMPARISON
-from gbgnn_lab.experiments.options import Options
+from gbgnn_lab.experiments.options import Options, write_command
 from gbgnn_lab.experiments.paper_tables import TABLE1, TABLE4
 from gbgnn_lab.experiments.records import check_splits, describe_environment, open_records, read_records
 from gbgnn_lab.experiments.report import Report, count_failed
@@ -46,7 +46,7 @@ def reproduce(name: str, options: Options | None = None, *, progress: Progress |
     check_choice("reproduce", "name", name, EXPERIMENTS)
     experiment, asked = EXPERIMENTS[name], options or Options()
     chosen = experiment.choose(asked)
-    environment = describe_environment(chosen.device, asked.command(name))
+    environment = describe_environment(chosen.device, write_command(asked, name))
     for jobs in experiment.stages(load_data(chosen), chosen):
         run_jobs(
             jobs,
@@ -62,12 +62,11 @@ def reproduce(name: str, options: Options | None = None, *, progress: Progress |
 def rebuild(name: str, options: Options | None = None) -> Report:
     """Write the tables and figures of the records that are there; nothing is run."""
     check_choice("rebuild", "name", name, EXPERIMENTS)
-    experiment = EXPERIMENTS[name]
-    chosen = experiment.choose(options or Options())
+    chosen = EXPERIMENTS[name].choose(options or Options())
     file = open_records(chosen.out, name)
     if not file.read():
         raise DataError(f"there are no records in {file.path}; run the experiment first.")
-    return _write(experiment, chosen)
+    return _write(EXPERIMENTS[name], chosen)
 
 
 def load_data(options: Options) -> dict[str, Dataset]:
@@ -85,15 +84,14 @@ def load_data(options: Options) -> dict[str, Dataset]:
 
 
 def _write(experiment: Experiment, options: Options) -> Report:
-    out = Path(options.out)
-    folder = out / experiment.name
-    n_failed = count_failed(read_records(out, experiment.name))
-    report = replace(experiment.tabulate(out), n_failed=n_failed)
+    folder, own = Path(options.out, experiment.name), read_records(options.out, experiment.name)
+    records = [*read_records(options.out, *experiment.borrows), *own]
+    report = replace(experiment.tabulate(records), n_failed=count_failed(own))
     if options.quick:
         report = replace(report, title=f"{report.title} (quick run)", notes=[QUICK, *report.notes])
     report = report.write(folder)
     try:
-        figures = experiment.draw(out)
+        figures = experiment.draw([record for record in records if record.failure is None])
         for name, figure in figures.items():
             write_figure(figure, folder / name)
     except MissingDependencyError as error:

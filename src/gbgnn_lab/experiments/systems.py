@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 
 from gbgnn._devices import as_device
-from gbgnn._files import as_plain
 from gbgnn.boosting.diagnostics import peak_memory
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset, csbm
@@ -71,11 +70,13 @@ class BoostedSystem(System):
         """Fit; the round that predicts is chosen by validation, as is the default."""
         # The first round sees the raw features, so that each hop is a round more.
         chosen = {**self.settings, **({} if depth is None else {"n_rounds": depth + 1})}
-        last = _LastScores()
-        model = fit_model(chosen, data, random_state=seed, device=device, callbacks=[last])
+        seen = _LastScores()
+        model = fit_model(chosen, data, random_state=seed, device=device, callbacks=[seen])
         facts = {"best_round": model.best_round_, "rounds": len(model.history_)}
-        predictions = model.predict(np.arange(data.graph.n_nodes))
-        return Fitted(predictions, chosen, facts, None if model.fine_tuning_ else last.predict(model))
+        predictions, last = model.predict(np.arange(data.graph.n_nodes)), None
+        if not model.fine_tuning_:
+            last = model.task_.decode(model.task_.decide(seen.scores, model.loss_.link).cpu().numpy())
+        return Fitted(predictions, chosen, facts, last)
 
     def for_warmup(self) -> BoostedSystem:
         """Take a round of an epoch."""
@@ -89,11 +90,6 @@ class _LastScores(Callback):
 
     def on_round(self, report: RoundReport) -> None:
         self.scores = report.scores
-
-    def predict(self, model: GBGNNClassifier) -> NDArray[Any]:
-        decided = model.task_.decide(self.scores, model.loss_.link)
-        classes: NDArray[Any] = model.task_.decode(decided.cpu().numpy())
-        return classes
 
 
 @dataclass(frozen=True)
@@ -160,7 +156,7 @@ def measure(
     if fitted.last is not None:
         results["last_test_accuracy"] = judge(fitted.last, data)["test_accuracy"]
     results |= {"fit_seconds": round(seconds, 3), "memory": memory, **fitted.facts}
-    return Outcome(as_plain(fitted.settings), as_plain(results))
+    return Outcome(fitted.settings, results)
 
 
 _STATUS = Path("/proc/self/statm")

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 
 import pytest
-import typer
 from rich.console import Console
 
 from gbgnn.cli import screen
-from gbgnn_lab.cli import show_report, show_runs
-from gbgnn_lab.experiments import RecordFile, Report
+from gbgnn_lab.cli import show_report
+from gbgnn_lab.experiments import RecordFile, Report, jobs
 from gbgnn_lab.experiments.jobs import Outcome, run_jobs, single_jobs
 from gbgnn_lab.experiments.report import Entry, Table
 
@@ -26,7 +27,7 @@ def shown(monkeypatch):
 
 def test_a_bar_shows_the_newest_run_and_keeps_failures(shown, tmp_path):
     file = RecordFile(tmp_path / "records.jsonl")
-    with show_runs(quiet=False) as progress:
+    with screen.show_progress(n_lines=None) as progress:
 
         def work(run, tell):
             tell("trial 5 of 9")
@@ -48,17 +49,27 @@ def test_a_bar_shows_the_newest_run_and_keeps_failures(shown, tmp_path):
 
 
 def test_where_it_is_quiet_there_is_nothing(tmp_path, capsys):
-    with show_runs(quiet=True) as progress:
-        jobs = single_jobs(CELL, 1, lambda run, tell: 1 / 0)
-        run_jobs(jobs, RecordFile(tmp_path / "records.jsonl"), progress=progress)
+    with screen.show_progress(quiet=True) as progress:
+        failing = single_jobs(CELL, 1, lambda run, tell: 1 / 0)
+        run_jobs(failing, RecordFile(tmp_path / "records.jsonl"), progress=progress)
     assert capsys.readouterr().err == ""
 
 
-def test_an_interrupt_is_exit_code_130(capsys):
-    with pytest.raises(typer.Exit) as raised, show_runs(quiet=True):
-        raise KeyboardInterrupt
-    assert raised.value.exit_code == 130
-    assert "the same command goes on from there" in capsys.readouterr().err
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize(
+    "words",
+    [("reproduce", "depth", "--runs", "1", "--depth", "1", "--dataset"), ("compare",)],
+    ids=lambda w: w[0],
+)
+def test_a_signal_has_its_exit_code_and_it_is_said_how_to_go_on(run, monkeypatch, words, name, code):
+    def interrupted(*job):
+        os.kill(os.getpid(), getattr(signal, name))
+        return []
+
+    for way in ("run_job", "_run_apart"):
+        monkeypatch.setattr(jobs, way, interrupted)
+    told = run(*words, "csbm", "--system", "sgc", "--device", "cpu", code=code).stderr
+    assert "runs that had ended are recorded, and the same command goes on from there" in told
 
 
 def test_tables_notes_and_warnings_are_shown(tmp_path, capsys):

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gbgnn_lab.experiments import depth
-from gbgnn_lab.experiments.depth import DEPTH, DEPTHS, draw_depth
+from gbgnn_lab.experiments import depth, rebuild
+from gbgnn_lab.experiments.depth import DEPTH, DEPTHS, draw
 from gbgnn_lab.experiments.jobs import Outcome, run_job, run_jobs
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.records import Record, open_records, read_records
@@ -35,8 +35,11 @@ def test_runs_have_the_depth_that_was_asked_for(tiny, tmp_path):
         assert reached == each["depth"]
     epochs = {each.settings["epochs"] for each in records if each["system"] != "gbgnn"}
     assert epochs == {50}
-    assert "networks other than gbgnn's are trained for 50 epochs" in DEPTH.tabulate(tmp_path).markdown()
-    assert list(DEPTH.draw(tmp_path)) == ["depth.png"]
+    assert (
+        "networks other than gbgnn's are trained for 50 epochs"
+        in DEPTH.tabulate(read_records(tmp_path, "depth")).markdown()
+    )
+    assert list(DEPTH.draw(read_records(tmp_path, "depth"))) == ["depth.png"]
 
 
 def test_without_quick_settings_are_the_published_ones(tiny, tmp_path, monkeypatch):
@@ -59,7 +62,7 @@ def test_the_table_is_exact(tmp_path):
         record("sgc", 2, None, failure="tmp_path of memory"),
     ):
         open_records(tmp_path, "depth").append(each)
-    page = DEPTH.tabulate(tmp_path)
+    page = DEPTH.tabulate(read_records(tmp_path, "depth"))
     assert page.tables[0].markdown() == (
         "| Model | 2 | 64 |\n| --- | ---: | ---: |\n"
         "| gbgnn, Adj | 78.0 | **82.0** |\n"
@@ -76,7 +79,8 @@ def test_the_table_is_exact(tmp_path):
 
 def test_without_a_single_result_there_is_no_figure(tmp_path):
     open_records(tmp_path, "depth").append(record("sgc", 2, None, failure="tmp_path of memory"))
-    assert DEPTH.draw(tmp_path) == {}
+    files = rebuild("depth", Options(out=tmp_path)).files
+    assert [path.suffix for path in files] == [".md", ".tex", ".csv"]
 
 
 def labels(figure):
@@ -101,7 +105,7 @@ def test_depth_has_a_panel_per_data_set_and_a_line_per_system():
         *depths("gbgnn", {2: 0.78, 64: 0.82}),
         *depths("gbgnn", {2: 0.7}, dataset="citeseer"),
     ]
-    figure = draw_depth(records)
+    figure = draw(records)["depth.png"]
     cora, citeseer = figure.axes
     assert labels(figure) == ["gbgnn, Adj", "GCN"]
     ours, theirs = cora.lines
@@ -113,4 +117,4 @@ def test_depth_has_a_panel_per_data_set_and_a_line_per_system():
 
 def test_a_system_without_results_has_no_line():
     records = [*depths("gcn", {2: 0.8}), Record({"dataset": "cora", "system": "sgc", "depth": 2, "run": 0})]
-    assert labels(draw_depth(records)) == ["GCN"]
+    assert labels(draw(records)["depth.png"]) == ["GCN"]

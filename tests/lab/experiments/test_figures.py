@@ -55,7 +55,7 @@ def test_the_experiment_draws_every_rule(tiny, tmp_path):
     (jobs,) = FIGURES.stages({tiny.name: tiny}, asked)
     assert {identity["settings"]["n_rounds"] for job in jobs for identity in job.identities} == {15}
     run_jobs(jobs, open_records(tmp_path, "figures"))
-    page = FIGURES.tabulate(tmp_path)
+    page = FIGURES.tabulate(read_records(tmp_path, "figures"))
     assert [row[1].text for row in page.tables[0].rows] == ["0", "1", "0", "1"]
     rounds = sum(len(record.results["cosine"]) for record in read_records(tmp_path, "figures"))
     assert len(page.data) == rounds
@@ -69,7 +69,7 @@ def test_the_experiment_draws_every_rule(tiny, tmp_path):
         "test_loss",
         "cosine",
     }
-    assert list(FIGURES.draw(tmp_path)) == ["curves-adj.png", "curves-gradient.png"]
+    assert list(FIGURES.draw(read_records(tmp_path, "figures"))) == ["curves-adj.png", "curves-gradient.png"]
 
 
 def test_figure_1_is_of_citeseer(tmp_path):
@@ -80,8 +80,8 @@ def test_figure_1_is_of_citeseer(tmp_path):
     open_records(tmp_path, "figures").append(
         Record({**place, "hidden_layers": 4, "run": 0}, failure="no learner")
     )
-    assert list(FIGURES.draw(tmp_path)) == ["curves-adj.png", "figure1.png"]
-    page = FIGURES.tabulate(tmp_path)
+    assert list(FIGURES.draw(read_records(tmp_path, "figures"))) == ["curves-adj.png", "figure1.png"]
+    page = FIGURES.tabulate(read_records(tmp_path, "figures"))
     assert [row[2].text for row in page.tables[0].rows] == ["0.5 / 0.8, 1 of 2", "failed"]
     assert "Failed, 2 runs: no learner" in page.notes
     assert page.notes[0].startswith("Settings of the paper's variants: the best search in table1 or table4; ")

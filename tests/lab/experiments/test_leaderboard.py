@@ -301,7 +301,7 @@ def test_the_page_says_where_cited_numbers_differ(tmp_path):
         open_records(tmp_path, "comparison").append(
             Record({"dataset": "cora", "system": system, "run": 0}, results=results)
         )
-    page = COMPARISON.tabulate(tmp_path)
+    page = COMPARISON.tabulate(read_records(tmp_path, "comparison"))
     assert "| 1 | GB-GNN-Adj | **82.0** | 79.9 | 1 | 1.00 | 0 |" in page.markdown()
     differing = [note for note in page.notes if "in brackets what is cited" in note]
     assert differing == [

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gbgnn.errors import ParameterError
-from gbgnn_lab.experiments.options import CompareOptions, Options, Protocol
+from gbgnn_lab.experiments.options import CompareOptions, Options, Protocol, write_command
 
 
 def test_fine_tuning_matters_to_fine_tuned_cells_alone():
@@ -46,7 +46,7 @@ def test_the_command_holds_what_was_asked_for_and_no_path():
         data_dir="/else/where",
         data_options={"n_nodes": 60},
     )
-    assert options.command("table4") == (
+    assert write_command(options, "table4") == (
         "gbgnn reproduce table4 --dataset cora --dataset pubmed --layers 0 --layers 2 --quick --jobs 2 "
         "--data-option n_nodes=60"
     )
@@ -71,7 +71,7 @@ def test_options_must_be_possible(changes, words):
 
 def test_the_command_asks_for_the_same():
     options = CompareOptions(names=("a b", "cora"), runs=2, normalize=False, jobs=3, data_options={"n": 1})
-    assert options.command() == (
+    assert write_command(options) == (
         "gbgnn compare 'a b' cora --runs 2 --jobs 3 --no-normalize --data-option n=1"
     )
 

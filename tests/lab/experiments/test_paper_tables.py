@@ -14,7 +14,7 @@ from gbgnn_lab.experiments.paper_tables import (
     CellResult,
     list_cells,
     select_results,
-    tabulate_accuracy,
+    tabulate,
 )
 from gbgnn_lab.experiments.records import Record, identify_data, open_records, read_records
 
@@ -93,7 +93,7 @@ def test_cells_that_were_searched_elsewhere_are_borrowed(tiny, tmp_path, fake):
     four = replace(ASKED, variants=("adj", "ii"), layers=(0, 1))
     # Adj at L = 0, II at L = 0 and 1, II tuned; Adj at L = 1 has more trials in table 1.
     assert run_all(TABLE4, tiny, four, tmp_path) == [6, 2]
-    rows = TABLE4.tabulate(tmp_path).tables[0].rows
+    rows = TABLE4.tabulate(read_records(tmp_path, "table1", "table4")).tables[0].rows
     assert [f"{row[0].text}/{row[1].text}" for row in rows] == [
         "GB-GNN-Adj/0",
         "GB-GNN-Adj/1",
@@ -124,7 +124,7 @@ def test_a_space_that_has_changed_is_searched_again(tiny, tmp_path, fake, monkey
     assert run_all(TABLE1, tiny, replace(asked, runs=1), tmp_path) == [1, 1]
     assert run_all(TABLE4, tiny, replace(asked, layers=(1,)), tmp_path) == [2, 2]
     # Two runs of one space and one of another are no three runs.
-    assert TABLE1.tabulate(tmp_path).data[0]["runs"] == 2
+    assert TABLE1.tabulate(read_records(tmp_path, "table1")).data[0]["runs"] == 2
 
 
 def test_cells_on_other_data_are_searched_again(tiny, scrambled, tmp_path, fake):
@@ -169,7 +169,7 @@ def test_a_real_cell_is_recorded_whole(tiny, tmp_path):
         "best_round",
         "boosted_accuracy",
     }
-    assert "csbm" in TABLE1.tabulate(tmp_path).markdown()
+    assert "csbm" in TABLE1.tabulate(read_records(tmp_path, "table1")).markdown()
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -195,7 +195,7 @@ def test_the_table_is_exact(cell_run):
         *runs(cell_run, 0.70, 0.70, dataset="citeseer"),
         *runs(cell_run, 0.79, 0.82, fine_tune=True),
     ]
-    page = tabulate_accuracy("Table 1", records)
+    page = tabulate("Table 1", records)
     title, caption, table, verdict, protocol, how, made, command = page.markdown().split("\n\n")
     assert title == "# Table 1"
     assert caption.startswith(
@@ -247,14 +247,14 @@ def test_means_are_compared_as_they_are_printed(cell_run, mean, difference):
 
 def test_the_cell_that_the_paper_leaves_empty_is_filled(cell_run):
     record = cell_run(0.793, variant="kta", fine_tune=True, dataset="pubmed")
-    page = tabulate_accuracy("T", [record])
+    page = tabulate("T", [record])
     assert "| GB-GNN-KTA + FT | 79.3 |" in page.markdown()
     assert "The paper's mean" not in page.markdown()
 
 
 def test_layers_have_a_column_where_there_are_several(cell_run):
     records = [cell_run(0.8, layers=0), cell_run(0.8, layers=1)]
-    page = tabulate_accuracy("T", records)
+    page = tabulate("T", records)
     assert page.tables[0].columns == ["Model", "L", "Cora"]
     assert "smallest lead: GB-GNN-Adj, +0.1" not in page.markdown()
     assert "(smallest lead: GB-GNN-Adj on Cora, +0.1)" in page.markdown()
@@ -270,7 +270,7 @@ def test_of_several_protocols_that_with_most_runs_counts_then_that_with_most_tri
 
 def test_protocols_that_differ_are_marked(cell_run):
     records = [*runs(cell_run, 0.8), *runs(cell_run, 0.7, dataset="citeseer", trials=7, population=4)]
-    text = tabulate_accuracy("T", records).markdown()
+    text = tabulate("T", records).markdown()
     assert "(79.9 ± 0.8)** <sup>a</sup> |" in text
     assert "\n\na: 1 run, each a search of 100 trials" in text
     assert "\n\nb: 1 run, each a search of 7 trials (TPE, median stopping, 4 at a time)" in text
@@ -293,10 +293,10 @@ def test_a_space_that_was_changed_takes_the_place_of_the_one_before(cell_run):
 
 def test_failures_are_shown(cell_run):
     records = [cell_run(0.8), cell_run(None, run=1, failure="out of memory")]
-    page = tabulate_accuracy("T", records)
+    page = tabulate("T", records)
     assert "Failed, GB-GNN-Adj on Cora: 1 run: out of memory" in page.notes
     assert (page.data[0]["runs"], page.data[0]["failed"], page.data[0]["mean"]) == (2, 1, 80.0)
-    none = tabulate_accuracy("T", records[1:])
+    none = tabulate("T", records[1:])
     assert "| failed (79.9 ± 0.8) |" in none.markdown()
     assert none.data[0]["mean"] is None
 
