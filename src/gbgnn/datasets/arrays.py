@@ -174,8 +174,8 @@ def _csr(parts: tuple[Any, Any, Any], shape: Any, what: str, *, full_check: bool
 def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
     """Write a data set to a folder, by custom called ``something.gbgraph``; return the folder.
 
-    The folder appears whole or not at all. One that holds an older data set is replaced; any other
-    folder is left alone with an error.
+    The folder appears whole or not at all. One that holds an older data set is replaced, or stays as it is
+    if that fails; any other folder is left alone with an error.
 
     Examples
     --------
@@ -201,6 +201,8 @@ def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
             target.rename(old)
         fresh.rename(target)
     finally:
+        if old.exists() and not target.exists():
+            old.rename(target)  # if even this fails, the old data set stays where the error says it is
         shutil.rmtree(scratch, ignore_errors=True)
     return target
 
