@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gbgnn import _arrays
-from gbgnn._arrays import is_any, is_equal, over_blocks, row_width, split_blocks
+from gbgnn._arrays import over_blocks, row_width, split_blocks
 
 
 @pytest.fixture
@@ -50,18 +50,6 @@ def test_an_error_in_a_thread_is_raised() -> None:
 
     with pytest.raises(ValueError, match="block 20"):
         over_blocks(work, 400)
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("place", [0, 7, 8, 99, None])
-def test_any_block_may_hold_what_is_looked_for(place: int | None) -> None:
-    array = np.zeros(100)
-    if place is not None:
-        array[place] = 1
-    assert is_any(lambda a, b: array[a:b] > 0, 100) == (place is not None)
-    assert is_equal(array, np.zeros(100)) == (place is None)
-    assert not is_equal(array, np.zeros(99))
-    assert not is_any(lambda a, b: array[a:b] > 0, 0)
 
 
 def test_width_is_numbers_per_row() -> None:

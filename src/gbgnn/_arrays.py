@@ -19,16 +19,6 @@ _BLOCK = 1 << 18
 _FEW_BLOCKS = 8
 
 
-def is_any(test: Callable[[int, int], NDArray[np.bool_]], n: int) -> bool:
-    """Return whether ``test(start, stop)`` is true anywhere in 0 to ``n``."""
-    return any(over_blocks(lambda start, stop: bool(test(start, stop).any()), n))
-
-
-def is_equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Return whether two flat arrays hold the same numbers."""
-    return len(one) == len(other) and not is_any(lambda a, b: one[a:b] != other[a:b], len(one))
-
-
 def over_blocks(work: Callable[[int, int], T], n: int, *, width: int = 1) -> list[T]:
     """Return ``work(start, stop)`` for consecutive stretches of ``n`` rows of so many numbers.
 
@@ -124,8 +114,9 @@ def check_pointers(
         )
     if indptr[0] != 0:
         raise GraphError(f"{name}: indptr starts at {indptr[0]}; the {unit} pointers must start at 0.")
-    if is_any(lambda a, b: indptr[a + 1 : b + 1] < indptr[a:b], n):
-        where = int(np.flatnonzero(indptr[1:] < indptr[:-1])[0])
+    falls = indptr[1:] < indptr[:-1]
+    if falls.any():
+        where = int(np.argmax(falls))
         raise GraphError(
             f"{name}: indptr falls from {indptr[where]} to {indptr[where + 1]} at {unit} {where}; the {unit} "
             "pointers must never fall."
@@ -140,12 +131,8 @@ def check_pointers(
 
 def check_span(indices: NDArray[Any], n: int, name: str, unit: str = "column") -> None:
     """Raise unless all indices are from 0 to ``n`` - 1."""
-
-    def span(start: int, stop: int) -> tuple[int, int]:
-        return int(indices[start:stop].min()), int(indices[start:stop].max())
-
-    lowest, highest = zip(*over_blocks(span, len(indices)) or [(0, -1)], strict=True)
-    check_bounds(min(lowest), max(highest), n, name, unit)
+    if len(indices):
+        check_bounds(int(indices.min()), int(indices.max()), n, name, unit)
 
 
 def check_bounds(lowest: int, highest: int, n: int, name: str, unit: str = "column") -> None:

@@ -6,15 +6,18 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from gbgnn._arrays import freeze, is_any, is_equal, over_blocks, row_width, split_blocks
+from gbgnn._arrays import freeze, row_width, split_blocks
 from gbgnn._matrices import Features, as_adjacency, as_features, as_node_ids
 from gbgnn.errors import GraphError
+
+PARTS = ("train", "val", "test")
 
 
 class Graph:
@@ -111,19 +114,12 @@ class Graph:
     @cached_property
     def n_isolated(self) -> int:
         """Number of nodes without an edge to or from another node."""
-        columns, starts = self._adjacency.indices, self._adjacency.indptr
-        has_loop = self._adjacency.diagonal() != 0
-        is_touched = np.diff(starts) > has_loop
-
-        def mark(start: int, stop: int) -> None:
-            sources = columns[starts[start] : starts[stop]]
-            if has_loop[start:stop].any():
-                rows = np.repeat(np.arange(start, stop), np.diff(starts[start : stop + 1]))
-                sources = sources[sources != rows]
-            is_touched[sources] = True  # threads may mark a node twice, but all write the same
-
-        over_blocks(mark, self.n_nodes, width=self._adjacency.nnz // self.n_nodes)
-        return self.n_nodes - int(np.count_nonzero(is_touched))
+        n_loops = self._adjacency.diagonal() != 0
+        n_in, n_out = (
+            np.diff(self._adjacency.indptr),
+            np.bincount(self._adjacency.indices, minlength=self.n_nodes),
+        )
+        return int(np.count_nonzero((n_in == n_loops) & (n_out == n_loops)))
 
     @cached_property
     def is_directed(self) -> bool:
@@ -131,13 +127,12 @@ class Graph:
         there, back = self._adjacency, self._adjacency.T.tocsr()
         # Both are in canonical form without zeros, where equal matrices have equal arrays.
         parts = ("indptr", "indices", "data")
-        return not all(is_equal(getattr(there, part), getattr(back, part)) for part in parts)
+        return not all(np.array_equal(getattr(there, part), getattr(back, part)) for part in parts)
 
     @cached_property
     def is_weighted(self) -> bool:
         """Whether some edge weight differs from one."""
-        weights = self._adjacency.data
-        return is_any(lambda start, stop: weights[start:stop] != 1, len(weights))
+        return bool((self._adjacency.data != 1).any())
 
     @cached_property
     def checksum(self) -> str:
@@ -207,22 +202,21 @@ class NodeSplit:
     test: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __post_init__(self) -> None:
-        for name in ("train", "val", "test"):
+        for name in PARTS:
             object.__setattr__(self, name, as_nodes(getattr(self, name), name))
         if not len(self.train):
             raise GraphError("train is empty; a split needs at least one training node.")
-        for one, other in (("train", "val"), ("train", "test"), ("val", "test")):
+        for one, other in combinations(PARTS, 2):
             check_disjoint(one, getattr(self, one), other, getattr(self, other))
 
     @classmethod
     def from_masks(cls, train: ArrayLike, val: ArrayLike = (), test: ArrayLike = ()) -> Self:
         """Build a split from boolean masks over all nodes."""
-        ids = (np.flatnonzero(np.asarray(mask, dtype=bool)) for mask in (train, val, test))
-        return cls(*ids)
+        return cls(*(np.flatnonzero(np.asarray(mask, dtype=bool)) for mask in (train, val, test)))
 
     def check(self, n_nodes: int) -> None:
         """Raise unless every node of the split exists in a graph of ``n_nodes`` nodes."""
-        for name in ("train", "val", "test"):
+        for name in PARTS:
             check_range(getattr(self, name), n_nodes, name)
 
     def __repr__(self) -> str:

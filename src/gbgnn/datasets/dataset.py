@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gbgnn.datasets.catalog import Entry
 from gbgnn.errors import DataError
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import PARTS, Graph, NodeSplit
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Dataset:
                 "give one label per node."
             )
         self.split.check(n_nodes)
-        for part in ("train", "val", "test"):
+        for part in PARTS:
             nodes = getattr(self, part)
             bare = nodes[~is_labelled(y[nodes])]
             if len(bare):
@@ -279,3 +279,13 @@ def build_adjacency(
         summed = "" if weights is None else ", weights summed"
         mended.append(f"merged {n_given - n_kept} repeated edges{summed}")
     return matrix, mended
+
+
+def build_csr(parts: tuple[Any, Any, Any], shape: Any, wrong: str, *, full_check: bool) -> sp.csr_array:
+    """Return the matrix of data, indices and row pointers out of a file, or say that they are ``wrong``."""
+    try:
+        matrix = sp.csr_array(tuple(map(np.asarray, parts)), shape=tuple(map(int, shape)))
+        matrix.check_format(full_check)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{wrong}: {error}.") from error
+    return matrix

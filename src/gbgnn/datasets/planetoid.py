@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn.datasets.catalog import Entry, find_or_download
-from gbgnn.datasets.dataset import Dataset, NodeIndex, build_adjacency
+from gbgnn.datasets.dataset import Dataset, NodeIndex, build_adjacency, build_csr
 from gbgnn.errors import DataError, MissingDependencyError
 from gbgnn.graph import Graph, NodeSplit
 
@@ -190,7 +190,14 @@ def read_pickle(path: str | os.PathLike[str]) -> Any:
             raise
         except Exception as error:  # a damaged pickle can raise nearly anything
             raise DataError(f"{path} is not a readable pickle: {error or 'it ends too early'}.") from error
-    return _as_csr(value, path) if isinstance(value, SimpleNamespace) else value
+    if not isinstance(value, SimpleNamespace):
+        return value
+    wrong, state = f"{path} holds a broken sparse matrix", vars(value)
+    try:
+        parts = (state["data"], state["indices"], state["indptr"])
+    except KeyError as error:
+        raise DataError(f"{wrong}: {error}.") from error
+    return build_csr(parts, state.get("_shape", state.get("shape", ())), wrong, full_check=True)
 
 
 class _Restricted(pickle.Unpickler):
@@ -206,14 +213,3 @@ class _Restricted(pickle.Unpickler):
                 f"{self._path} asks for {module}.{name}, which no Planetoid file needs; refused, "
                 "because loading it could run code. Get the file from a source you trust."
             ) from None
-
-
-def _as_csr(parts: SimpleNamespace, path: Path) -> sp.csr_array:
-    state = vars(parts)
-    try:
-        arrays = tuple(np.asarray(state[key]) for key in ("data", "indices", "indptr"))
-        matrix = sp.csr_array(arrays, shape=tuple(state.get("_shape", state.get("shape", ()))))
-        matrix.check_format(full_check=True)
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path} holds a broken sparse matrix: {error}.") from error
-    return matrix

@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from gbgnn._checks import check_integer, check_number
 from gbgnn.datasets.dataset import as_labels, is_labelled
 from gbgnn.errors import DataError, ParameterError, suggest
-from gbgnn.graph import NodeSplit
+from gbgnn.graph import PARTS, NodeSplit
 
 SplitChoice = str | int | NodeSplit | None
 N_FOLDS = 5
 _PART_OF_WORD = {
-    **{word: word for word in ("train", "val", "test")},
+    **{word: word for word in PARTS},
     **dict.fromkeys(("valid", "validation"), "val"),
     **dict.fromkeys(("", "none", "nan"), ""),
 }
-SIZES = {"random": ("per_class", "n_val", "n_test"), "stratified": ("train", "val", "test")}
+SIZES = {"random": ("per_class", "n_val", "n_test"), "stratified": PARTS}
 
 
 def random_split(
@@ -174,7 +174,7 @@ def choose_split(
 
 def splits_of_masks(find: Callable[[str], NDArray[Any] | None], n_nodes: int, where: str) -> list[NodeSplit]:
     """Return one split per column of the masks that ``find`` finds; a flat mask serves every split."""
-    found = {part: find(f"{part}_mask") for part in ("train", "val", "test")}
+    found = {part: find(f"{part}_mask") for part in PARTS}
     masks = {part: mask for part, mask in found.items() if mask is not None}
     if "train" not in masks:
         return []
@@ -201,7 +201,7 @@ def named_split(words: NDArray[Any], where: str) -> NodeSplit:
             f"{where}: data row {unknown[0] + 1} says {str(words[unknown[0]])!r}; "
             "use train, val, test, or leave it empty."
         )
-    ids = {part: np.flatnonzero(parts == part) for part in ("train", "val", "test")}
+    ids = {part: np.flatnonzero(parts == part) for part in PARTS}
     if not len(ids["train"]):
         raise DataError(f"{where} marks no node as train.")
     return NodeSplit(**ids)

@@ -15,7 +15,7 @@ from gbgnn.datasets.columns import CSV_SUFFIXES, MISSING, PARQUET_SUFFIXES, Tabl
 from gbgnn.datasets.dataset import Dataset, NodeIndex, as_labels, build_adjacency, is_labelled, no_label
 from gbgnn.datasets.splits import SplitChoice, choose_split, named_split
 from gbgnn.errors import DataError
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import PARTS, Graph, NodeSplit
 
 Column = str | int
 _GRAPHLAND = ("edgelist.csv", "features.csv", "targets.csv")
@@ -330,7 +330,7 @@ def _graphland_split(path: Path, index: NodeIndex, labelled: NDArray[np.bool_]) 
     table = read_table(path, text=[0])
     rows = index.rows(table.pick(0, "node ids"), str(path))
     masks = np.zeros((3, len(labelled)), bool)
-    for mask, part in zip(masks, ("train", "val", "test"), strict=True):
+    for mask, part in zip(masks, PARTS, strict=True):
         cells = np.char.lower(table.pick(part, "masks").astype(np.str_))
         mask[rows] = np.isin(cells, ("true", "1", "1.0"))
     return NodeSplit.from_masks(*(masks & labelled))
