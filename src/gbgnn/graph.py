@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from gbgnn._arrays import freeze, row_width, split_blocks
+from gbgnn._arrays import freeze, split_blocks
 from gbgnn._matrices import Features, as_adjacency, as_features, as_node_ids
 from gbgnn.errors import GraphError
 
@@ -115,10 +115,8 @@ class Graph:
     def n_isolated(self) -> int:
         """Number of nodes without an edge to or from another node."""
         n_loops = self._adjacency.diagonal() != 0
-        n_in, n_out = (
-            np.diff(self._adjacency.indptr),
-            np.bincount(self._adjacency.indices, minlength=self.n_nodes),
-        )
+        n_in = np.diff(self._adjacency.indptr)
+        n_out = np.bincount(self._adjacency.indices, minlength=self.n_nodes)
         return int(np.count_nonzero((n_in == n_loops) & (n_out == n_loops)))
 
     @cached_property
@@ -143,7 +141,7 @@ class Graph:
         text = (ids[:0] if ids.dtype.kind in "iu" else ids).astype(np.str_, copy=False).dtype
         for array, dtype in ((ids, text), *((each, each.dtype) for each in arrays)):
             digest.update(f"{dtype}{array.shape}".encode())
-            for start, stop in split_blocks(len(array), row_width(array)):
+            for start, stop in split_blocks(array):
                 block = np.ascontiguousarray(array[start:stop].astype(dtype, copy=False))
                 digest.update(block.data.cast("B"))
         return digest.hexdigest()
