@@ -33,10 +33,8 @@ def from_pyg(
         the object's own masks.
     weight
         Attribute with one weight per edge; None takes ``edge_weight`` if there is one.
-    seed
-        Seed of a drawn split.
-    name
-        Name of the data set.
+    seed, name
+        Seed of a drawn split, and name of the data set.
 
     Examples
     --------
@@ -106,10 +104,8 @@ def from_networkx(
     split
         A node attribute with the words train, val and test; or ``"random"``, ``"stratified"``, the number
         of a fold, or a NodeSplit.
-    seed
-        Seed of a drawn split.
-    name
-        Name of the data set; the graph's own name when not given.
+    seed, name
+        Seed of a drawn split, and name of the data set; the graph's own name when not given.
 
     Examples
     --------

@@ -158,7 +158,12 @@ def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:
     if array.ndim != 1:
         raise DataError(f"{where} must hold one label per node, shape (n,); got shape {array.shape}.")
     if array.dtype.kind == "O":
-        array = _from_objects(array, where)
+        is_text = all(value is None or isinstance(value, str) for value in array)
+        try:  # None becomes NaN among numbers
+            array = np.array([label or "" for label in array]) if is_text else array.astype(np.float64)
+        except (TypeError, ValueError):
+            kinds = sorted({type(value).__name__ for value in array if value is not None})
+            raise DataError(f"{where} mixes labels of types {', '.join(kinds)}; use one kind.") from None
     if array.dtype.kind == "f":
         whole = np.where(np.isnan(array), -1, array)
         bad = np.flatnonzero(~np.isfinite(whole) | (whole != np.round(whole)))
@@ -180,16 +185,6 @@ def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:
             "name the classes 0 and 1, or use strings."
         )
     return array
-
-
-def _from_objects(array: NDArray[Any], where: str) -> NDArray[Any]:
-    kinds = sorted({type(value).__name__ for value in array if value is not None})
-    if all(value is None or isinstance(value, str) for value in array):
-        return np.array(["" if value is None else value for value in array], dtype=np.str_)
-    try:
-        return array.astype(np.float64)  # None becomes NaN
-    except (TypeError, ValueError):
-        raise DataError(f"{where} mixes labels of types {', '.join(kinds)}; use one kind.") from None
 
 
 class NodeIndex:

@@ -16,13 +16,7 @@ from gbgnn.datasets.catalog import CATALOG
 from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.planetoid import load_planetoid
 from gbgnn.datasets.splits import SIZES, SplitChoice, choose_split
-from gbgnn.datasets.tables import (
-    find_tables,
-    is_graphland,
-    is_plain_table_folder,
-    read_graphland,
-    read_tables,
-)
+from gbgnn.datasets.tables import find_reader, is_graphland, is_plain_table_folder
 from gbgnn.errors import DataError, DatasetNotFoundError, ParameterError, suggest
 from gbgnn.graph import NodeSplit
 
@@ -74,7 +68,7 @@ def load(
     if is_known:
         make = _MAKERS.get(key, partial(load_planetoid, CATALOG[key], data_dir, download))
     else:
-        make = _find_reader(name)
+        make = _reader_of_path(name)
     known = list(inspect.signature(make).parameters)
     for option in options:
         if option not in known:
@@ -97,16 +91,14 @@ def load(
     return dataset
 
 
-def _find_reader(name: str | os.PathLike[str]) -> Callable[..., Dataset]:
+def _reader_of_path(name: str | os.PathLike[str]) -> Callable[..., Dataset]:
     """Return the reader of a file or folder, which takes options only."""
     path = Path(name).expanduser()
     if path.is_dir():
         if path.suffix == ".gbgraph" or is_stored(path):
             return partial(load_dataset, path)
-        if is_graphland(path):
-            return partial(read_graphland, path)
-        if is_plain_table_folder(path):
-            return partial(read_tables, *find_tables(path))
+        if is_graphland(path) or is_plain_table_folder(path):
+            return find_reader(path)
     elif path.is_file() and path.suffix.lower() == ".npz":
         return partial(read_npz, path)
     if path.exists():

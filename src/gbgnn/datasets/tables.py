@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -167,12 +168,18 @@ def read_folder(folder: str | os.PathLike[str], **options: Any) -> Dataset:
     ...     read_folder(folder, name="pair")
     Dataset('pair', n_nodes=2, n_edges=1, n_features=1, n_classes=2, train=1, val=0, test=1)
     """
-    folder = Path(folder)
-    if not folder.is_dir():
+    if not Path(folder).is_dir():
         raise DataError(f"{folder} is not a folder.")
-    if is_graphland(folder):
-        return read_graphland(folder, **options)
-    return read_tables(*find_tables(folder), **options)
+    return find_reader(Path(folder))(**options)
+
+
+def find_reader(folder: Path) -> Callable[..., Dataset]:
+    """Return what reads the tables of a folder, and takes options only."""
+    return (
+        partial(read_graphland, folder)
+        if is_graphland(folder)
+        else partial(read_tables, *find_tables(folder))
+    )
 
 
 def read_folder_graph(folder: str | os.PathLike[str], **options: Any) -> Graph:
