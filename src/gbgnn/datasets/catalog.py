@@ -203,7 +203,8 @@ def find_or_download(entry: Entry, data_dir: PathLike | None = None, *, download
         if origin != "cache":
             raise DataError(
                 f"{path} is not the {entry.name} file of the catalogue: its SHA-256 is "
-                f"{compute_sha256(path)}, expected {expected[path]}. Replace the file; if it is your own version of the data, read it with "
+                f"{compute_sha256(path)}, expected {expected[path]}. Replace the file; if it is your own "
+                "version of the data, read it with "
                 f"gbgnn.datasets.read_planetoid({str(path.parent)!r}, {entry.name!r})."
             )
         tried.append(f"cache ({folder}): {path} is damaged")

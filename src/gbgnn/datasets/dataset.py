@@ -160,7 +160,7 @@ def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:
     if array.dtype.kind == "O":
         is_text = all(value is None or isinstance(value, str) for value in array)
         try:  # None becomes NaN among numbers
-            array = np.array([label or "" for label in array]) if is_text else array.astype(np.float64)
+            array = np.array([label or "" for label in array], str) if is_text else array.astype(float)
         except (TypeError, ValueError):
             kinds = sorted({type(value).__name__ for value in array if value is not None})
             raise DataError(f"{where} mixes labels of types {', '.join(kinds)}; use one kind.") from None

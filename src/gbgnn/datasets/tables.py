@@ -175,11 +175,9 @@ def read_folder(folder: str | os.PathLike[str], **options: Any) -> Dataset:
 
 def find_reader(folder: Path) -> Callable[..., Dataset]:
     """Return what reads the tables of a folder, and takes options only."""
-    return (
-        partial(read_graphland, folder)
-        if is_graphland(folder)
-        else partial(read_tables, *find_tables(folder))
-    )
+    if is_graphland(folder):
+        return partial(read_graphland, folder)
+    return partial(read_tables, *find_tables(folder))
 
 
 def read_folder_graph(folder: str | os.PathLike[str], **options: Any) -> Graph:
