@@ -20,6 +20,7 @@ from gbgnn.errors import GraphError
 PARTS = ("train", "val", "test")
 
 
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Graph:
     """Nodes, weighted edges and node features; immutable.
 
@@ -53,6 +54,18 @@ class Graph:
     Graph(n_nodes=3, n_edges=2, n_features=1)
     """
 
+    adjacency: sp.csr_array
+    """The N x N matrix of edge weights, read only."""
+
+    features: Features
+    """The N x C features: a read-only NumPy array, or a SciPy CSR array when given sparse."""
+
+    node_ids: NDArray[Any]
+    """The user's name of each node, in row order."""
+
+    repairs: tuple[str, ...]
+    """What was mended when the graph was built, one sentence each."""
+
     def __init__(
         self,
         adjacency: Any,
@@ -63,66 +76,44 @@ class Graph:
         copy: bool = True,
     ) -> None:
         matrix, mended = as_adjacency(adjacency, copy)
-        self._adjacency = matrix
-        self._features = as_features(features, matrix.shape[0], copy)
-        self._node_ids = as_node_ids(node_ids, matrix.shape[0], copy)
-        self._repairs = (*repairs, *mended)
-        for array in self._arrays():
-            freeze(array)
-
-    @property
-    def adjacency(self) -> sp.csr_array:
-        """The N x N matrix of edge weights, read only."""
-        return self._adjacency
-
-    @property
-    def features(self) -> Features:
-        """The N x C features: a read-only NumPy array, or a SciPy CSR array when given sparse."""
-        return self._features
-
-    @property
-    def node_ids(self) -> NDArray[Any]:
-        """The user's name of each node, in row order."""
-        return self._node_ids
-
-    @property
-    def repairs(self) -> tuple[str, ...]:
-        """What was mended when the graph was built, one sentence each."""
-        return self._repairs
+        n_nodes = matrix.shape[0]
+        X, ids = as_features(features, n_nodes, copy), as_node_ids(node_ids, n_nodes, copy)
+        state = {"adjacency": matrix, "features": X, "node_ids": ids, "repairs": (*repairs, *mended)}
+        self.__setstate__(state)
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes."""
-        return int(self._adjacency.shape[0])
+        return int(self.adjacency.shape[0])
 
     @property
     def n_features(self) -> int:
         """Number of feature columns."""
-        return int(self._features.shape[1])
+        return int(self.features.shape[1])
 
     @cached_property
     def n_self_loops(self) -> int:
         """Number of nodes with an edge to themselves."""
-        return int(np.count_nonzero(self._adjacency.diagonal()))
+        return int(np.count_nonzero(self.adjacency.diagonal()))
 
     @cached_property
     def n_edges(self) -> int:
         """Distinct edges without self loops; the two directions of an undirected edge are one."""
-        entries = self._adjacency.nnz - self.n_self_loops
+        entries = self.adjacency.nnz - self.n_self_loops
         return int(entries if self.is_directed else entries // 2)
 
     @cached_property
     def n_isolated(self) -> int:
         """Number of nodes without an edge to or from another node."""
-        n_loops = self._adjacency.diagonal() != 0
-        n_in = np.diff(self._adjacency.indptr)
-        n_out = np.bincount(self._adjacency.indices, minlength=self.n_nodes)
+        n_loops = self.adjacency.diagonal() != 0
+        n_in = np.diff(self.adjacency.indptr)
+        n_out = np.bincount(self.adjacency.indices, minlength=self.n_nodes)
         return int(np.count_nonzero((n_in == n_loops) & (n_out == n_loops)))
 
     @cached_property
     def is_directed(self) -> bool:
         """Whether some edge lacks its reverse, or has a reverse of another weight."""
-        there, back = self._adjacency, self._adjacency.T.tocsr()
+        there, back = self.adjacency, self.adjacency.T.tocsr()
         # Both are in canonical form without zeros, where equal matrices have equal arrays.
         parts = ("indptr", "indices", "data")
         return not all(np.array_equal(getattr(there, part), getattr(back, part)) for part in parts)
@@ -130,7 +121,7 @@ class Graph:
     @cached_property
     def is_weighted(self) -> bool:
         """Whether some edge weight differs from one."""
-        return bool((self._adjacency.data != 1).any())
+        return bool((self.adjacency.data != 1).any())
 
     @cached_property
     def checksum(self) -> str:
@@ -148,26 +139,26 @@ class Graph:
 
     def with_row_normalized_features(self) -> Graph:
         """Return the graph with every feature row scaled to an absolute sum of one; zero rows stay zero."""
-        X = self._features
+        X = self.features
         totals: NDArray[Any] = np.asarray(abs(X).sum(axis=1)).ravel()
         scale = np.divide(1, totals, out=np.zeros_like(totals), where=totals > 0)
         scaled = sp.diags_array(scale) @ X if sp.issparse(X) else X * scale[:, None]
-        return Graph(self._adjacency, scaled, node_ids=self._node_ids, repairs=self._repairs, copy=False)
+        return Graph(self.adjacency, scaled, node_ids=self.node_ids, repairs=self.repairs, copy=False)
 
     def _arrays(self) -> list[NDArray[Any]]:
         """Return every array of the graph, the node ids last."""
-        matrices: tuple[Any, ...] = (self._adjacency, self._features)
+        matrices: tuple[Any, ...] = (self.adjacency, self.features)
         parts = [(m.data, m.indices, m.indptr) if sp.issparse(m) else (m,) for m in matrices]
-        return [*(array for arrays in parts for array in arrays), self._node_ids]
+        return [*(array for arrays in parts for array in arrays), self.node_ids]
 
     def __getstate__(self) -> dict[str, Any]:
         # A mapped file travels as the numbers in it: the other side may not have the file.
-        X = self._features
-        return self.__dict__ | {"_features": np.asarray(X) if isinstance(X, np.memmap) else X}
+        X = self.features
+        return self.__dict__ | {"features": np.asarray(X) if isinstance(X, np.memmap) else X}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for array in self._arrays():  # they come out of a pickle writable
+        for array in self._arrays():  # they come out of a pickle writable, too
             freeze(array)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
