@@ -98,7 +98,8 @@ def read_npz(
     coo = sp.csr_array(matrix).tocoo()
     weights = None if np.all(coo.data == 1) else coo.data
     adjacency, repairs = build_adjacency(coo.col, coo.row, coo.shape[0], weights=weights, directed=directed)
-    ids, names = arrays.get("node_names"), arrays.get("class_names")
+    names: Any = arrays.get("class_names")
+    ids = arrays.get("node_names")
     graph = Graph(adjacency, features, node_ids=ids, repairs=repairs, copy=not is_ours)
     if normalize_features:
         graph = graph.with_row_normalized_features()

@@ -124,9 +124,9 @@ def read_graph(
     if not len(table.columns[id]):
         raise DataError(f"{table.path} has a header but no rows.")
     if features is None:
-        names = list(table.columns)
-        roles = (id, names[label] if label in range(len(names)) else label, split, "split")
-        features = [column for column in names if column not in roles]
+        numbered: dict[Any, str] = dict(enumerate(table.columns))
+        roles = (id, numbered.get(label, label), split, "split")
+        features = [column for column in table.columns if column not in roles]
     blocks = [table.numbers(column, "features").astype(np.float32) for column in features]
     if not blocks:
         raise DataError(f"{table.path} has no feature column; give each node at least one number.")
