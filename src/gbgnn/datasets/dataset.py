@@ -59,13 +59,12 @@ class Dataset:
         object.__setattr__(self, "y", y)
         if self.class_names is not None:
             object.__setattr__(self, "class_names", tuple(map(str, self.class_names)))
-        n_nodes = self.graph.n_nodes
-        if len(y) != n_nodes:
+        if len(y) != self.graph.n_nodes:
             raise DataError(
-                f"{self.name}: y has {len(y)} labels but the graph has {n_nodes} nodes; "
+                f"{self.name}: y has {len(y)} labels but the graph has {self.graph.n_nodes} nodes; "
                 "give one label per node."
             )
-        self.split.check(n_nodes)
+        self.split.check(self.graph.n_nodes)
         for part in PARTS:
             nodes = getattr(self, part)
             bare = nodes[~is_labelled(y[nodes])]
@@ -147,10 +146,9 @@ def is_labelled(y: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:
-    """Return one label per node as a flat integer or text array.
+    """Return one label per node as a flat integer array, -1 for "no label", or text, ``""`` for that.
 
-    Integers keep -1 for "no label". Whole-numbered floats become integers and NaN among them becomes
-    -1. None among strings becomes ``""``, the text for "no label".
+    Whole-numbered floats become integers, NaN among them -1; None among strings becomes ``""``.
     """
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -188,10 +186,7 @@ def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:
 
 
 class NodeIndex:
-    """Looks up rows by the user's ids: integers or strings, no gaps, no repeats.
-
-    ``where`` is the file or object they came from, for messages.
-    """
+    """Looks up rows by the user's ids: integers or strings, no gaps, no repeats; from ``where``."""
 
     def __init__(self, ids: NDArray[Any], where: str) -> None:
         self.ids = _whole(ids, where)
@@ -247,12 +242,11 @@ def build_adjacency(
     weights: NDArray[Any] | None = None,
     directed: bool = False,
 ) -> tuple[sp.csr_array, list[str]]:
-    """Return the adjacency matrix of an edge list, and what was mended on the way.
+    """Return the matrix of an edge list, ``adjacency[target, source]``, and what was mended on the way.
 
-    An edge lets its target aggregate from its source: ``adjacency[target, source]``. Self loops are dropped.
-    Edges given more than once become one edge, their weights summed. Undirected lists may name an edge
-    in either direction or both; a list that holds *every* edge both ways with equal weights means each
-    pair as one edge.
+    Self loops are dropped; edges given more than once become one edge, their weights summed. Undirected lists
+    may name an edge in either direction or both; a list that holds *every* edge both ways with equal weights
+    means each pair as one edge.
     """
     proper = sources != targets
     n_given = int(np.count_nonzero(proper))
@@ -267,12 +261,10 @@ def build_adjacency(
         # For weights, a line and its reverse are two contributions to one edge.
         matrix = matrix.maximum(mirrored) if weights is None else (matrix + mirrored).tocsr()
         n_kept = matrix.nnz // 2
-    mended = []
-    if n_given < len(sources):
-        mended.append(f"dropped {len(sources) - n_given} self loops")
-    if n_kept < n_given:
-        summed = "" if weights is None else ", weights summed"
-        mended.append(f"merged {n_given - n_kept} repeated edges{summed}")
+    n_loops, n_repeated = len(sources) - n_given, n_given - n_kept
+    mended = [f"dropped {n_loops} self loops"] if n_loops else []
+    if n_repeated:
+        mended.append(f"merged {n_repeated} repeated edges{'' if weights is None else ', weights summed'}")
     return matrix, mended
 
 

@@ -27,9 +27,9 @@ _PARTS = ("y", "tx", "ty", "allx", "ally", "graph")
 def load_planetoid(entry: Entry, data_dir: str | os.PathLike[str] | None, download: bool) -> Dataset:
     """Return a catalogued data set from verified files, features as stored."""
     found = find_or_download(entry, data_dir, download=download)
-    is_raw = found.files.kind == "cora_raw"
-    graph, y, split = read_cora_raw(found.folder) if is_raw else _read(found.folder, entry.name)
-    return Dataset.from_entry(entry, graph, y, split)
+    if found.files.kind == "cora_raw":
+        return Dataset.from_entry(entry, *read_cora_raw(found.folder))
+    return Dataset.from_entry(entry, *_read(found.folder, entry.name))
 
 
 def read_planetoid(folder: str | os.PathLike[str], name: str, *, normalize_features: bool = True) -> Dataset:
@@ -79,8 +79,7 @@ def _read(folder: Path, name: str) -> tuple[Graph, NDArray[np.int64], NodeSplit]
     y = np.full(n_known + n_range, -1)
     for rows, one_hot in ((slice(n_known), parts["ally"]), (listed, parts["ty"])):
         y[rows] = np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1)
-    heads, tails = _edges(parts["graph"], len(y), paths["graph"])
-    adjacency, repairs = build_adjacency(heads, tails, len(y))
+    adjacency, repairs = build_adjacency(*_edges(parts["graph"], len(y), paths["graph"]), len(y))
     n_train = len(parts["y"])
     split = NodeSplit(np.arange(n_train), np.arange(n_train, min(n_train + N_VAL, n_known)), np.sort(listed))
     return Graph(adjacency, features, repairs=repairs), y, split
@@ -147,8 +146,7 @@ def read_cora_raw(folder: Path) -> tuple[Graph, NDArray[np.int64], NodeSplit]:
     y = _CLASS_OF_SUBJECT[nodes["subject"].to_numpy()[rows]]
     index = NodeIndex(order, str(folder))
     ends = (citations[name].to_numpy() for name in ("sourceNodeId", "targetNodeId"))
-    heads, tails = (index.rows(cited, str(folder)) for cited in ends)
-    adjacency, repairs = build_adjacency(heads, tails, len(order))
+    adjacency, repairs = build_adjacency(*(index.rows(papers, str(folder)) for papers in ends), len(order))
     graph = Graph(adjacency, sp.csr_array(words[rows].astype(np.float32)), repairs=repairs)
     train, val = np.split(np.arange(_N_TRAIN + N_VAL), [_N_TRAIN])
     return graph, y, NodeSplit(train, val, np.arange(_FIRST_TEST, len(order)))
@@ -178,10 +176,7 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 
 
 def read_pickle(path: str | os.PathLike[str]) -> Any:
-    """Return the array, SciPy CSR array or dictionary of lists in a Planetoid file.
-
-    Anything else that the file asks for is refused before it runs.
-    """
+    """Return the array, CSR array or dictionary in a Planetoid file; all else is refused before it runs."""
     path = Path(path)
     with path.open("rb") as file:
         try:

@@ -137,12 +137,10 @@ def kfold_splits(
 def choose_split(
     split: SplitChoice, y: NDArray[Any], own: Sequence[NodeSplit], where: str, *, seed: int = 0, **sizes: Any
 ) -> tuple[NodeSplit, str]:
-    """Return the split that ``split`` asks for, and a name for it.
+    """Return the split that ``split`` asks for, and a name for it; ``own`` are those that came with the data.
 
-    ``own`` holds the splits that came with the data. None and ``"public"`` take the first of them, a
-    number picks one of several, ``"random"`` and ``"stratified"`` draw a new one with ``sizes``, and
-    where the data has no choice of splits a number is one of five folds. ``"auto"`` is the first of
-    ``own``, or stratified where there is none.
+    None and ``"public"`` take the first of them, ``"auto"`` too, or a stratified one where there is none;
+    a number picks one of several, else one of five folds; words draw a new split with ``sizes``.
     """
     if isinstance(split, NodeSplit):
         return split, "given"
@@ -201,10 +199,9 @@ def named_split(words: NDArray[Any], where: str) -> NodeSplit:
             f"{where}: data row {unknown[0] + 1} says {str(words[unknown[0]])!r}; "
             "use train, val, test, or leave it empty."
         )
-    ids = {part: np.flatnonzero(parts == part) for part in PARTS}
-    if not len(ids["train"]):
+    if "train" not in parts:
         raise DataError(f"{where} marks no node as train.")
-    return NodeSplit(**ids)
+    return NodeSplit.from_masks(*(parts == part for part in PARTS))
 
 
 def _shuffled_by_class(
