@@ -19,10 +19,7 @@ _FEW_BLOCKS = 8
 
 
 def over_blocks(work: Callable[[int, int], T], array: NDArray[Any]) -> list[T]:
-    """Return ``work(start, stop)`` for the blocks of an array's rows.
-
-    Large work is spread over as many threads as torch may use; NumPy lets them run at the same time.
-    """
+    """Return ``work(start, stop)`` for blocks of an array's rows, if many on as many threads as torch's."""
     steps = split_blocks(array)
     return map_threads(lambda step: work(*step), steps, LARGE if len(steps) >= _FEW_BLOCKS else 0)
 

@@ -34,15 +34,12 @@ class Predicted:
 
 @dataclass(frozen=True, eq=False)
 class PredictedMany:
-    """The same of several models, scores of shape (members, n, K): iterating gives what each predicts.
-
-    ``link`` is that of a voting, which also asks for the sum of all steps, ``total_eta``.
-    """
+    """The same of several models, scores of shape (members, n, K): iterating gives what each predicts."""
 
     task: Task
     scores: torch.Tensor
     targets: torch.Tensor
-    link: Callable[..., torch.Tensor]
+    link: Callable[..., torch.Tensor]  # that of a voting, which also asks for the sum of all steps
     total_eta: torch.Tensor
 
     def decided(self) -> torch.Tensor:

@@ -97,7 +97,7 @@ def read_npz(
             raise DataError(f"{path} holds an adjacency matrix but no {what}; give {what}=.")
     coo = sp.csr_array(matrix).tocoo()
     weights = None if np.all(coo.data == 1) else coo.data
-    adjacency, repairs = build_adjacency(coo.col, coo.row, coo.shape[0], weights=weights, directed=directed)
+    adjacency, repairs = build_adjacency((coo.col, coo.row), coo.shape[0], weights=weights, directed=directed)
     names: Any = arrays.get("class_names")
     ids = arrays.get("node_names")
     graph = Graph(adjacency, features, node_ids=ids, repairs=repairs, copy=not is_ours)

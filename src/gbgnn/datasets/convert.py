@@ -66,9 +66,7 @@ def from_pyg(
                 f"{n_edges} edges."
             )
         weights = weights.reshape(n_edges)
-    adjacency, repairs = build_adjacency(
-        edge_index[0], edge_index[1], n_nodes, weights=weights, directed=True
-    )
+    adjacency, repairs = build_adjacency(edge_index, n_nodes, weights=weights, directed=True)
     labels = as_labels(y, "y")
     own = splits_of_masks(partial(_array, data), n_nodes, name)
     chosen, how = choose_split(split, labels, own, name, seed=seed)
@@ -124,9 +122,7 @@ def from_networkx(
     weights = None
     if any(value is not None for value in given):
         weights = np.array([1.0 if value is None else value for value in given])
-    adjacency, repairs = build_adjacency(
-        ends[:, 0], ends[:, 1], len(nodes), weights=weights, directed=G.is_directed()
-    )
+    adjacency, repairs = build_adjacency(ends.T, len(nodes), weights=weights, directed=G.is_directed())
     is_plain = {type(node) for node in nodes} in ({int}, {str})
     ids = np.array(nodes if is_plain else [str(node) for node in nodes])
     graph = Graph(adjacency, _nx_features(G, features), node_ids=ids, repairs=repairs)

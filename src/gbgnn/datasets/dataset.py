@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -235,19 +235,15 @@ def _whole(ids: NDArray[Any], where: str) -> NDArray[Any]:
 
 
 def build_adjacency(
-    sources: NDArray[Any],
-    targets: NDArray[Any],
-    n_nodes: int,
-    *,
-    weights: NDArray[Any] | None = None,
-    directed: bool = False,
+    ends: Iterable[NDArray[Any]], n_nodes: int, *, weights: NDArray[Any] | None = None, directed: bool = False
 ) -> tuple[sp.csr_array, list[str]]:
-    """Return the matrix of an edge list, ``adjacency[target, source]``, and what was mended on the way.
+    """Return the matrix of edges, given as sources and targets, and what was mended on the way.
 
-    Self loops are dropped; edges given more than once become one edge, their weights summed. Undirected lists
-    may name an edge in either direction or both; a list that holds *every* edge both ways with equal weights
-    means each pair as one edge.
+    ``adjacency[target, source]`` is an edge. Self loops are dropped; edges given more than once become one,
+    their weights summed. Undirected lists may name an edge in either direction or both; a list that holds
+    *every* edge both ways with equal weights means each pair as one edge.
     """
+    sources, targets = ends
     proper = sources != targets
     n_given = int(np.count_nonzero(proper))
     values = np.ones(n_given, np.float32) if weights is None else weights[proper]

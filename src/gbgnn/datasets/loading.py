@@ -171,7 +171,7 @@ def karate() -> Dataset:
     Dataset('karate', n_nodes=34, n_edges=78, n_features=34, n_classes=2, train=2, val=0, test=32)
     """
     pairs = np.array([pair.split("-") for pair in _KARATE_FRIENDS.split()], dtype=np.int64)
-    adjacency, _ = build_adjacency(pairs[:, 0], pairs[:, 1], 34)
+    adjacency, _ = build_adjacency(pairs.T, 34)
     y = np.zeros(34, np.int64)
     y[list(_KARATE_OFFICERS)] = 1
     graph = Graph(adjacency, np.eye(34, dtype=np.float32))
@@ -232,7 +232,7 @@ def csbm(
     n_same = round(homophily * n_edges)
     same = _distinct_edges(n_same, y, True, rng)
     keys = np.concatenate([same, _distinct_edges(n_edges - n_same, y, False, rng)])
-    adjacency, _ = build_adjacency(keys // n_nodes, keys % n_nodes, n_nodes)
+    adjacency, _ = build_adjacency(np.divmod(keys, n_nodes), n_nodes)
     means = rng.standard_normal((n_classes, n_features), dtype=np.float32)
     means *= separation / np.linalg.norm(means, axis=1, keepdims=True)
     features = rng.standard_normal((n_nodes, n_features), dtype=np.float32)

@@ -79,7 +79,7 @@ def _read(folder: Path, name: str) -> tuple[Graph, NDArray[np.int64], NodeSplit]
     y = np.full(n_known + n_range, -1)
     for rows, one_hot in ((slice(n_known), parts["ally"]), (listed, parts["ty"])):
         y[rows] = np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1)
-    adjacency, repairs = build_adjacency(*_edges(parts["graph"], len(y), paths["graph"]), len(y))
+    adjacency, repairs = build_adjacency(_edges(parts["graph"], len(y), paths["graph"]), len(y))
     n_train = len(parts["y"])
     split = NodeSplit(np.arange(n_train), np.arange(n_train, min(n_train + N_VAL, n_known)), np.sort(listed))
     return Graph(adjacency, features, repairs=repairs), y, split
@@ -145,8 +145,8 @@ def read_cora_raw(folder: Path) -> tuple[Graph, NDArray[np.int64], NodeSplit]:
     words = nodes["features"].combine_chunks().flatten().to_numpy().reshape(len(papers), -1)
     y = _CLASS_OF_SUBJECT[nodes["subject"].to_numpy()[rows]]
     index = NodeIndex(order, str(folder))
-    ends = (citations[name].to_numpy() for name in ("sourceNodeId", "targetNodeId"))
-    adjacency, repairs = build_adjacency(*(index.rows(papers, str(folder)) for papers in ends), len(order))
+    cited = (citations[name].to_numpy() for name in ("sourceNodeId", "targetNodeId"))
+    adjacency, repairs = build_adjacency((index.rows(ids, str(folder)) for ids in cited), len(order))
     graph = Graph(adjacency, sp.csr_array(words[rows].astype(np.float32)), repairs=repairs)
     train, val = np.split(np.arange(_N_TRAIN + N_VAL), [_N_TRAIN])
     return graph, y, NodeSplit(train, val, np.arange(_FIRST_TEST, len(order)))

@@ -131,10 +131,10 @@ def read_graph(
     if not blocks:
         raise DataError(f"{table.path} has no feature column; give each node at least one number.")
     index = NodeIndex(table.columns[id], str(table.path))
-    ends = [edge_table.find_column(source, "sources"), edge_table.find_column(target, "targets")]
-    heads, tails = (index.rows(edge_table.columns[end], f"{edge_table.path}, column {end!r}") for end in ends)
+    names = [edge_table.find_column(source, "sources"), edge_table.find_column(target, "targets")]
+    ends = [index.rows(edge_table.columns[end], f"{edge_table.path}, column {end!r}") for end in names]
     weights = None if weight is None else edge_table.numbers(weight, "weights")
-    adjacency, repairs = build_adjacency(heads, tails, len(index.ids), weights=weights, directed=directed)
+    adjacency, repairs = build_adjacency(ends, len(index.ids), weights=weights, directed=directed)
     return Graph(adjacency, np.column_stack(blocks), node_ids=index.ids, repairs=repairs)
 
 
@@ -259,8 +259,8 @@ def read_graphland(
     y = np.full(len(index.ids), no_label(labels), dtype=labels.dtype)
     y[index.rows(targets.pick(0, "node ids"), str(targets.path))] = labels
     edges = read_table(folder / "edgelist.csv", text=[0, 1])
-    heads, tails = (index.rows(edges.pick(end, "edges"), str(edges.path)) for end in (0, 1))
-    adjacency, mended = build_adjacency(heads, tails, len(index.ids), directed=directed)
+    ends = [index.rows(edges.pick(end, "edges"), str(edges.path)) for end in (0, 1)]
+    adjacency, mended = build_adjacency(ends, len(index.ids), directed=directed)
     graph = Graph(adjacency, features, node_ids=index.ids, repairs=[*repairs, *mended])
     if normalize_features:
         graph = graph.with_row_normalized_features()
