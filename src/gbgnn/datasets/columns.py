@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from gbgnn.errors import DataError, MissingDependencyError, suggest
 
-CSV_SUFFIXES = (".csv", ".tsv", ".txt")
-PARQUET_SUFFIXES = (".parquet", ".pq")
+_PARQUET = (".parquet", ".pq")
+SUFFIXES = (".csv", ".tsv", ".txt", *_PARQUET)
 MISSING = ("", "NA", "NaN", "nan", "null")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|Inf|nan|NaN)")
 
@@ -31,14 +31,12 @@ class Table:
 
     def find_column(self, key: str | int, role: str) -> str:
         """Return the name of the column with this name or position."""
-        names = list(self.columns)
-        if isinstance(key, int) and 0 <= key < len(names):
-            return names[key]
-        if isinstance(key, str) and key in self.columns:
-            return key
-        hint = suggest(key, names) if isinstance(key, str) else ""
+        known = number_columns(self.columns)
+        if key in known:
+            return known[key]
+        hint = suggest(key, self.columns) if isinstance(key, str) else ""
         raise DataError(
-            f"{self.path} has no column {key!r} for the {role}.{hint} Columns: {', '.join(names)}."
+            f"{self.path} has no column {key!r} for the {role}.{hint} Columns: {', '.join(self.columns)}."
         )
 
     def pick(self, key: str | int, role: str) -> NDArray[Any]:
@@ -75,18 +73,20 @@ def read_table(path: str | os.PathLike[str], text: Collection[str | int] = ()) -
         raise DataError(f"{path} is not a file.")
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty.")
-    if path.suffix.lower() in PARQUET_SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
+        raise DataError(f"{path} has a suffix that is not known; use one of {', '.join(SUFFIXES)}.")
+    if path.suffix.lower() in _PARQUET:
         return Table(path, _read_parquet(path))
-    if path.suffix.lower() not in CSV_SUFFIXES:
-        known = ", ".join(CSV_SUFFIXES + PARQUET_SUFFIXES)
-        raise DataError(f"{path} has a suffix that is not known; use one of {known}.")
     header, delimiter = _read_header(path)
-    names: dict[str | int, str] = {**dict(enumerate(header)), **{name: name for name in header}}
-    plain = {names[key] for key in text if key in names}
+    known = number_columns(header)
+    plain = {known[key] for key in text if key in known}
     columns = _read_csv_with_arrow(path, header, delimiter, plain)
-    if columns is None:
-        columns = _read_csv(path, header, delimiter, plain)
-    return Table(path, columns)
+    return Table(path, _read_csv(path, header, delimiter, plain) if columns is None else columns)
+
+
+def number_columns(names: Iterable[str]) -> dict[str | int, str]:
+    """Return the names of columns by position and by name."""
+    return {key: name for number, name in enumerate(names) for key in (number, name)}
 
 
 def _read_header(path: Path) -> tuple[list[str], str]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn.datasets.columns import CSV_SUFFIXES, MISSING, PARQUET_SUFFIXES, Table, as_integers, read_table
+from gbgnn.datasets.columns import MISSING, SUFFIXES, Table, as_integers, number_columns, read_table
 from gbgnn.datasets.dataset import Dataset, NodeIndex, as_labels, build_adjacency, is_labelled, no_label
 from gbgnn.datasets.splits import SplitChoice, choose_split, named_split
 from gbgnn.errors import DataError
@@ -124,8 +124,7 @@ def read_graph(
     if not len(table.columns[id]):
         raise DataError(f"{table.path} has a header but no rows.")
     if features is None:
-        numbered: dict[Any, str] = dict(enumerate(table.columns))
-        roles = (id, numbered.get(label, label), split, "split")
+        roles = (id, number_columns(table.columns).get(label, label), split, "split")
         features = [column for column in table.columns if column not in roles]
     blocks = [table.numbers(column, "features").astype(np.float32) for column in features]
     if not blocks:
@@ -205,7 +204,7 @@ def find_tables(folder: Path) -> list[Path]:
 
 
 def _tables(folder: Path, stem: str) -> list[Path]:
-    candidates = (folder / f"{stem}{suffix}" for suffix in CSV_SUFFIXES + PARQUET_SUFFIXES)
+    candidates = (folder / f"{stem}{suffix}" for suffix in SUFFIXES)
     return [path for path in candidates if path.is_file()]
 
 
