@@ -35,6 +35,9 @@ def load_planetoid(entry: Entry, data_dir: str | os.PathLike[str] | None, downlo
 def read_planetoid(folder: str | os.PathLike[str], name: str, *, normalize_features: bool = True) -> Dataset:
     """Read ``ind.NAME.*`` files of your own, without comparing checksums.
 
+    The split is the public one: the labelled rows of ``x`` train, the next 500 nodes validate, those in
+    ``test.index`` test. Nodes of the test range that are not listed there have zero features and no label.
+
     Parameters
     ----------
     folder
@@ -43,13 +46,6 @@ def read_planetoid(folder: str | os.PathLike[str], name: str, *, normalize_featu
         The word between ``ind.`` and the last part of each file's name.
     normalize_features
         Scale every row of the bag of words to a sum of one.
-
-    Returns
-    -------
-    Dataset
-        With the public split: the labelled rows of ``x`` train, the next 500 nodes validate, those in
-        ``test.index`` test. Nodes of the test range that are not listed there have zero features and
-        no label.
     """
     graph, y, split = _read(Path(folder), name)
     if normalize_features:

@@ -68,13 +68,11 @@ def stratified_split(
 
     Parameters
     ----------
-    y
-        One label per node; nodes marked -1 (or ``""``) are never drawn.
+    y, seed
+        As in :func:`random_split`.
     train, val, test
         Fractions of each class, together at most 1; ``test=None`` takes the rest. Every class keeps at
         least one training node.
-    seed
-        Same seed, same split.
 
     Examples
     --------
@@ -105,14 +103,12 @@ def kfold_splits(
 
     Parameters
     ----------
-    y
-        One label per node; nodes marked -1 (or ``""``) are left out.
+    y, seed
+        As in :func:`random_split`.
     n_splits
         Number of folds, at least 2.
     val
         Fraction of the nodes outside a fold that validates, class by class; 0 gives no validation nodes.
-    seed
-        Same seed, same folds.
 
     Examples
     --------

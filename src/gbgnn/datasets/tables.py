@@ -40,7 +40,8 @@ def read_tables(
 ) -> Dataset:
     r"""Read a graph from an edge table and a node table, each CSV or Parquet.
 
-    CSV files have a header and commas or tabs. Columns are given by name or position.
+    CSV files have a header and commas or tabs. Columns are given by name or position. Self loops are dropped
+    and repeated edges merged; ``graph.repairs`` says how many.
 
     Parameters
     ----------
@@ -66,11 +67,6 @@ def read_tables(
         Seed of a drawn split.
     name
         Name of the data set; the folder's name when not given.
-
-    Returns
-    -------
-    Dataset
-        Self loops are dropped and repeated edges merged; ``graph.repairs`` says how many.
 
     Examples
     --------
