@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gbgnn import _arrays
-from gbgnn._arrays import is_any, is_equal, over_blocks, row_width, split_blocks
+from gbgnn._arrays import over_blocks, split_blocks
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(n=st.integers(0, 10**7), width=st.integers(0, 10**6))
 def test_blocks_follow_each_other_and_none_is_too_large(n: int, width: int) -> None:
     n = min(n, 10**4 * max(1, _arrays._BLOCK // max(width, 1)))  # that many blocks at most
-    blocks = split_blocks(n, width)
+    blocks = split_blocks(np.broadcast_to(np.int8(0), (n, width)))
     assert sum(stop - start for start, stop in blocks) == n
     assert [start for start, _ in blocks[1:]] == [stop for _, stop in blocks[:-1]]
     assert all(stop - start == 1 or (stop - start) * width <= _arrays._BLOCK for start, stop in blocks)
@@ -38,7 +38,8 @@ def test_results_come_in_order_whatever_the_threads(n: int) -> None:
         names.add(threading.current_thread().name)
         return start, stop
 
-    assert over_blocks(work, n) == split_blocks(n)
+    array = np.empty(n)
+    assert over_blocks(work, array) == split_blocks(array)
     assert (names == {threading.current_thread().name}) == (0 < n <= 56)  # 7 blocks are not worth a thread
 
 
@@ -49,26 +50,4 @@ def test_an_error_in_a_thread_is_raised() -> None:
             raise ValueError("block 20")
 
     with pytest.raises(ValueError, match="block 20"):
-        over_blocks(work, 400)
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("place", [0, 7, 8, 99, None])
-def test_any_block_may_hold_what_is_looked_for(place: int | None) -> None:
-    array = np.zeros(100)
-    if place is not None:
-        array[place] = 1
-    assert is_any(lambda a, b: array[a:b] > 0, 100) == (place is not None)
-    assert is_equal(array, np.zeros(100)) == (place is None)
-    assert not is_equal(array, np.zeros(99))
-    assert not is_any(lambda a, b: array[a:b] > 0, 0)
-
-
-def test_width_is_numbers_per_row() -> None:
-    assert [row_width(np.empty(shape)) for shape in ((4,), (4, 3), (4, 3, 2), (0, 3), (2, 0))] == [
-        1,
-        3,
-        6,
-        0,
-        0,
-    ]
+        over_blocks(work, np.empty(400))

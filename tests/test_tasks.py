@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from gbgnn._labels import as_table
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
-from gbgnn.tasks import Classification, MultiLabel, Regression, Task, check_kind
+from gbgnn.tasks import Classification, MultiLabel, Regression, Task
 from gbgnn.testing import check_task
 
 
@@ -103,12 +103,14 @@ def test_labels_that_are_no_table_are_refused(y: object, message: str) -> None:
 
 
 def test_a_loss_of_another_kind_is_named() -> None:
-    check_kind("numeric y", SquaredError(), "numbers", "squared")
-    with pytest.raises(
-        ParameterError,
-        match="SoftmaxCrossEntropy takes classes, but numeric y has numbers; use loss='squared'",
+    numeric, labels = Regression().fit([1.0, 2.0]), MultiLabel().fit([[0, 1]])
+    assert (numeric.n_outputs(SquaredError()), labels.n_outputs(SigmoidCrossEntropy())) == (1, 2)
+    for task, message in (
+        (numeric, "SoftmaxCrossEntropy takes classes, but numeric y has numbers; use loss='squared'"),
+        (labels, "SoftmaxCrossEntropy takes classes, but multi-label y has binary; use loss='sigmoid'"),
     ):
-        check_kind("numeric y", SoftmaxCrossEntropy(), "numbers", "squared")
+        with pytest.raises(ParameterError, match=message):
+            task.n_outputs(SoftmaxCrossEntropy())
 
 
 @pytest.mark.parametrize(

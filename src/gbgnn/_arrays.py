@@ -1,4 +1,4 @@
-"""Arrays of any size: passes over them by blocks, on all cores; checks of indices; and who may write."""
+"""Arrays of any size: passes over them by blocks, on all cores; and who may write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbgnn._threads import LARGE, map_threads
-from gbgnn.errors import GraphError
 
 T = TypeVar("T")
 
@@ -19,34 +18,17 @@ _BLOCK = 1 << 18
 _FEW_BLOCKS = 8
 
 
-def is_any(test: Callable[[int, int], NDArray[np.bool_]], n: int) -> bool:
-    """Return whether ``test(start, stop)`` is true anywhere in 0 to ``n``."""
-    return any(over_blocks(lambda start, stop: bool(test(start, stop).any()), n))
-
-
-def is_equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Return whether two flat arrays hold the same numbers."""
-    return len(one) == len(other) and not is_any(lambda a, b: one[a:b] != other[a:b], len(one))
-
-
-def over_blocks(work: Callable[[int, int], T], n: int, *, width: int = 1) -> list[T]:
-    """Return ``work(start, stop)`` for consecutive stretches of ``n`` rows of so many numbers.
-
-    Large work is spread over as many threads as torch may use; NumPy lets them run at the same time.
-    """
-    steps = split_blocks(n, width)
+def over_blocks(work: Callable[[int, int], T], array: NDArray[Any]) -> list[T]:
+    """Return ``work(start, stop)`` for blocks of an array's rows, if many on as many threads as torch's."""
+    steps = split_blocks(array)
     return map_threads(lambda step: work(*step), steps, LARGE if len(steps) >= _FEW_BLOCKS else 0)
 
 
-def split_blocks(n: int, width: int = 1) -> list[tuple[int, int]]:
-    """Return where the blocks of ``n`` rows of ``width`` numbers start and stop."""
-    size = max(1, _BLOCK // max(width, 1))
+def split_blocks(array: NDArray[Any]) -> list[tuple[int, int]]:
+    """Return the rows at which the blocks of an array start and stop."""
+    n = len(array)
+    size = max(1, _BLOCK // max(array.size // max(n, 1), 1))
     return [(start, min(start + size, n)) for start in range(0, n, size)]
-
-
-def row_width(array: NDArray[Any]) -> int:
-    """Return how many numbers a row of an array holds."""
-    return array.size // max(len(array), 1)
 
 
 def convert(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
@@ -58,7 +40,7 @@ def convert(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
         with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is refused later
             np.copyto(result[start:stop], given[start:stop], casting="unsafe")
 
-    over_blocks(copy, len(given), width=row_width(given))
+    over_blocks(copy, given)
     return result
 
 
@@ -70,95 +52,7 @@ def count_nonfinite(values: NDArray[Any]) -> int:
         block = plain[start:stop]
         return int(block.size - np.count_nonzero(np.isfinite(block)))
 
-    return sum(over_blocks(count, len(plain), width=row_width(plain)))
-
-
-def as_array(values: Any, name: str) -> NDArray[Any]:
-    """Return values as an array; a mapped one keeps its type, which tells others that it is on disk."""
-    if np.ma.is_masked(values):
-        n_masked = int(np.ma.getmaskarray(values).sum())
-        raise GraphError(f"{name} has {n_masked} masked values; fill or drop them first.")
-    try:
-        return values if type(values) is np.memmap else np.asarray(values)
-    except (ValueError, TypeError, RuntimeError) as error:  # rows of unequal length, arrays on a device
-        kind = "a list" if name == "node_ids" else "a matrix"
-        raise GraphError(f"{name} is not {kind}: {error}.") from error
-
-
-def float_dtype(array: NDArray[Any], name: str, owner: str = "") -> np.dtype[Any]:
-    """Return the dtype, float32 or float64, in which a graph keeps such numbers."""
-    kind, size = array.dtype.kind, array.dtype.itemsize
-    if kind == "c":
-        raise GraphError(
-            f"{name} must be real; got complex {'weights' if name == 'adjacency' else 'numbers'}."
-        )
-    if kind not in "biuf":
-        raise GraphError(f"{name} must be numbers; got {owner}dtype {array.dtype}.")
-    return np.dtype(np.float64 if kind == "f" and size >= 8 else np.float32)
-
-
-def as_index(array: Any, what: str) -> NDArray[Any]:
-    """Return indices as int32 or int64, themselves when they are that already."""
-    indices = np.asarray(array)
-    if indices.ndim != 1:
-        raise GraphError(f"{what} must be a flat array; got shape {indices.shape}.")
-    if indices.dtype.kind not in "iu" and len(indices):
-        raise GraphError(f"{what} must be whole numbers; got dtype {indices.dtype}.")
-    if indices.dtype in (np.dtype(np.int32), np.dtype(np.int64)):
-        return indices
-    return convert(indices, np.int64)
-
-
-def check_pointers(
-    indptr: NDArray[Any], n: int, indices: NDArray[Any], data: NDArray[Any], name: str, unit: str = "row"
-) -> int:
-    """Return how many entries a compressed matrix has, or say what is wrong with its pointers."""
-    if len(indices) != len(data):
-        raise GraphError(
-            f"{name} has {len(indices)} indices but {len(data)} values; each entry needs one of each."
-        )
-    if len(indptr) != n + 1:
-        raise GraphError(
-            f"{name}: indptr has {len(indptr)} entries for {n} {unit}s; it needs one more than there are "
-            f"{unit}s."
-        )
-    if indptr[0] != 0:
-        raise GraphError(f"{name}: indptr starts at {indptr[0]}; the {unit} pointers must start at 0.")
-    if is_any(lambda a, b: indptr[a + 1 : b + 1] < indptr[a:b], n):
-        where = int(np.flatnonzero(indptr[1:] < indptr[:-1])[0])
-        raise GraphError(
-            f"{name}: indptr falls from {indptr[where]} to {indptr[where + 1]} at {unit} {where}; the {unit} "
-            "pointers must never fall."
-        )
-    if indptr[-1] > len(indices):
-        raise GraphError(
-            f"{name}: indptr ends at {indptr[-1]}, but {len(indices)} entries are stored; the last {unit} "
-            "pointer is the number of entries."
-        )
-    return int(indptr[-1])
-
-
-def check_span(indices: NDArray[Any], n: int, name: str, unit: str = "column") -> None:
-    """Raise unless all indices are from 0 to ``n`` - 1."""
-
-    def span(start: int, stop: int) -> tuple[int, int]:
-        return int(indices[start:stop].min()), int(indices[start:stop].max())
-
-    lowest, highest = zip(*over_blocks(span, len(indices)) or [(0, -1)], strict=True)
-    check_bounds(min(lowest), max(highest), n, name, unit)
-
-
-def check_bounds(lowest: int, highest: int, n: int, name: str, unit: str = "column") -> None:
-    """Raise unless the lowest and the highest index are from 0 to ``n`` - 1."""
-    if lowest >= 0 and highest < n:
-        return
-    hint = ""
-    if highest == n:
-        hint = " Ids are counted from 0" + ("; yours look counted from 1: subtract 1." if lowest > 0 else ".")
-    raise GraphError(
-        f"{name} holds {unit} {lowest if lowest < 0 else highest}, but it has {n} {unit}s "
-        f"(0 to {n - 1}).{hint}"
-    )
+    return sum(over_blocks(count, plain))
 
 
 class Scan(NamedTuple):
@@ -185,7 +79,7 @@ def scan_entries(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any]
         n_zeros = int(np.count_nonzero(values == 0))
         return Scan(int(columns.min()), int(columns.max()), n_nonfinite, n_zeros, not falls.any())
 
-    steps = over_blocks(look, len(data)) or [Scan(0, -1, 0, 0, True)]
+    steps = over_blocks(look, data) or [Scan(0, -1, 0, 0, True)]
     lowest, highest, n_nonfinite, n_zeros, is_canonical = zip(*steps, strict=True)
     return Scan(min(lowest), max(highest), sum(n_nonfinite), sum(n_zeros), all(is_canonical))
 

@@ -9,21 +9,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from gbgnn._arrays import (
-    as_array,
-    as_index,
-    check_bounds,
-    check_pointers,
-    check_span,
-    convert,
-    count_nonfinite,
-    float_dtype,
-    is_any,
-    own,
-    row_width,
-    scan_entries,
-    split_blocks,
-)
+from gbgnn._arrays import convert, count_nonfinite, own, scan_entries, split_blocks
 from gbgnn.errors import GraphError
 
 Features: TypeAlias = "NDArray[np.floating[Any]] | sp.csr_array"
@@ -92,7 +78,7 @@ def as_node_ids(node_ids: Any, n_nodes: int, copy: bool) -> NDArray[Any]:
 
 
 def _is_repeating(ids: NDArray[Any]) -> bool:
-    if ids.dtype.kind in "iu" and not is_any(lambda a, b: ids[a + 1 : b + 1] <= ids[a:b], len(ids) - 1):
+    if ids.dtype.kind in "iu" and (ids[1:] > ids[:-1]).all():
         return False  # counted upwards, as most are: no need to sort
     try:
         return len(set(ids.tolist()) if ids.dtype == object else np.unique(ids)) < len(ids)
@@ -173,8 +159,7 @@ def _assemble(
 def _first_nonfinite(matrix: Any) -> tuple[int, int]:
     """Return row and column of the first value that is NaN or infinite."""
     values = matrix.data if sp.issparse(matrix) else np.asarray(matrix)
-    steps = split_blocks(len(values), row_width(values))
-    start, stop = next((a, b) for a, b in steps if not np.isfinite(values[a:b]).all())
+    start, stop = next((a, b) for a, b in split_blocks(values) if not np.isfinite(values[a:b]).all())
     first, *column = np.argwhere(~np.isfinite(values[start:stop]))[0] + [start, 0][: values.ndim]
     if column:
         return int(first), int(column[0])
@@ -291,4 +276,89 @@ def _split_diagonals(matrix: Any, name: str) -> SparseParts:
     index = np.int32 if max(shape) <= np.iinfo(np.int32).max else np.int64
     return SparseParts(
         "coo", shape, data[is_inside], columns[is_inside].astype(index), rows[is_inside].astype(index)
+    )
+
+
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """Return values as an array; a mapped one keeps its type, which tells others that it is on disk."""
+    if np.ma.is_masked(values):
+        n_masked = int(np.ma.getmaskarray(values).sum())
+        raise GraphError(f"{name} has {n_masked} masked values; fill or drop them first.")
+    try:
+        return values if type(values) is np.memmap else np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:  # rows of unequal length, arrays on a device
+        kind = "a list" if name == "node_ids" else "a matrix"
+        raise GraphError(f"{name} is not {kind}: {error}.") from error
+
+
+def float_dtype(array: NDArray[Any], name: str, owner: str = "") -> np.dtype[Any]:
+    """Return the dtype, float32 or float64, in which a graph keeps such numbers."""
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if kind == "c":
+        raise GraphError(
+            f"{name} must be real; got complex {'weights' if name == 'adjacency' else 'numbers'}."
+        )
+    if kind not in "biuf":
+        raise GraphError(f"{name} must be numbers; got {owner}dtype {array.dtype}.")
+    return np.dtype(np.float64 if kind == "f" and size >= 8 else np.float32)
+
+
+def as_index(array: Any, what: str) -> NDArray[Any]:
+    """Return indices as int32 or int64, themselves when they are that already."""
+    indices = np.asarray(array)
+    if indices.ndim != 1:
+        raise GraphError(f"{what} must be a flat array; got shape {indices.shape}.")
+    if indices.dtype.kind not in "iu" and len(indices):
+        raise GraphError(f"{what} must be whole numbers; got dtype {indices.dtype}.")
+    if indices.dtype in (np.dtype(np.int32), np.dtype(np.int64)):
+        return indices
+    return convert(indices, np.int64)
+
+
+def check_pointers(
+    indptr: NDArray[Any], n: int, indices: NDArray[Any], data: NDArray[Any], name: str, unit: str = "row"
+) -> int:
+    """Return how many entries a compressed matrix has, or say what is wrong with its pointers."""
+    if len(indices) != len(data):
+        raise GraphError(
+            f"{name} has {len(indices)} indices but {len(data)} values; each entry needs one of each."
+        )
+    if len(indptr) != n + 1:
+        raise GraphError(
+            f"{name}: indptr has {len(indptr)} entries for {n} {unit}s; it needs one more than there are "
+            f"{unit}s."
+        )
+    if indptr[0] != 0:
+        raise GraphError(f"{name}: indptr starts at {indptr[0]}; the {unit} pointers must start at 0.")
+    falls = indptr[1:] < indptr[:-1]
+    if falls.any():
+        where = int(np.argmax(falls))
+        raise GraphError(
+            f"{name}: indptr falls from {indptr[where]} to {indptr[where + 1]} at {unit} {where}; the {unit} "
+            "pointers must never fall."
+        )
+    if indptr[-1] > len(indices):
+        raise GraphError(
+            f"{name}: indptr ends at {indptr[-1]}, but {len(indices)} entries are stored; the last {unit} "
+            "pointer is the number of entries."
+        )
+    return int(indptr[-1])
+
+
+def check_span(indices: NDArray[Any], n: int, name: str, unit: str = "column") -> None:
+    """Raise unless all indices are from 0 to ``n`` - 1."""
+    if len(indices):
+        check_bounds(int(indices.min()), int(indices.max()), n, name, unit)
+
+
+def check_bounds(lowest: int, highest: int, n: int, name: str, unit: str = "column") -> None:
+    """Raise unless the lowest and the highest index are from 0 to ``n`` - 1."""
+    if lowest >= 0 and highest < n:
+        return
+    hint = ""
+    if highest == n:
+        hint = " Ids are counted from 0" + ("; yours look counted from 1: subtract 1." if lowest > 0 else ".")
+    raise GraphError(
+        f"{name} holds {unit} {lowest if lowest < 0 else highest}, but it has {n} {unit}s "
+        f"(0 to {n - 1}).{hint}"
     )

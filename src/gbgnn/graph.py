@@ -6,17 +6,21 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from gbgnn._arrays import freeze, is_any, is_equal, over_blocks, row_width, split_blocks
+from gbgnn._arrays import freeze, split_blocks
 from gbgnn._matrices import Features, as_adjacency, as_features, as_node_ids
 from gbgnn.errors import GraphError
 
+PARTS = ("train", "val", "test")
 
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Graph:
     """Nodes, weighted edges and node features; immutable.
 
@@ -50,6 +54,18 @@ class Graph:
     Graph(n_nodes=3, n_edges=2, n_features=1)
     """
 
+    adjacency: sp.csr_array
+    """The N x N matrix of edge weights, read only."""
+
+    features: Features
+    """The N x C features: a read-only NumPy array, or a SciPy CSR array when given sparse."""
+
+    node_ids: NDArray[Any]
+    """The user's name of each node, in row order."""
+
+    repairs: tuple[str, ...]
+    """What was mended when the graph was built, one sentence each."""
+
     def __init__(
         self,
         adjacency: Any,
@@ -60,84 +76,52 @@ class Graph:
         copy: bool = True,
     ) -> None:
         matrix, mended = as_adjacency(adjacency, copy)
-        self._adjacency = matrix
-        self._features = as_features(features, matrix.shape[0], copy)
-        self._node_ids = as_node_ids(node_ids, matrix.shape[0], copy)
-        self._repairs = (*repairs, *mended)
-        for array in self._arrays():
-            freeze(array)
-
-    @property
-    def adjacency(self) -> sp.csr_array:
-        """The N x N matrix of edge weights, read only."""
-        return self._adjacency
-
-    @property
-    def features(self) -> Features:
-        """The N x C features: a read-only NumPy array, or a SciPy CSR array when given sparse."""
-        return self._features
-
-    @property
-    def node_ids(self) -> NDArray[Any]:
-        """The user's name of each node, in row order."""
-        return self._node_ids
-
-    @property
-    def repairs(self) -> tuple[str, ...]:
-        """What was mended when the graph was built, one sentence each."""
-        return self._repairs
+        n_nodes = matrix.shape[0]
+        X, ids = as_features(features, n_nodes, copy), as_node_ids(node_ids, n_nodes, copy)
+        state = {"adjacency": matrix, "features": X, "node_ids": ids, "repairs": (*repairs, *mended)}
+        self.__setstate__(state)
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes."""
-        return int(self._adjacency.shape[0])
+        return int(self.adjacency.shape[0])
 
     @property
     def n_features(self) -> int:
         """Number of feature columns."""
-        return int(self._features.shape[1])
+        return int(self.features.shape[1])
 
     @cached_property
     def n_self_loops(self) -> int:
         """Number of nodes with an edge to themselves."""
-        return int(np.count_nonzero(self._adjacency.diagonal()))
+        return int(np.count_nonzero(self.adjacency.diagonal()))
 
     @cached_property
     def n_edges(self) -> int:
         """Distinct edges without self loops; the two directions of an undirected edge are one."""
-        entries = self._adjacency.nnz - self.n_self_loops
+        entries = self.adjacency.nnz - self.n_self_loops
         return int(entries if self.is_directed else entries // 2)
 
     @cached_property
     def n_isolated(self) -> int:
         """Number of nodes without an edge to or from another node."""
-        columns, starts = self._adjacency.indices, self._adjacency.indptr
-        has_loop = self._adjacency.diagonal() != 0
-        is_touched = np.diff(starts) > has_loop
-
-        def mark(start: int, stop: int) -> None:
-            sources = columns[starts[start] : starts[stop]]
-            if has_loop[start:stop].any():
-                rows = np.repeat(np.arange(start, stop), np.diff(starts[start : stop + 1]))
-                sources = sources[sources != rows]
-            is_touched[sources] = True  # threads may mark a node twice, but all write the same
-
-        over_blocks(mark, self.n_nodes, width=self._adjacency.nnz // self.n_nodes)
-        return self.n_nodes - int(np.count_nonzero(is_touched))
+        n_loops = self.adjacency.diagonal() != 0
+        n_in = np.diff(self.adjacency.indptr)
+        n_out = np.bincount(self.adjacency.indices, minlength=self.n_nodes)
+        return int(np.count_nonzero((n_in == n_loops) & (n_out == n_loops)))
 
     @cached_property
     def is_directed(self) -> bool:
         """Whether some edge lacks its reverse, or has a reverse of another weight."""
-        there, back = self._adjacency, self._adjacency.T.tocsr()
+        there, back = self.adjacency, self.adjacency.T.tocsr()
         # Both are in canonical form without zeros, where equal matrices have equal arrays.
         parts = ("indptr", "indices", "data")
-        return not all(is_equal(getattr(there, part), getattr(back, part)) for part in parts)
+        return not all(np.array_equal(getattr(there, part), getattr(back, part)) for part in parts)
 
     @cached_property
     def is_weighted(self) -> bool:
         """Whether some edge weight differs from one."""
-        weights = self._adjacency.data
-        return is_any(lambda start, stop: weights[start:stop] != 1, len(weights))
+        return bool((self.adjacency.data != 1).any())
 
     @cached_property
     def checksum(self) -> str:
@@ -148,33 +132,33 @@ class Graph:
         text = (ids[:0] if ids.dtype.kind in "iu" else ids).astype(np.str_, copy=False).dtype
         for array, dtype in ((ids, text), *((each, each.dtype) for each in arrays)):
             digest.update(f"{dtype}{array.shape}".encode())
-            for start, stop in split_blocks(len(array), row_width(array)):
+            for start, stop in split_blocks(array):
                 block = np.ascontiguousarray(array[start:stop].astype(dtype, copy=False))
                 digest.update(block.data.cast("B"))
         return digest.hexdigest()
 
     def with_row_normalized_features(self) -> Graph:
         """Return the graph with every feature row scaled to an absolute sum of one; zero rows stay zero."""
-        X = self._features
+        X = self.features
         totals: NDArray[Any] = np.asarray(abs(X).sum(axis=1)).ravel()
         scale = np.divide(1, totals, out=np.zeros_like(totals), where=totals > 0)
         scaled = sp.diags_array(scale) @ X if sp.issparse(X) else X * scale[:, None]
-        return Graph(self._adjacency, scaled, node_ids=self._node_ids, repairs=self._repairs, copy=False)
+        return Graph(self.adjacency, scaled, node_ids=self.node_ids, repairs=self.repairs, copy=False)
 
     def _arrays(self) -> list[NDArray[Any]]:
         """Return every array of the graph, the node ids last."""
-        matrices: tuple[Any, ...] = (self._adjacency, self._features)
+        matrices: tuple[Any, ...] = (self.adjacency, self.features)
         parts = [(m.data, m.indices, m.indptr) if sp.issparse(m) else (m,) for m in matrices]
-        return [*(array for arrays in parts for array in arrays), self._node_ids]
+        return [*(array for arrays in parts for array in arrays), self.node_ids]
 
     def __getstate__(self) -> dict[str, Any]:
         # A mapped file travels as the numbers in it: the other side may not have the file.
-        X = self._features
-        return self.__dict__ | {"_features": np.asarray(X) if isinstance(X, np.memmap) else X}
+        X = self.features
+        return self.__dict__ | {"features": np.asarray(X) if isinstance(X, np.memmap) else X}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for array in self._arrays():  # they come out of a pickle writable
+        for array in self._arrays():  # they come out of a pickle writable, too
             freeze(array)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -207,22 +191,21 @@ class NodeSplit:
     test: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __post_init__(self) -> None:
-        for name in ("train", "val", "test"):
+        for name in PARTS:
             object.__setattr__(self, name, as_nodes(getattr(self, name), name))
         if not len(self.train):
             raise GraphError("train is empty; a split needs at least one training node.")
-        for one, other in (("train", "val"), ("train", "test"), ("val", "test")):
+        for one, other in combinations(PARTS, 2):
             check_disjoint(one, getattr(self, one), other, getattr(self, other))
 
     @classmethod
     def from_masks(cls, train: ArrayLike, val: ArrayLike = (), test: ArrayLike = ()) -> Self:
         """Build a split from boolean masks over all nodes."""
-        ids = (np.flatnonzero(np.asarray(mask, dtype=bool)) for mask in (train, val, test))
-        return cls(*ids)
+        return cls(*(np.flatnonzero(np.asarray(mask, dtype=bool)) for mask in (train, val, test)))
 
     def check(self, n_nodes: int) -> None:
         """Raise unless every node of the split exists in a graph of ``n_nodes`` nodes."""
-        for name in ("train", "val", "test"):
+        for name in PARTS:
             check_range(getattr(self, name), n_nodes, name)
 
     def __repr__(self) -> str:

@@ -20,17 +20,7 @@ from gbgnn.tasks import Link, Task
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """Scores of nodes whose targets are known, as a metric may look at them.
-
-    Parameters
-    ----------
-    task
-        What is predicted.
-    scores, targets
-        Of the same nodes.
-    link
-        What scores say of targets, see :meth:`Loss.link <gbgnn.losses.Loss.link>`.
-    """
+    """Scores of nodes whose targets are known, as a metric may look at them; ``link`` is that of the loss."""
 
     task: Task
     scores: torch.Tensor
@@ -44,15 +34,12 @@ class Predicted:
 
 @dataclass(frozen=True, eq=False)
 class PredictedMany:
-    """The same of several models, scores of shape (members, n, K): iterating gives what each predicts.
-
-    ``link`` is that of a voting, which also asks for the sum of all steps, ``total_eta``.
-    """
+    """The same of several models, scores of shape (members, n, K): iterating gives what each predicts."""
 
     task: Task
     scores: torch.Tensor
     targets: torch.Tensor
-    link: Callable[..., torch.Tensor]
+    link: Callable[..., torch.Tensor]  # that of a voting, which also asks for the sum of all steps
     total_eta: torch.Tensor
 
     def decided(self) -> torch.Tensor:
@@ -107,13 +94,10 @@ class Accuracy(Metric):
 
     def score(self, predicted: Predicted) -> float:
         """Return the share; of several labels per node, all must be right."""
-        return float(self._shares(predicted))
+        return float(self.scores(predicted))
 
-    def scores(self, predicted: PredictedMany) -> torch.Tensor:
+    def scores(self, predicted: Predicted | PredictedMany) -> torch.Tensor:
         """Return the share of every model."""
-        return self._shares(predicted)
-
-    def _shares(self, predicted: Predicted | PredictedMany) -> torch.Tensor:
         misses = predicted.task.misses(predicted.decided(), predicted.targets)
         if misses is None:
             raise ParameterError(f"{type(predicted.task).__name__} has no accuracy; use another metric.")
@@ -146,7 +130,8 @@ class Scorer(Metric):
     name: str = ""
 
     def __post_init__(self) -> None:
-        self.name = self.name or _find_name(self.scorer)
+        function = getattr(self.scorer, "_score_func", self.scorer)
+        self.name = self.name or str(getattr(function, "__name__", type(self.scorer).__name__))
 
     def score(self, predicted: Predicted) -> float:
         """Ask the scorer about an estimator that has nothing but these predictions."""
@@ -168,8 +153,7 @@ class _Numbers(RegressorMixin, BaseEstimator):
         return self.predicted.task.decode(self.predicted.decided().cpu().numpy())
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        proba = self.predicted.task.proba(self.predicted.scores, self.predicted.link)
-        return np.asarray(proba.cpu())
+        return np.asarray(self.predicted.task.proba(self.predicted.scores, self.predicted.link).cpu())
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         return np.asarray(self.predicted.task.margins(self.predicted.scores).cpu())
@@ -217,8 +201,3 @@ def as_metric(value: Any) -> Metric:
         "metric must be a name of scikit-learn's scorers, a scorer such as make_scorer(...), or an object of "
         f"Metric; got {value!r}."
     )
-
-
-def _find_name(scorer: Any) -> str:
-    function = getattr(scorer, "_score_func", scorer)
-    return str(getattr(function, "__name__", type(scorer).__name__))

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from gbgnn._labels import as_indicators, as_labels, as_numbers
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.losses import Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
+from gbgnn.losses import LOSSES, Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
 
 Link = Callable[[torch.Tensor], torch.Tensor]
 
@@ -34,6 +34,9 @@ class Task(BaseEstimator, ABC):
 
     has_proba: ClassVar[bool] = False
     """Whether scores stand for probabilities."""
+
+    kind_of_y: ClassVar[str] = "y"
+    """What a message calls y."""
 
     default_metric: ClassVar[str]
     """The metric by which people usually judge; a name of scikit-learn's scorers."""
@@ -55,9 +58,16 @@ class Task(BaseEstimator, ABC):
     def n_columns(self) -> int:
         """How many classes, labels or numbers there are."""
 
-    @abstractmethod
     def n_outputs(self, loss: Loss) -> int:
         """Return the number of score columns under a loss; raise where the loss is of another kind."""
+        kind = self.default_loss.takes
+        if loss.takes != kind:
+            suits = next(name for name, other in LOSSES.items() if other.takes == kind)
+            raise ParameterError(
+                f"{type(loss).__name__} takes {loss.takes}, but {self.kind_of_y} has {kind}; "
+                f"use loss={suits!r}."
+            )
+        return self.n_columns
 
     @abstractmethod
     def decide(self, scores: torch.Tensor, link: Link) -> torch.Tensor:
@@ -239,6 +249,7 @@ class MultiLabel(Task):
     n_labels: int | None = None
 
     has_proba = True
+    kind_of_y = "multi-label y"
     default_metric = "f1_micro"  # over all entries of the matrix
 
     def fit(self, y: ArrayLike, name: str = "y") -> Self:
@@ -268,11 +279,6 @@ class MultiLabel(Task):
         """Number of labels."""
         assert self.n_labels is not None, "fit first"
         return self.n_labels
-
-    def n_outputs(self, loss: Loss) -> int:
-        """Return one score per label."""
-        check_kind("multi-label y", loss, "binary", "sigmoid")
-        return self.n_columns
 
     def decide(self, scores: torch.Tensor, link: Link) -> torch.Tensor:
         """Return 1 where the score is positive."""
@@ -313,6 +319,7 @@ class Regression(Task):
     scale: NDArray[np.float64] | None = None
     is_flat: bool | None = None
 
+    kind_of_y = "numeric y"
     default_metric = "r2"
 
     def fit(self, y: ArrayLike, name: str = "y") -> Self:
@@ -351,11 +358,6 @@ class Regression(Task):
         """How many numbers a node has."""
         return len(self._known()[0])
 
-    def n_outputs(self, loss: Loss) -> int:
-        """Return one score per number."""
-        check_kind("numeric y", loss, "numbers", "squared")
-        return self.n_columns
-
     def decide(self, scores: torch.Tensor, link: Link) -> torch.Tensor:
         """Return what the loss's link makes of the scores."""
         return link(scores)
@@ -369,11 +371,3 @@ class Regression(Task):
         assert self.centre is not None, "fit first"
         assert self.scale is not None, "fit first"
         return self.centre, self.scale
-
-
-def check_kind(task: str, loss: Loss, kind: str, instead: str) -> None:
-    """Raise unless a loss takes targets of ``kind``."""
-    if loss.takes != kind:
-        raise ParameterError(
-            f"{type(loss).__name__} takes {loss.takes}, but {task} has {kind}; use loss={instead!r}."
-        )

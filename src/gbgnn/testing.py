@@ -53,10 +53,7 @@ def make_problem(
     dtype: torch.dtype = torch.float64,
     task: Task | None = None,
 ) -> Problem:
-    """Return the problem of predicting ``y`` (of all nodes) from those of the nodes ``train``.
-
-    The task is to tell classes apart unless another is given.
-    """
+    """Return the problem of predicting ``y`` (of all nodes) from those of ``train``; classes by default."""
     task = (Classification() if task is None else task).fit(y)
     return Problem(
         inputs=InputRecipe(AugmentedAdjacency(), dtype=dtype).build(graph),
@@ -140,11 +137,10 @@ def check_learner(learner: Learner, task: WeakTask | None = None) -> None:
     _check_settings(learner)
     learner.check()
     problem, _, _ = _problem_twice()
-    train, context = problem.train, make_context(problem, seed=1)
     if task is None:
-        n_outputs = problem.task.n_columns
+        train, n_outputs = problem.train, problem.task.n_columns
         task = WeakTask(train.rows, train.targets, train.weights, n_outputs, SoftmaxCrossEntropy())
-    context = replace(context, task=task)
+    context = replace(make_context(problem, seed=1), task=task)
     before = context.X.dense().clone()
     head = learner.fit(context)
     output = head.evaluate(context.X)
@@ -155,16 +151,19 @@ def check_learner(learner: Learner, task: WeakTask | None = None) -> None:
     assert all(name in named for name in head.first_layer or ()), "first_layer must name parameters"
     assert learner.uses in USES, f"uses must be one of {', '.join(USES)}; got {learner.uses!r}"
     if learner.uses in (LABELLED, ALL_ROWS):
-        other = learner.fit(_with_other_graph(context)).evaluate(context.X)
+        other_P = NormalizedLaplacian().build(two_blocks(30, seed=9)[0].adjacency)
+        P = Propagator(other_P, before.device, before.dtype)
+        inputs = NodeInputs.from_tensor(problem.inputs.features.dense().flip(0), P)
+        other = learner.fit(replace(context, problem=replace(problem, inputs=inputs))).evaluate(context.X)
         assert torch.equal(output, other), f"the head depends on the graph, but uses is {learner.uses!r}"
     if learner.uses == LABELLED:
-        other = learner.fit(_with_other_rows(context)).evaluate(context.X)
-        assert torch.equal(output, other), (
-            "the head depends on rows that carry no label, but uses is 'labelled'"
-        )
-    assert learner.uses != GRAPH or learner.hypothesis_space() is None, (
-        "no bound covers a learner of the graph"
-    )
+        scrambled = torch.full_like(before, 7.0)
+        scrambled[task.rows] = before[task.rows]
+        other = learner.fit(replace(context, X=DenseRows(scrambled))).evaluate(context.X)
+        is_same = torch.equal(output, other)
+        assert is_same, "the head depends on rows that carry no label, but uses is 'labelled'"
+    if learner.uses == GRAPH:
+        assert learner.hypothesis_space() is None, "no bound covers a learner of the graph"
 
 
 def check_rule(rule: BoostingRule, task: Task | None = None) -> None:
@@ -173,24 +172,21 @@ def check_rule(rule: BoostingRule, task: Task | None = None) -> None:
     problem, _, _ = _problem_twice(task)
     rule.check(problem.task)
     loss, voting = rule.loss_for(problem.task), rule.voting_for(problem.task)
-    random = torch.Generator().manual_seed(0)
     (alone, n_learned), (together, _) = (_vote_thrice(rule, problem, n_members) for n_members in (1, 3))
     for scores in together:
         assert torch.allclose(scores, alone[0]), "a member's votes depend on how many members there are"
     scores = alone[0]
-    output = torch.randn(len(scores), n_learned, generator=random, dtype=scores.dtype)
-    output.requires_grad_()
+    random = torch.Generator().manual_seed(0)
+    output = torch.randn(len(scores), n_learned, generator=random, dtype=scores.dtype, requires_grad=True)
     soft = voting.softened().direction(output)
     assert soft.shape == scores.shape, "a soft direction must have the shape of the scores"
     assert soft.requires_grad, "no gradient passes softened(), so fine-tuning would move nothing"
     is_hard = not voting.direction(output).requires_grad
     assert voting.is_choice == is_hard, "is_choice must say whether direction is a choice"
     restored = type(voting).from_record(voting.record(), loss)
-    assert restored == voting or restored.record() == voting.record(), (
-        "from_record(record()) is another voting"
-    )
-    linked = voting.link(scores, 1.0)
-    assert linked.shape == scores.shape, "link must keep the shape of the scores"
+    is_same = restored == voting or restored.record() == voting.record()
+    assert is_same, "from_record(record()) is another voting"
+    assert voting.link(scores, 1.0).shape == scores.shape, "link must keep the shape of the scores"
 
 
 def _vote_thrice(rule: BoostingRule, problem: Problem, n_members: int) -> tuple[torch.Tensor, int]:
@@ -257,24 +253,6 @@ def check_task(task: Task, y: Any) -> None:
     loss.values(scores, torch.as_tensor(targets))
 
 
-def _with_other_rows(context: RoundContext) -> RoundContext:
-    """Return the round with other rows wherever a node carries no label."""
-    scrambled = context.X.dense().clone()
-    unlabelled = torch.ones(len(scrambled), dtype=torch.bool)
-    unlabelled[context.weak_task.rows] = False
-    scrambled[unlabelled] = 7.0
-    return replace(context, X=DenseRows(scrambled))
-
-
-def _with_other_graph(context: RoundContext) -> RoundContext:
-    """Return the round with another P and other raw features."""
-    inputs = context.inputs
-    other = NormalizedLaplacian().build(two_blocks(30, seed=9)[0].adjacency)
-    P = Propagator(other, inputs.device, inputs.dtype)
-    changed = NodeInputs.from_tensor(inputs.features.dense().flip(0), P)
-    return replace(context, problem=replace(context.problem, inputs=changed))
-
-
 def check_propagation(propagation: Propagation) -> None:
     """Check settings, shape, and node-permutation equivariance."""
     _check_settings(propagation)
@@ -298,8 +276,7 @@ def _problem_twice(task: Task | None = None) -> tuple[Problem, Problem, torch.Te
     train = np.arange(12)
     order = np.random.default_rng(0).permutation(30)
     place = np.argsort(order)
-    features = np.asarray(graph.features)[order]
-    permuted = Graph(graph.adjacency[order][:, order], features)
+    permuted = Graph(graph.adjacency[order][:, order], np.asarray(graph.features)[order])
     if task is not None and not task.has_classes:
         y = (y[:, None] == np.arange(3)).astype(float)
     problem = make_problem(graph, y, train, task=task)

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -208,6 +211,52 @@ def test_a_failed_save_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         save_dataset(karate(), tmp_path / "x.gbgraph")
     assert list(tmp_path.iterdir()) == []
+
+
+OPERATIONS = [(np, "save"), *((Path, name) for name in ("mkdir", "write_text", "rename"))]
+OPERATIONS += [(tempfile, "mkdtemp"), (shutil, "rmtree")]
+
+
+@pytest.mark.parametrize("n_done", range(20))
+def test_whatever_fails_the_old_or_the_new_data_set_is_in_place(n_done, tmp_path, monkeypatch):
+    folder = save_dataset(_dataset(np.eye(3)), tmp_path / "x.gbgraph")
+    calls = []
+
+    def failing(work):
+        def call(*args, **options):
+            calls.append(work)
+            if len(calls) == n_done + 1:
+                raise OSError("disk full")
+            return work(*args, **options)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for owner, name in OPERATIONS:
+            patch.setattr(owner, name, failing(getattr(owner, name)))
+        failed = False
+        try:
+            save_dataset(karate(), folder)
+        except OSError:
+            failed = True
+    assert failed == (n_done < len(calls))
+    assert load_dataset(folder).name in (["toy", "karate"] if failed else ["karate"])
+
+
+def test_an_old_data_set_that_cannot_be_put_back_is_kept(tmp_path, monkeypatch):
+    folder = save_dataset(_dataset(np.eye(3)), tmp_path / "x.gbgraph")
+    rename = Path.rename
+
+    def once(path, target):
+        if path != folder:
+            raise OSError(f"{path} cannot be moved")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", once)
+    with pytest.raises(OSError, match="old cannot be moved") as caught:
+        save_dataset(karate(), folder)
+    kept = Path(str(caught.value).removesuffix(" cannot be moved"))
+    assert load_dataset(kept).name == "toy"
 
 
 def test_the_description_can_be_read_by_eye(tmp_path):

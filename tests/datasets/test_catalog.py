@@ -125,7 +125,7 @@ def test_the_right_bytes_pass(tmp_path):
     _fill_cora(tmp_path)
     sums = {name: compute_sha256(tmp_path / name) for name in FILES.sha256}
     entry = replace(CORA, file_sets=(replace(FILES, sha256=sums),))
-    assert find_or_download(entry, tmp_path).first_damaged() is None
+    assert find_or_download(entry, tmp_path).folder == tmp_path
 
 
 NAMES = ("ind.toy.x", "ind.toy.y")
@@ -204,7 +204,8 @@ def test_sources_are_tried_in_order(working, tried, sources, tmp_path):
 def test_a_damaged_cache_is_fetched_again(sources, tmp_path):
     _fill(tmp_path / "cache" / "planetoid", "damaged")
     sources[0].add("https://one/")
-    assert catalog.find_or_download(ENTRY).first_damaged() is None
+    folder = catalog.find_or_download(ENTRY).folder
+    assert [(folder / name).read_text() for name in NAMES] == list(NAMES)
 
 
 def test_a_damaged_file_in_the_users_folder_is_an_error_not_a_download(sources, tmp_path):

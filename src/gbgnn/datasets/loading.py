@@ -1,4 +1,4 @@
-"""load(): every data set, by name or by path."""
+"""load(): every data set, by name or by path; and the three that need no file, made here."""
 
 from __future__ import annotations
 
@@ -10,23 +10,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gbgnn.datasets.arrays import is_stored, load_dataset, read_npz
-from gbgnn.datasets.built_in import csbm, digits, karate
-from gbgnn.datasets.catalog import CATALOG
-from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.planetoid import load_planetoid
-from gbgnn.datasets.splits import SIZES, SplitChoice, choose_split
-from gbgnn.datasets.tables import (
-    find_tables,
-    is_graphland,
-    is_plain_table_folder,
-    read_graphland,
-    read_tables,
-)
-from gbgnn.errors import DataError, DatasetNotFoundError, ParameterError, suggest
-from gbgnn.graph import NodeSplit
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
-_MAKERS: dict[str, Callable[..., Dataset]] = {"digits": digits, "karate": karate, "csbm": csbm}
+from gbgnn._checks import check_integer, check_number
+from gbgnn.datasets.arrays import is_stored, load_dataset, read_npz
+from gbgnn.datasets.catalog import CATALOG
+from gbgnn.datasets.dataset import Dataset, build_adjacency
+from gbgnn.datasets.planetoid import load_planetoid
+from gbgnn.datasets.splits import SIZES, SplitChoice, choose_split, random_split
+from gbgnn.datasets.tables import find_reader, is_graphland, is_plain_table_folder
+from gbgnn.errors import DataError, DatasetNotFoundError, ParameterError, suggest
+from gbgnn.graph import Graph, NodeSplit
+
+_KARATE_FRIENDS = """
+    0-1 0-2 0-3 0-4 0-5 0-6 0-7 0-8 0-10 0-11 0-12 0-13 0-17 0-19 0-21 0-31 1-2 1-3 1-7 1-13 1-17 1-19
+    1-21 1-30 2-3 2-7 2-8 2-9 2-13 2-27 2-28 2-32 3-7 3-12 3-13 4-6 4-10 5-6 5-10 5-16 6-16 8-30 8-32
+    8-33 9-33 13-33 14-32 14-33 15-32 15-33 18-32 18-33 19-33 20-32 20-33 22-32 22-33 23-25 23-27 23-29
+    23-32 23-33 24-25 24-27 24-31 25-31 26-29 26-33 27-33 28-31 28-33 29-32 29-33 30-32 30-33 31-32
+    31-33 32-33
+"""
+_KARATE_OFFICERS = (9, 14, 15, 18, 20, *range(22, 34))
 
 
 def load(
@@ -74,7 +79,7 @@ def load(
     if is_known:
         make = _MAKERS.get(key, partial(load_planetoid, CATALOG[key], data_dir, download))
     else:
-        make = _find_reader(name)
+        make = _reader_of_path(name)
     known = list(inspect.signature(make).parameters)
     for option in options:
         if option not in known:
@@ -97,16 +102,14 @@ def load(
     return dataset
 
 
-def _find_reader(name: str | os.PathLike[str]) -> Callable[..., Dataset]:
+def _reader_of_path(name: str | os.PathLike[str]) -> Callable[..., Dataset]:
     """Return the reader of a file or folder, which takes options only."""
     path = Path(name).expanduser()
     if path.is_dir():
         if path.suffix == ".gbgraph" or is_stored(path):
             return partial(load_dataset, path)
-        if is_graphland(path):
-            return partial(read_graphland, path)
-        if is_plain_table_folder(path):
-            return partial(read_tables, *find_tables(path))
+        if is_graphland(path) or is_plain_table_folder(path):
+            return find_reader(path)
     elif path.is_file() and path.suffix.lower() == ".npz":
         return partial(read_npz, path)
     if path.exists():
@@ -119,3 +122,152 @@ def _find_reader(name: str | os.PathLike[str]) -> Callable[..., Dataset]:
         f"Known: {', '.join(CATALOG)}; or give the path of an .npz file, of a folder with an edges and a "
         "nodes table, or of a .gbgraph folder."
     )
+
+
+def digits(labels_per_class: int = 5, n_neighbors: int = 8, n_val: int = 500, *, seed: int = 0) -> Dataset:
+    """Return scikit-learn's 1,797 images of digits as a graph with few labels.
+
+    Two images are joined when either is among the nearest neighbours of the other. Features are the
+    64 pixels, scaled to [0, 1].
+
+    Parameters
+    ----------
+    labels_per_class
+        Training nodes of each digit.
+    n_neighbors
+        How many nearest images each image names.
+    n_val
+        Validation nodes; the rest test.
+    seed
+        Seed of the split; the graph is always the same.
+
+    Examples
+    --------
+    >>> digits()
+    Dataset('digits', n_nodes=1797, n_edges=..., n_features=64, n_classes=10, train=50, val=500,
+    test=1247)
+    """
+    from sklearn.datasets import load_digits
+    from sklearn.neighbors import kneighbors_graph
+
+    check_integer("digits", "n_neighbors", n_neighbors, 1, 1796)
+    bunch = load_digits()
+    features = (bunch.data / 16).astype(np.float32)
+    named = kneighbors_graph(bunch.data, n_neighbors, mode="connectivity")
+    split = random_split(bunch.target, labels_per_class, n_val, None, seed=seed)
+    graph = Graph(sp.csr_array(named.maximum(named.T)), features)
+    return Dataset.from_entry(CATALOG["digits"], graph, bunch.target, split, f"random, seed {seed}")
+
+
+def karate() -> Dataset:
+    """Return Zachary's karate club: 34 members, 78 friendships, and the club each chose.
+
+    Each node's only feature is its own number, one-hot. The two rivals (nodes 0 and 33) train, all
+    others test.
+
+    Examples
+    --------
+    >>> karate()
+    Dataset('karate', n_nodes=34, n_edges=78, n_features=34, n_classes=2, train=2, val=0, test=32)
+    """
+    pairs = np.array([pair.split("-") for pair in _KARATE_FRIENDS.split()], dtype=np.int64)
+    adjacency, _ = build_adjacency(pairs.T, 34)
+    y = np.zeros(34, np.int64)
+    y[list(_KARATE_OFFICERS)] = 1
+    graph = Graph(adjacency, np.eye(34, dtype=np.float32))
+    split = NodeSplit(np.array([0, 33]), test=np.arange(1, 33))
+    return Dataset.from_entry(CATALOG["karate"], graph, y, split)
+
+
+def csbm(
+    n_nodes: int = 1000,
+    n_classes: int = 2,
+    homophily: float = 0.8,
+    mean_degree: float = 10.0,
+    n_features: int = 16,
+    separation: float = 1.0,
+    per_class: int = 20,
+    n_val: int | None = None,
+    n_test: int | None = None,
+    *,
+    seed: int = 0,
+) -> Dataset:
+    """Draw a graph whose edges and features both hint at the class of a node.
+
+    Classes have equal sizes, give or take one. Distinct edges are drawn uniformly among the pairs of
+    equal class and among the pairs of unequal class; features are Gaussian around the mean of the
+    class. Time and memory grow with nodes plus edges.
+
+    Parameters
+    ----------
+    n_nodes, n_classes, n_features
+        Sizes; at least ``2 * n_classes`` nodes, 2 classes and 1 feature.
+    homophily
+        Share of edges that join nodes of one class, in [0, 1]. ``1 / n_classes`` says nothing about the
+        class; below it, neighbours tend to differ.
+    mean_degree
+        Mean number of neighbours, >= 0.
+    separation
+        Distance of each class mean from the origin, in standard deviations of the noise; at 0 the
+        features say nothing.
+    per_class, n_val, n_test
+        As in :func:`random_split`; ``n_val=None`` takes a fifth of the nodes, ``n_test=None`` the rest.
+    seed
+        Same seed, same data.
+
+    Examples
+    --------
+    >>> csbm(n_nodes=200, mean_degree=6, seed=1)
+    Dataset('csbm', n_nodes=200, n_edges=600, n_features=16, n_classes=2, train=40, val=40, test=120)
+    """
+    check_integer("csbm", "n_classes", n_classes, 2)
+    check_integer("csbm", "n_nodes", n_nodes, 2 * n_classes)
+    check_integer("csbm", "n_features", n_features, 1)
+    check_number("csbm", "homophily", homophily, 0, 1)
+    check_number("csbm", "mean_degree", mean_degree, 0)
+    check_number("csbm", "separation", separation, 0)
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n_nodes) % n_classes)
+    n_edges = round(n_nodes * mean_degree / 2)
+    n_same = round(homophily * n_edges)
+    same = _distinct_edges(n_same, y, True, rng)
+    keys = np.concatenate([same, _distinct_edges(n_edges - n_same, y, False, rng)])
+    adjacency, _ = build_adjacency(np.divmod(keys, n_nodes), n_nodes)
+    means = rng.standard_normal((n_classes, n_features), dtype=np.float32)
+    means *= separation / np.linalg.norm(means, axis=1, keepdims=True)
+    features = rng.standard_normal((n_nodes, n_features), dtype=np.float32)
+    features += means[y]
+    val = n_nodes // 5 if n_val is None else n_val
+    split = random_split(y, per_class, val, n_test, seed=seed)
+    return Dataset.from_entry(CATALOG["csbm"], Graph(adjacency, features), y, split, f"random, seed {seed}")
+
+
+def _distinct_edges(
+    n_edges: int, y: NDArray[np.int64], same: bool, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw distinct edges between nodes of equal or unequal class, as ``low * n_nodes + high``."""
+    n_nodes, sizes = len(y), np.bincount(y)
+    n_within = int((sizes * (sizes - 1) // 2).sum())
+    n_pairs = n_within if same else n_nodes * (n_nodes - 1) // 2 - n_within
+    if n_edges > n_pairs // 2:
+        raise ParameterError(
+            f"csbm needs {n_edges} edges between nodes of {'equal' if same else 'unequal'} class, more than "
+            f"half of the {n_pairs} such pairs; lower mean_degree or raise n_nodes."
+        )
+    # With the nodes sorted by class, a partner of equal or unequal class is one random number away.
+    order, starts = np.argsort(y, kind="stable"), np.cumsum(sizes) - sizes
+    keys = np.empty(0, np.int64)
+    while len(keys) < n_edges:  # repeats are drawn again
+        ends = rng.integers(n_nodes, size=(n_edges - len(keys)) * 5 // 4 + 16)
+        start, size = starts[y[ends]], sizes[y[ends]]
+        place = rng.integers(size if same else n_nodes - size)
+        partners = order[start + place if same else np.where(place < start, place, place + size)]
+        low, high = np.minimum(ends, partners), np.maximum(ends, partners)
+        # Sorting beats np.unique, which hashes and is several times slower on millions of integers.
+        keys = np.sort(np.concatenate([keys, (low * n_nodes + high)[low != high]]))
+        keys = keys[np.diff(keys, prepend=-1) > 0]
+    # Sorted keys cut at the end would favour low node numbers.
+    return rng.permutation(keys)[:n_edges]
+
+
+_MAKERS: dict[str, Callable[..., Dataset]] = {"digits": digits, "karate": karate, "csbm": csbm}

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn.datasets.catalog import Entry, find_or_download
-from gbgnn.datasets.dataset import Dataset, NodeIndex, build_adjacency
+from gbgnn.datasets.dataset import Dataset, NodeIndex, build_adjacency, build_csr
 from gbgnn.errors import DataError, MissingDependencyError
 from gbgnn.graph import Graph, NodeSplit
 
@@ -27,13 +27,16 @@ _PARTS = ("y", "tx", "ty", "allx", "ally", "graph")
 def load_planetoid(entry: Entry, data_dir: str | os.PathLike[str] | None, download: bool) -> Dataset:
     """Return a catalogued data set from verified files, features as stored."""
     found = find_or_download(entry, data_dir, download=download)
-    is_raw = found.files.kind == "cora_raw"
-    graph, y, split = read_cora_raw(found.folder) if is_raw else _read(found.folder, entry.name)
-    return Dataset.from_entry(entry, graph, y, split)
+    if found.files.kind == "cora_raw":
+        return Dataset.from_entry(entry, *read_cora_raw(found.folder))
+    return Dataset.from_entry(entry, *_read(found.folder, entry.name))
 
 
 def read_planetoid(folder: str | os.PathLike[str], name: str, *, normalize_features: bool = True) -> Dataset:
     """Read ``ind.NAME.*`` files of your own, without comparing checksums.
+
+    The split is the public one: the labelled rows of ``x`` train, the next 500 nodes validate, those in
+    ``test.index`` test. Nodes of the test range that are not listed there have zero features and no label.
 
     Parameters
     ----------
@@ -43,13 +46,6 @@ def read_planetoid(folder: str | os.PathLike[str], name: str, *, normalize_featu
         The word between ``ind.`` and the last part of each file's name.
     normalize_features
         Scale every row of the bag of words to a sum of one.
-
-    Returns
-    -------
-    Dataset
-        With the public split: the labelled rows of ``x`` train, the next 500 nodes validate, those in
-        ``test.index`` test. Nodes of the test range that are not listed there have zero features and
-        no label.
     """
     graph, y, split = _read(Path(folder), name)
     if normalize_features:
@@ -79,8 +75,7 @@ def _read(folder: Path, name: str) -> tuple[Graph, NDArray[np.int64], NodeSplit]
     y = np.full(n_known + n_range, -1)
     for rows, one_hot in ((slice(n_known), parts["ally"]), (listed, parts["ty"])):
         y[rows] = np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1)
-    heads, tails = _edges(parts["graph"], len(y), paths["graph"])
-    adjacency, repairs = build_adjacency(heads, tails, len(y))
+    adjacency, repairs = build_adjacency(_edges(parts["graph"], len(y), paths["graph"]), len(y))
     n_train = len(parts["y"])
     split = NodeSplit(np.arange(n_train), np.arange(n_train, min(n_train + N_VAL, n_known)), np.sort(listed))
     return Graph(adjacency, features, repairs=repairs), y, split
@@ -146,9 +141,8 @@ def read_cora_raw(folder: Path) -> tuple[Graph, NDArray[np.int64], NodeSplit]:
     words = nodes["features"].combine_chunks().flatten().to_numpy().reshape(len(papers), -1)
     y = _CLASS_OF_SUBJECT[nodes["subject"].to_numpy()[rows]]
     index = NodeIndex(order, str(folder))
-    ends = (citations[name].to_numpy() for name in ("sourceNodeId", "targetNodeId"))
-    heads, tails = (index.rows(cited, str(folder)) for cited in ends)
-    adjacency, repairs = build_adjacency(heads, tails, len(order))
+    cited = (citations[name].to_numpy() for name in ("sourceNodeId", "targetNodeId"))
+    adjacency, repairs = build_adjacency((index.rows(ids, str(folder)) for ids in cited), len(order))
     graph = Graph(adjacency, sp.csr_array(words[rows].astype(np.float32)), repairs=repairs)
     train, val = np.split(np.arange(_N_TRAIN + N_VAL), [_N_TRAIN])
     return graph, y, NodeSplit(train, val, np.arange(_FIRST_TEST, len(order)))
@@ -178,10 +172,7 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 
 
 def read_pickle(path: str | os.PathLike[str]) -> Any:
-    """Return the array, SciPy CSR array or dictionary of lists in a Planetoid file.
-
-    Anything else that the file asks for is refused before it runs.
-    """
+    """Return the array, CSR array or dictionary in a Planetoid file; all else is refused before it runs."""
     path = Path(path)
     with path.open("rb") as file:
         try:
@@ -190,7 +181,14 @@ def read_pickle(path: str | os.PathLike[str]) -> Any:
             raise
         except Exception as error:  # a damaged pickle can raise nearly anything
             raise DataError(f"{path} is not a readable pickle: {error or 'it ends too early'}.") from error
-    return _as_csr(value, path) if isinstance(value, SimpleNamespace) else value
+    if not isinstance(value, SimpleNamespace):
+        return value
+    wrong, state = f"{path} holds a broken sparse matrix", vars(value)
+    try:
+        parts = (state["data"], state["indices"], state["indptr"])
+    except KeyError as error:
+        raise DataError(f"{wrong}: {error}.") from error
+    return build_csr(parts, state.get("_shape", state.get("shape", ())), wrong, full_check=True)
 
 
 class _Restricted(pickle.Unpickler):
@@ -206,14 +204,3 @@ class _Restricted(pickle.Unpickler):
                 f"{self._path} asks for {module}.{name}, which no Planetoid file needs; refused, "
                 "because loading it could run code. Get the file from a source you trust."
             ) from None
-
-
-def _as_csr(parts: SimpleNamespace, path: Path) -> sp.csr_array:
-    state = vars(parts)
-    try:
-        arrays = tuple(np.asarray(state[key]) for key in ("data", "indices", "indptr"))
-        matrix = sp.csr_array(arrays, shape=tuple(state.get("_shape", state.get("shape", ()))))
-        matrix.check_format(full_check=True)
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path} holds a broken sparse matrix: {error}.") from error
-    return matrix

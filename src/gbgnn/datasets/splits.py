@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from gbgnn._checks import check_integer, check_number
 from gbgnn.datasets.dataset import as_labels, is_labelled
 from gbgnn.errors import DataError, ParameterError, suggest
-from gbgnn.graph import NodeSplit
+from gbgnn.graph import PARTS, NodeSplit
 
 SplitChoice = str | int | NodeSplit | None
 N_FOLDS = 5
 _PART_OF_WORD = {
-    **{word: word for word in ("train", "val", "test")},
+    **{word: word for word in PARTS},
     **dict.fromkeys(("valid", "validation"), "val"),
     **dict.fromkeys(("", "none", "nan"), ""),
 }
-SIZES = {"random": ("per_class", "n_val", "n_test"), "stratified": ("train", "val", "test")}
+SIZES = {"random": ("per_class", "n_val", "n_test"), "stratified": PARTS}
 
 
 def random_split(
@@ -68,13 +68,11 @@ def stratified_split(
 
     Parameters
     ----------
-    y
-        One label per node; nodes marked -1 (or ``""``) are never drawn.
+    y, seed
+        As in :func:`random_split`.
     train, val, test
         Fractions of each class, together at most 1; ``test=None`` takes the rest. Every class keeps at
         least one training node.
-    seed
-        Same seed, same split.
 
     Examples
     --------
@@ -105,14 +103,12 @@ def kfold_splits(
 
     Parameters
     ----------
-    y
-        One label per node; nodes marked -1 (or ``""``) are left out.
+    y, seed
+        As in :func:`random_split`.
     n_splits
         Number of folds, at least 2.
     val
         Fraction of the nodes outside a fold that validates, class by class; 0 gives no validation nodes.
-    seed
-        Same seed, same folds.
 
     Examples
     --------
@@ -137,12 +133,10 @@ def kfold_splits(
 def choose_split(
     split: SplitChoice, y: NDArray[Any], own: Sequence[NodeSplit], where: str, *, seed: int = 0, **sizes: Any
 ) -> tuple[NodeSplit, str]:
-    """Return the split that ``split`` asks for, and a name for it.
+    """Return the split that ``split`` asks for, and a name for it; ``own`` are those that came with the data.
 
-    ``own`` holds the splits that came with the data. None and ``"public"`` take the first of them, a
-    number picks one of several, ``"random"`` and ``"stratified"`` draw a new one with ``sizes``, and
-    where the data has no choice of splits a number is one of five folds. ``"auto"`` is the first of
-    ``own``, or stratified where there is none.
+    None and ``"public"`` take the first of them, ``"auto"`` too, or a stratified one where there is none;
+    a number picks one of several, else one of five folds; words draw a new split with ``sizes``.
     """
     if isinstance(split, NodeSplit):
         return split, "given"
@@ -174,7 +168,7 @@ def choose_split(
 
 def splits_of_masks(find: Callable[[str], NDArray[Any] | None], n_nodes: int, where: str) -> list[NodeSplit]:
     """Return one split per column of the masks that ``find`` finds; a flat mask serves every split."""
-    found = {part: find(f"{part}_mask") for part in ("train", "val", "test")}
+    found = {part: find(f"{part}_mask") for part in PARTS}
     masks = {part: mask for part, mask in found.items() if mask is not None}
     if "train" not in masks:
         return []
@@ -201,10 +195,9 @@ def named_split(words: NDArray[Any], where: str) -> NodeSplit:
             f"{where}: data row {unknown[0] + 1} says {str(words[unknown[0]])!r}; "
             "use train, val, test, or leave it empty."
         )
-    ids = {part: np.flatnonzero(parts == part) for part in ("train", "val", "test")}
-    if not len(ids["train"]):
+    if "train" not in parts:
         raise DataError(f"{where} marks no node as train.")
-    return NodeSplit(**ids)
+    return NodeSplit.from_masks(*(parts == part for part in PARTS))
 
 
 def _shuffled_by_class(

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn.datasets.columns import CSV_SUFFIXES, MISSING, PARQUET_SUFFIXES, Table, as_integers, read_table
+from gbgnn.datasets.columns import MISSING, SUFFIXES, Table, as_integers, number_columns, read_table
 from gbgnn.datasets.dataset import Dataset, NodeIndex, as_labels, build_adjacency, is_labelled, no_label
 from gbgnn.datasets.splits import SplitChoice, choose_split, named_split
 from gbgnn.errors import DataError
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import PARTS, Graph, NodeSplit
 
 Column = str | int
 _GRAPHLAND = ("edgelist.csv", "features.csv", "targets.csv")
@@ -39,7 +40,8 @@ def read_tables(
 ) -> Dataset:
     r"""Read a graph from an edge table and a node table, each CSV or Parquet.
 
-    CSV files have a header and commas or tabs. Columns are given by name or position.
+    CSV files have a header and commas or tabs. Columns are given by name or position. Self loops are dropped
+    and repeated edges merged; ``graph.repairs`` says how many.
 
     Parameters
     ----------
@@ -56,6 +58,7 @@ def read_tables(
     split
         A column with the words train, val and test; or ``"random"``, ``"stratified"``, the number of a
         fold, or a NodeSplit. None takes the column ``split``; ``"auto"`` too, and stratifies without one.
+        A column ``split`` is no feature, be it used or not, unless ``features`` names it.
     directed
         Whether an edge goes one way only.
     normalize_features
@@ -64,11 +67,6 @@ def read_tables(
         Seed of a drawn split.
     name
         Name of the data set; the folder's name when not given.
-
-    Returns
-    -------
-    Dataset
-        Self loops are dropped and repeated edges merged; ``graph.repairs`` says how many.
 
     Examples
     --------
@@ -82,28 +80,25 @@ def read_tables(
     >>> data.graph.node_ids.tolist(), data.y.tolist()
     (['ann', 'bob', 'cat'], ['x', 'y', 'x'])
     """
-    node_table = read_table(nodes, text=(id, label, "split", *([split] if isinstance(split, str) else [])))
-    id_name, label_name = node_table.find_column(id, "node ids"), node_table.find_column(label, "labels")
-    split_name = split if split in node_table.columns else None
-    if split in (None, "auto", "public") and "split" in node_table.columns:
-        split_name = "split"
-    edge_columns, other_roles = (source, target, weight), (label_name, split_name)
-    graph = _read_graph(edges, edge_columns, node_table, id_name, features, other_roles, directed)
+    table = read_table(nodes, text=(id, label))
+    label = table.find_column(label, "labels")
+    columns: Any = {"source": source, "target": target, "weight": weight, "id": id, "label": label}
+    graph = read_graph(edges, table, **columns, features=features, split=split, directed=directed)
     if normalize_features:
         graph = graph.with_row_normalized_features()
-    y = as_labels(_label_cells(node_table.columns[label_name]), f"{node_table.path}, column {label_name!r}")
-    if isinstance(split_name, str):
-        where = f"{node_table.path}, column {split_name!r}"
-        chosen, how = named_split(node_table.columns[split_name], where), "public"
+    y = as_labels(_label_cells(table.columns[label]), f"{table.path}, column {label!r}")
+    column = "split" if split in (None, "auto", "public") and "split" in table.columns else split
+    if column in table.columns:
+        chosen, how = named_split(table.columns[column], f"{table.path}, column {column!r}"), "public"
     else:
-        chosen, how = choose_split(split, y, (), str(node_table.path), seed=seed)
-    title = name or node_table.path.absolute().parent.name
-    return Dataset(title, graph, y, chosen, source=str(node_table.path.parent), split_name=how)
+        chosen, how = choose_split(split, y, (), str(table.path), seed=seed)
+    title = name or table.path.absolute().parent.name
+    return Dataset(title, graph, y, chosen, source=str(table.path.parent), split_name=how)
 
 
 def read_graph(
     edges: str | os.PathLike[str],
-    nodes: str | os.PathLike[str],
+    nodes: str | os.PathLike[str] | Table,
     *,
     source: Column = "source",
     target: Column = "target",
@@ -119,41 +114,23 @@ def read_graph(
     The parameters are those of :func:`read_tables`; the columns ``label`` and ``split`` may be missing, and
     are no features where they are there.
     """
-    node_table = read_table(nodes, text=(id, label))
-    if label in range(len(node_table.columns)):
-        label = node_table.find_column(label, "labels")
-    other_roles = (label, split, "split")
-    return _read_graph(edges, (source, target, weight), node_table, id, features, other_roles, directed)
-
-
-def _read_graph(
-    edges: str | os.PathLike[str],
-    edge_columns: tuple[Column, Column, Column | None],
-    node_table: Table,
-    id: Column,
-    features: Sequence[Column] | None,
-    other_roles: tuple[Any, ...],
-    directed: bool,
-) -> Graph:
-    """Return the graph of an edge table and a node table; columns of other roles are no features."""
-    source, target, weight = edge_columns
+    table = nodes if isinstance(nodes, Table) else read_table(nodes, text=(id, label))
     edge_table = read_table(edges, text=(source, target))
-    if not node_table.n_rows:
-        raise DataError(f"{node_table.path} has a header but no rows.")
-    id_name = node_table.find_column(id, "node ids")
+    id = table.find_column(id, "node ids")
+    if not len(table.columns[id]):
+        raise DataError(f"{table.path} has a header but no rows.")
     if features is None:
-        names = [column for column in node_table.columns if column not in (id_name, *other_roles)]
-    else:
-        names = [node_table.find_column(column, "features") for column in features]
-    if not names:
-        raise DataError(f"{node_table.path} has no feature column; give each node at least one number.")
-    index = NodeIndex(node_table.columns[id_name], str(node_table.path))
-    ends = [edge_table.find_column(source, "sources"), edge_table.find_column(target, "targets")]
-    heads, tails = (index.rows(edge_table.columns[end], f"{edge_table.path}, column {end!r}") for end in ends)
-    weights = None if weight is None else edge_table.numbers(edge_table.find_column(weight, "weights"))
-    adjacency, repairs = build_adjacency(heads, tails, len(index.ids), weights=weights, directed=directed)
-    X = np.column_stack([node_table.numbers(column).astype(np.float32) for column in names])
-    return Graph(adjacency, X, node_ids=index.ids, repairs=repairs)
+        roles = (id, number_columns(table.columns).get(label, label), split, "split")
+        features = [column for column in table.columns if column not in roles]
+    blocks = [table.numbers(column, "features").astype(np.float32) for column in features]
+    if not blocks:
+        raise DataError(f"{table.path} has no feature column; give each node at least one number.")
+    index = NodeIndex(table.columns[id], str(table.path))
+    names = [edge_table.find_column(source, "sources"), edge_table.find_column(target, "targets")]
+    ends = [index.rows(edge_table.columns[end], f"{edge_table.path}, column {end!r}") for end in names]
+    weights = None if weight is None else edge_table.numbers(weight, "weights")
+    adjacency, repairs = build_adjacency(ends, len(index.ids), weights=weights, directed=directed)
+    return Graph(adjacency, np.column_stack(blocks), node_ids=index.ids, repairs=repairs)
 
 
 def _label_cells(cells: NDArray[Any]) -> NDArray[Any]:
@@ -186,12 +163,16 @@ def read_folder(folder: str | os.PathLike[str], **options: Any) -> Dataset:
     ...     read_folder(folder, name="pair")
     Dataset('pair', n_nodes=2, n_edges=1, n_features=1, n_classes=2, train=1, val=0, test=1)
     """
-    folder = Path(folder)
-    if not folder.is_dir():
+    if not Path(folder).is_dir():
         raise DataError(f"{folder} is not a folder.")
+    return find_reader(Path(folder))(**options)
+
+
+def find_reader(folder: Path) -> Callable[..., Dataset]:
+    """Return what reads the tables of a folder, and takes options only."""
     if is_graphland(folder):
-        return read_graphland(folder, **options)
-    return read_tables(*find_tables(folder), **options)
+        return partial(read_graphland, folder)
+    return partial(read_tables, *find_tables(folder))
 
 
 def read_folder_graph(folder: str | os.PathLike[str], **options: Any) -> Graph:
@@ -201,7 +182,7 @@ def read_folder_graph(folder: str | os.PathLike[str], **options: Any) -> Graph:
 
 def is_plain_table_folder(folder: Path) -> bool:
     """Whether a folder holds an ``edges`` and a ``nodes`` table."""
-    return bool(_tables(folder, "edges") and _tables(folder, "nodes"))
+    return all(_tables(folder, stem) for stem in ("edges", "nodes"))
 
 
 def find_tables(folder: Path) -> list[Path]:
@@ -219,7 +200,7 @@ def find_tables(folder: Path) -> list[Path]:
 
 
 def _tables(folder: Path, stem: str) -> list[Path]:
-    candidates = (folder / f"{stem}{suffix}" for suffix in CSV_SUFFIXES + PARQUET_SUFFIXES)
+    candidates = (folder / f"{stem}{suffix}" for suffix in SUFFIXES)
     return [path for path in candidates if path.is_file()]
 
 
@@ -252,16 +233,10 @@ def read_graphland(
     split
         ``"RL"``, ``"RH"`` or ``"TH"`` for one of the masks that come with the data; or as in
         :func:`read_tables`. None takes RL, or else the first mask file there is.
-    directed
-        Whether an edge goes one way only; then the second node aggregates from the first.
     standardize
         Scale numerical features, other than fractions, to mean 0 and deviation 1 over all nodes.
-    normalize_features
-        Scale every feature row to an absolute sum of one.
-    seed
-        Seed of a drawn split.
-    name
-        Name of the data set; the folder's name when not given.
+    directed, normalize_features, seed, name
+        As in :func:`read_tables`; the second node of a pair aggregates from the first.
     """
     folder = Path(folder)
     missing = [file for file in _GRAPHLAND if not (folder / file).is_file()]
@@ -279,8 +254,8 @@ def read_graphland(
     y = np.full(len(index.ids), no_label(labels), dtype=labels.dtype)
     y[index.rows(targets.pick(0, "node ids"), str(targets.path))] = labels
     edges = read_table(folder / "edgelist.csv", text=[0, 1])
-    heads, tails = (index.rows(edges.pick(end, "edges"), str(edges.path)) for end in (0, 1))
-    adjacency, mended = build_adjacency(heads, tails, len(index.ids), directed=directed)
+    ends = [index.rows(edges.pick(end, "edges"), str(edges.path)) for end in (0, 1)]
+    adjacency, mended = build_adjacency(ends, len(index.ids), directed=directed)
     graph = Graph(adjacency, features, node_ids=index.ids, repairs=[*repairs, *mended])
     if normalize_features:
         graph = graph.with_row_normalized_features()
@@ -327,9 +302,7 @@ def _graphland_features(
         kind: [table.find_column(name, f"{kind} features") for name in info.get(f"{kind}_features_names", [])]
         for kind in ("numerical", "fraction", "categorical")
     }
-    numeric = (
-        list(dict.fromkeys(listed["numerical"] + listed["fraction"])) if info else list(table.columns)[1:]
-    )
+    numeric = dict.fromkeys(listed["numerical"] + listed["fraction"]) if info else list(table.columns)[1:]
     blocks, repairs = [], []
     for name in numeric:
         values = table.columns[name]
@@ -340,7 +313,7 @@ def _graphland_features(
             values = np.where(gaps, np.median(values[~gaps]), values)
             repairs.append(f"filled {gaps.sum()} gaps of feature {name!r} with its median")
         else:
-            values = table.numbers(name).astype(np.float64)
+            values = table.numbers(name, "features").astype(np.float64)
         if standardize and name not in listed["fraction"]:
             values = (values - values.mean()) / (values.std() or 1.0)
         blocks.append(values[:, None])
@@ -356,9 +329,8 @@ def _graphland_features(
 def _graphland_split(path: Path, index: NodeIndex, labelled: NDArray[np.bool_]) -> NodeSplit:
     table = read_table(path, text=[0])
     rows = index.rows(table.pick(0, "node ids"), str(path))
-    parts = []
-    for part in ("train", "val", "test"):
+    masks = np.zeros((3, len(labelled)), bool)
+    for mask, part in zip(masks, PARTS, strict=True):
         cells = np.char.lower(table.pick(part, "masks").astype(np.str_))
-        inside = rows[np.isin(cells, ("true", "1", "1.0"))]
-        parts.append(np.sort(inside[labelled[inside]]))
-    return NodeSplit(*parts)
+        mask[rows] = np.isin(cells, ("true", "1", "1.0"))
+    return NodeSplit.from_masks(*(masks & labelled))
