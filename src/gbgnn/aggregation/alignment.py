@@ -40,19 +40,12 @@ class AlignmentProblem:
 
     where the tiny tensors :math:`N_{kl} = \langle Z_k Z_l^\top, K_Y\rangle / \|K_Y\|_F` and
     :math:`D_{klmn} = \langle Z_k Z_l^\top, Z_m Z_n^\top\rangle` are computed once. A step of an
-    optimiser then costs microseconds, whatever the size of the graph.
-
-    Parameters
-    ----------
-    numerator, denominator
-        N, shape (..., n_terms, n_terms), and D, (..., n_terms^2, n_terms^2); an axis in front is of members.
-    overlaps
-        Inner products of the terms, of unit scale.
+    optimiser then costs microseconds, whatever the size of the graph. An axis in front is of members.
     """
 
-    numerator: torch.Tensor
-    denominator: torch.Tensor
-    overlaps: torch.Tensor
+    numerator: torch.Tensor  # N, shape (..., n_terms, n_terms)
+    denominator: torch.Tensor  # D, shape (..., n_terms^2, n_terms^2)
+    overlaps: torch.Tensor  # inner products of the terms, of unit scale
 
     @classmethod
     def build(cls, terms: torch.Tensor, codes: torch.Tensor) -> AlignmentProblem:

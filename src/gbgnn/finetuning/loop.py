@@ -149,46 +149,25 @@ def parse_bytes(value: int | str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class EpochReport:
-    """What is known after an epoch of fine-tuning; epoch 0 is the boosted model, before the first step.
+    """What is known after an epoch of fine-tuning; epoch 0 is the boosted model, before the first step."""
 
-    Parameters
-    ----------
-    epoch, n_epochs
-        How many epochs are done, and the most there will be.
-    row
-        ``epoch``, ``train_loss``, ``val_loss`` and the metric, such as ``val_accuracy`` (both None without
-        validation nodes), ``seconds``.
-    metric
-        Name of the metric.
-    """
-
-    epoch: int
-    n_epochs: int
+    epoch: int  # how many are done
+    n_epochs: int  # the most there will be
+    # epoch, train_loss, val_loss and the metric, such as val_accuracy (both None without validation nodes),
+    # seconds.
     row: Row
-    metric: str = "accuracy"
+    metric: str = "accuracy"  # its name
 
 
 @dataclass(frozen=True, eq=False)
 class FineTuningReport:
-    """What came of fine-tuning; as text, a sentence.
+    """What came of fine-tuning; as text, a sentence."""
 
-    Parameters
-    ----------
-    before, after
-        Loss and metric of the boosted and of the fine-tuned model.
-    kept
-        Which of them predicts: ``"boosted"`` or ``"tuned"``.
-    epochs
-        How many were taken.
-    metric
-        Name of the metric.
-    """
-
-    before: dict[str, float]
-    after: dict[str, float]
-    kept: str
-    epochs: int
-    metric: str = "accuracy"
+    before: dict[str, float]  # loss and metric of the boosted model
+    after: dict[str, float]  # those of the fine-tuned one
+    kept: str  # which of them predicts: "boosted" or "tuned"
+    epochs: int  # how many were taken
+    metric: str = "accuracy"  # its name
 
     @classmethod
     def from_model(cls, model: FittedModel) -> FineTuningReport:
@@ -275,11 +254,9 @@ def descend(network: MultiScaleNetwork, tuner: FineTuner, seed: int, on_epoch: L
     }
     steppers = {}
     for kind, parameters in network.parameters().items():
-        decay = tuner.weight_decay if kind == LEARNERS else 0.0
-        rate = tuner.learning_rate * sizes[kind]
-        steppers[kind] = Stepper(
-            tuner.optimizer, parameters, rate, weight_decay=decay, momentum=tuner.momentum
-        )
+        rate, options = tuner.learning_rate * sizes[kind], {"momentum": tuner.momentum}
+        options |= {"weight_decay": tuner.weight_decay} if kind == LEARNERS else {}
+        steppers[kind] = Stepper(tuner.optimizer, parameters, rate, **options)
     random, n_rows, metric = generator(seed), network.train.stop, network.metric.name
     moved: list[torch.Tensor] = []  # what the best epoch is kept of
     if network.validation is not None:

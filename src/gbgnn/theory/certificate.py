@@ -169,14 +169,9 @@ MARGINS = ("probability", "logit")
 def margin_constant(delta: float, margin: str = "probability") -> float:
     r"""Return :math:`\kappa(\delta)`: a node within the margin has a residual of at least :math:`1/\kappa`.
 
-    Parameters
-    ----------
-    delta
-        The margin, at least 0; below 1 where it is one of probabilities.
-    margin
-        ``"probability"``: a node counts as an error when :math:`2 p_y - 1 < \delta`; then
-        :math:`1 - p_y > (1 - \delta) / 2`, so :math:`\kappa = 2 / (1 - \delta)`. ``"logit"``: when
-        :math:`\log (p_y / (1 - p_y)) < \delta`; then :math:`\kappa = 1 + e^\delta`.
+    Under ``"probability"``, :math:`\delta` in [0, 1), a node counts as an error when :math:`2 p_y - 1 <
+    \delta`; then :math:`1 - p_y > (1 - \delta) / 2`, so :math:`\kappa = 2 / (1 - \delta)`. Under ``"logit"``,
+    when :math:`\log (p_y / (1 - p_y)) < \delta`; then :math:`\kappa = 1 + e^\delta`.
 
     Examples
     --------

@@ -54,27 +54,19 @@ class WeakLearning:
         return self.cosine > 0
 
     @property
-    def tightest(self) -> Condition | None:
-        """The member of the family with the largest gamma."""
-        if not self.is_met:
-            return None
-        alpha = self.direction_norm / self.gradient_norm / self.cosine
-        return Condition(alpha, alpha * self.sine, self.cosine**2)
-
-    @property
     def alpha(self) -> float | None:
         """The scale of the negative gradient that the direction is nearest to, in the tightest form."""
-        return self.tightest.alpha if self.tightest else None
+        return self.direction_norm / self.gradient_norm / self.cosine if self.is_met else None
 
     @property
     def beta(self) -> float | None:
         """The distance from it, in units of the gradient's norm."""
-        return self.tightest.beta if self.tightest else None
+        return None if self.alpha is None else self.alpha * self.sine
 
     @property
     def gamma(self) -> float | None:
         """1 - (beta / alpha)^2, the round's progress: the squared cosine."""
-        return self.tightest.gamma if self.tightest else None
+        return self.cosine**2 if self.is_met else None
 
     def member(self, ratio: float, *, smaller: bool = False) -> Condition:
         r"""Return the pair with :math:`\beta = r \alpha`.
