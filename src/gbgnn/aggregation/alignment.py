@@ -18,14 +18,11 @@ from gbgnn.aggregation.polynomial import PolynomialHop, mix_members
 from gbgnn.propagation import PolynomialRows, Representation, powers
 from gbgnn.rounds import RoundContext
 
+# Powers of P times X are kept from learning to applying a hop where they take no more than this.
 KEPT_BYTES = 2**28
-"""Powers of P times X are kept from learning to applying a hop where they take no more than this."""
-
+# Powers of so many members are formed at a time that they take about this much memory.
 _BYTES_ON_CPU, _BYTES_ON_GPU = 2**27, 2**32
-"""Powers of so many members are formed at a time that they take about this much memory."""
-
-_FEW_MEMBERS = 16
-"""Up to so many members, weights are learned on the host."""
+_FEW_MEMBERS = 16  # up to so many, weights are learned on the host
 
 
 @dataclass(frozen=True, eq=False)

@@ -166,8 +166,7 @@ class CentredAlignment:
 class MixingAggregation(Aggregation):
     """What Linear and NonLinear share: everything but the ReLU."""
 
-    is_linear = True
-    """Whether there is no ReLU."""
+    is_linear = True  # whether there is no ReLU
 
     max_norm: float = 1.0
     optimizer: str = "sgd"

@@ -20,7 +20,7 @@ from gbgnn._threads import threads_for
 from gbgnn.boosting import apply
 from gbgnn.boosting.history import Row
 from gbgnn.boosting.selection import validation_key
-from gbgnn.errors import GBGNNWarning, ParameterError, suggest
+from gbgnn.errors import GBGNNWarning, ParameterError
 from gbgnn.finetuning.network import AGGREGATION, ETAS, LEARNERS, MOVES, MultiScaleNetwork, Positions
 from gbgnn.learners import Learner
 from gbgnn.model import FittedModel
@@ -95,12 +95,8 @@ class FineTuner(BaseEstimator):
                 f"FineTuner.moves must be one or more of {', '.join(MOVES)}, each once, as a sequence such "
                 f'as ("learners", "etas"); got {self.moves!r}.'
             )
-        for name in self.moves:
-            if name not in MOVES:
-                hint = suggest(name, MOVES) if isinstance(name, str) else ""
-                raise ParameterError(
-                    f"FineTuner.moves must be of {', '.join(MOVES)}; got {name!r} among them.{hint}"
-                )
+        for i, name in enumerate(self.moves):
+            check_choice(owner, f"moves[{i}]", name, MOVES)
         if self.patience is not None and not has_validation:
             raise ParameterError(
                 "FineTuner.patience stops on validation nodes, but there are none; pass validation= or "

@@ -57,17 +57,11 @@ class FineTunedHops(ABC):
     are functions of their arguments and of ``thetas``, so there is no order to keep.
     """
 
-    nbytes: int = 0
-    """Bytes held beside the terms."""
-
+    nbytes: int = 0  # held beside the terms
+    # Arrays of all nodes alive while terms pass by: the input, the last, the next, two powers of P.
     n_arrays: int = 5 + PRODUCT_ARRAYS
-    """Arrays of all nodes alive while terms pass by: the input, the last, the next, two powers of P."""
-
-    is_divisible: bool = True
-    """Whether columns may be treated one after the other."""
-
-    is_fixed: bool = True
-    """Whether the terms stay the same, so that they may be held."""
+    is_divisible: bool = True  # whether columns may be treated one after the other
+    is_fixed: bool = True  # whether the terms stay the same, so that they may be held
 
     def __init__(self, scalars: Sequence[HopScalars] = ()) -> None:
         self.scalars = list(scalars)

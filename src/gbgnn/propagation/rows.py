@@ -14,14 +14,9 @@ import torch
 from gbgnn.propagation.operator import as_tensor
 from gbgnn.propagation.propagator import sparse_csr
 
-BLOCK_BYTES = 64 * 2**20
-"""About how large a block of rows is where the caller does not say."""
-
-NORMS = {"l1": 1, "l2": 2}
-"""By which feature rows may be brought to length one."""
-
-SPARSE_BELOW = 0.125
-"""Up to this share of non-zero entries, sparse features stay sparse."""
+BLOCK_BYTES = 64 * 2**20  # about how large a block of rows is where the caller does not say
+NORMS = {"l1": 1, "l2": 2}  # by which feature rows may be brought to length one
+SPARSE_BELOW = 0.125  # up to this share of non-zero entries, sparse features stay sparse
 
 
 class Representation(ABC):
@@ -31,8 +26,7 @@ class Representation(ABC):
     returns has an axis of members in front.
     """
 
-    is_shared: bool = True
-    """Whether there is one for all members."""
+    is_shared: bool = True  # whether there is one for all members
 
     def member(self, i: int) -> Representation:
         """Return the representation of one member."""

@@ -33,8 +33,7 @@ if "rng" in inspect.signature(eigsh).parameters:  # since SciPy 1.17; what it dr
     _ARPACK["rng"] = 0
 
 Floats = NDArray[np.float64]
-Pairs = tuple[NDArray[Any], NDArray[Any]]
-"""Eigenvalues, and their eigenvectors in columns."""
+Pairs = tuple[NDArray[Any], NDArray[Any]]  # eigenvalues, and their eigenvectors in columns
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,14 +30,10 @@ from gbgnn.search.study import (
 )
 from gbgnn.settings import Settings
 
-N_RANDOM_TRIALS = 10
-"""So many trials are drawn at random before TPE has enough to learn from."""
-DRAW = "draw"
-"""The attribute of a trial that says from which draw it came."""
+N_RANDOM_TRIALS = 10  # so many are drawn at random before TPE has enough to learn from
+DRAW = "draw"  # the attribute of a trial that says from which draw it came
 
-Draw = tuple[int, ...]
-"""Seed, stream and place in it of a trial; no two trials of a study have the same."""
-
+Draw = tuple[int, ...]  # seed, stream and place in it of a trial; no two trials of a study have the same
 Distributions = dict[str, BaseDistribution]
 
 

@@ -35,8 +35,7 @@ from gbgnn.search.spaces import SearchSpace
 from gbgnn.search.study import BEST_ROUND, ENDS, ERROR, best_trials, finished_trials, open_study, state_name
 from gbgnn.settings import Settings, build_model
 
-N_SEEDS = 5
-"""A trial that is confirmed is trained with so many seeds beside those that it had."""
+N_SEEDS = 5  # a trial that is confirmed is trained with so many beside those that it had
 
 
 @dataclass(frozen=True, eq=False)

@@ -189,9 +189,12 @@ class VectorFamily:
         Equal N, p and seed give equal signs whatever the family, so that draws of several may be added or
         compared one by one.
         """
-        signs, drawn = Signs(self.owner, self.X.shape[0], p, n_draws, seed), []
+        check_number(self.owner, "p", p, 0, 0.5, open_low=True)
+        check_integer(self.owner, "n_draws", n_draws, 2)
+        check_integer(self.owner, "seed", seed, 0)
+        drawn = []
         for group in range(-(-n_draws // _GROUP)):  # the last may hold more than were asked for
-            sums = signs.sums(self.X, group)  # <sigma, X_c>, a row per draw and a column per c
+            sums = draw_sums(self.X, p, seed, group)
             if self.kind == "linear":
                 drawn.append(np.linalg.norm(sums, axis=1))
             elif self.is_centred:
@@ -231,52 +234,46 @@ def _row_extremes(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
     return highest.astype(np.float64), lowest.astype(np.float64), mean
 
 
-class Signs:
-    """Independent vectors sigma, drawn in groups that are never held whole."""
+def draw_sums(X: Any, p: float, seed: int, group: int) -> NDArray[np.float64]:
+    """Return <sigma, X_c>, a row for each draw of a group and a column for each c."""
+    total = np.zeros((_GROUP, X.shape[1]))
+    width = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
+    for rows, signs in _draw_signs(X.shape[0], p, seed, group, int(_BLOCK / max(width, _GROUP))):
+        if isinstance(X, torch.Tensor):
+            # Dense signs: a sparse product would add up in an order that changes from run to run.
+            chosen = X[torch.from_numpy(rows).to(X.device)].double()
+            total += (torch.from_numpy(signs.toarray()).to(X.device).T @ chosen).cpu().numpy()
+        else:
+            sums = signs.T @ X[rows]
+            total += sums.toarray() if sp.issparse(sums) else sums
+    return total
 
-    def __init__(self, owner: str, n_nodes: int, p: float, n_draws: int, seed: int) -> None:
-        check_number(owner, "p", p, 0, 0.5, open_low=True)
-        check_integer(owner, "n_draws", n_draws, 2)
-        check_integer(owner, "seed", seed, 0)
-        self.n_nodes, self.p, self.seed = n_nodes, float(p), seed
 
-    def sums(self, X: Any, group: int) -> NDArray[np.float64]:
-        """Return <sigma, X_c>, a row for each draw of the group and a column for each c."""
-        total = np.zeros((_GROUP, X.shape[1]))
-        width = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
-        for rows, signs in self._blocks(group, int(_BLOCK / max(width, _GROUP))):
-            if isinstance(X, torch.Tensor):
-                # Dense signs: a sparse product would add up in an order that changes from run to run.
-                chosen = X[torch.from_numpy(rows).to(X.device)].double()
-                total += (torch.from_numpy(signs.toarray()).to(X.device).T @ chosen).cpu().numpy()
-            else:
-                sums = signs.T @ X[rows]
-                total += sums.toarray() if sp.issparse(sums) else sums
-        return total
+def _draw_signs(
+    n_nodes: int, p: float, seed: int, group: int, size: int
+) -> Iterator[tuple[NDArray[np.int64], sp.csr_array]]:
+    """Yield rows that have non-zero signs in some draw of a group, and these signs, a column per draw.
 
-    def _blocks(self, group: int, size: int) -> Iterator[tuple[NDArray[np.int64], sp.csr_array]]:
-        """Yield rows that have non-zero signs in some draw, and these signs, a column per draw.
-
-        Places are numbered row by row. The gap from one non-zero sign to the next is geometric, which is an
-        exponential variable rounded up; so zeros cost nothing, and neither of the two random streams depends
-        on where a block ends.
-        """
-        sequence = np.random.SeedSequence(self.seed, spawn_key=(group,))
-        gaps, coins = map(np.random.default_rng, sequence.spawn(2))
-        rate = -math.log1p(-2 * self.p) if self.p < 0.5 else math.inf
-        end, last = self.n_nodes * _GROUP, -1
-        size = min(max(size, 1), math.ceil(2.1 * self.p * end) + 100)  # a small graph needs one block
-        while last < end:
-            steps = np.minimum(gaps.standard_exponential(size) / rate, end)  # to fit an integer
-            places = np.cumsum(steps.astype(np.int64) + 1) + last
-            signs = np.where(coins.random(size) < 0.5, 1.0, -1.0)
-            last = int(places[-1])
-            within = int(np.searchsorted(places, end))
-            if within:
-                rows, draws = places[:within] // _GROUP, places[:within] % _GROUP
-                starts = np.flatnonzero(np.diff(rows, prepend=-1))
-                pointers = np.append(starts, within)
-                yield rows[starts], sp.csr_array((signs[:within], draws, pointers), (len(starts), _GROUP))
+    Places are numbered row by row. The gap from one non-zero sign to the next is geometric, which is an
+    exponential variable rounded up; so zeros cost nothing, and neither of the two random streams depends on
+    where a block, of ``size`` places, ends.
+    """
+    sequence = np.random.SeedSequence(seed, spawn_key=(group,))
+    gaps, coins = map(np.random.default_rng, sequence.spawn(2))
+    rate = -math.log1p(-2 * p) if p < 0.5 else math.inf
+    end, last = n_nodes * _GROUP, -1
+    size = min(max(size, 1), math.ceil(2.1 * p * end) + 100)  # a small graph needs one block
+    while last < end:
+        steps = np.minimum(gaps.standard_exponential(size) / rate, end)  # to fit an integer
+        places = np.cumsum(steps.astype(np.int64) + 1) + last
+        signs = np.where(coins.random(size) < 0.5, 1.0, -1.0)
+        last = int(places[-1])
+        within = int(np.searchsorted(places, end))
+        if within:
+            rows, draws = places[:within] // _GROUP, places[:within] % _GROUP
+            starts = np.flatnonzero(np.diff(rows, prepend=-1))
+            pointers = np.append(starts, within)
+            yield rows[starts], sp.csr_array((signs[:within], draws, pointers), (len(starts), _GROUP))
 
 
 def as_matrix(owner: str, vectors: Any) -> Any:

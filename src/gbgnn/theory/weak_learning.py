@@ -177,7 +177,7 @@ class WeakLearnings:
     def __getitem__(self, i: int) -> WeakLearning:
         """Return what is known of one direction."""
         *parts, edge = (float(part[i]) for part in vars(self).values())
-        return WeakLearning(*parts, edge=None if math.isnan(edge) else edge)
+        return WeakLearning(*parts, None if math.isnan(edge) else edge)
 
     @property
     def inner(self) -> torch.Tensor:
@@ -212,8 +212,7 @@ def _scale_to_unit(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return vectors / scale[..., None], scale
 
 
-_EXPONENT = 0x7FF << 52
-"""The bits of a number in double precision without which it is a power of two."""
+_EXPONENT = 0x7FF << 52  # the bits of a number in double precision without which it is a power of two
 
 
 def _edges(Z: torch.Tensor, g: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
