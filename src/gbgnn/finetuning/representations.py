@@ -148,11 +148,8 @@ class ChebyshevHops(FineTunedHops):
         self._interval, self._like, self._rounding = interval, like, float(torch.finfo(like.dtype).eps)
         self._degree = sum(hop.hop.powers[-1] for hop in scalars)
         at = polynomial.nodes(self._degree, interval)
-        nothing = torch.zeros_like(at)  # the injection is no multiple of the representation
-        self._powers = {
-            powers: torch.stack([*(at**p for p in powers), nothing])
-            for powers in {hop.hop.powers for hop in scalars}
-        }
+        every = {hop.hop.powers for hop in scalars}
+        self._powers = {powers: torch.stack([at**p for p in powers]) for powers in every}
         # c, its gradient, and what autograd keeps of the recurrence that c comes from.
         self.nbytes = 6 * 8 * len(self.scalars) * (self._degree + 1)
 
@@ -193,7 +190,7 @@ class ChebyshevHops(FineTunedHops):
         values = []
         for hop, theta in zip(self.scalars, thetas, strict=True):
             numbers = hop.coefficients(theta)
-            q = (numbers @ self._powers[hop.hop.powers]) * q + numbers[-1]
+            q = (numbers[:-1] @ self._powers[hop.hop.powers]) * q + numbers[-1]
             values.append(q)
         return polynomial.coefficients(torch.stack(values))
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gbgnn.propagation.operator import as_tensor
+from gbgnn.propagation.operator import as_tensor, segment_sums
 from gbgnn.propagation.propagator import sparse_csr
 
 BLOCK_BYTES = 64 * 2**20  # about how large a block of rows is where the caller does not say
@@ -286,8 +286,7 @@ def as_rows(
         # from_scipy may share memory with the caller's matrix.
         values = X.values.clone()
         if norm is not None:
-            sizes = values.double().abs() ** NORMS[norm]
-            sums = torch.segment_reduce(sizes, "sum", offsets=X.row_starts, axis=0, unsafe=True, initial=0)
+            sums = segment_sums(values.double().abs() ** NORMS[norm], X.row_starts)
             lengths = torch.where(sums > 0, sums ** (1 / NORMS[norm]), 1.0).to(dtype)
             values /= lengths.repeat_interleave(X.row_starts.diff())
         return SparseRows(X.row_starts.clone(), X.columns.clone(), values, X.n_columns)

@@ -176,8 +176,8 @@ class WeakLearnings:
 
     def __getitem__(self, i: int) -> WeakLearning:
         """Return what is known of one direction."""
-        *parts, edge = (float(part[i]) for part in vars(self).values())
-        return WeakLearning(*parts, None if math.isnan(edge) else edge)
+        cosine, direction_norm, gradient_norm, edge = (float(part[i]) for part in vars(self).values())
+        return WeakLearning(cosine, direction_norm, gradient_norm, None if math.isnan(edge) else edge)
 
     @property
     def inner(self) -> torch.Tensor:
