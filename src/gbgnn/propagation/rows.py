@@ -177,17 +177,26 @@ class SparseRows(Representation):
         n_rows, n_columns = self.shape
         row_bytes = self.nbytes // max(1, n_rows) if sparse else n_columns * self.dtype.itemsize
         for _, part in self._split(n_bytes, row_bytes):
-            entries = part.row_starts, part.columns, part.values
-            yield sparse_csr(*entries, part.shape) if sparse else part.dense()
+            if sparse:
+                yield sparse_csr(part.row_starts, part.columns, part.values, part.shape)
+            else:
+                # Not part.dense(), which adds to what is there and holds more meanwhile.
+                block = torch.zeros(part.shape, dtype=self.dtype, device=self.device)
+                block[part._places()] = part.values
+                yield block
 
     def add_to_(self, result: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
         """Add ``alpha`` times the entries to ``result`` in place, a block of rows at a time."""
         # Two int64 places and two values per entry are held meanwhile.
-        for block, part in self._split(BLOCK_BYTES, 32 * len(self.values) // max(1, len(result))):
-            rows = torch.arange(part.shape[0], device=self.device).repeat_interleave(part.row_starts.diff())
+        for rows, part in self._split(BLOCK_BYTES, 32 * len(self.values) // max(1, len(result))):
             # No place comes twice, so this is the same every time, which atomic sums on a GPU are not.
-            result[block][rows, part.columns.long()] += alpha * part.values
+            result[rows][part._places()] += alpha * part.values
         return result
+
+    def _places(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the row and the column of each entry."""
+        rows = torch.arange(self.shape[0], device=self.device)
+        return rows.repeat_interleave(self.row_starts.diff()), self.columns.long()
 
     def _split(self, n_bytes: int, row_bytes: int) -> Iterator[tuple[slice, SparseRows]]:
         """Yield which rows, as many at a time as ``n_bytes`` hold, and these as a matrix of their own."""
