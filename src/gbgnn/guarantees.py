@@ -24,7 +24,7 @@ from gbgnn.propagation.spectrum import operator_norm
 from gbgnn.registry import as_part
 from gbgnn.theory.certificate import FORMS
 from gbgnn.theory.generalisation import DepthBound, GeneralisationBound, sum_of_classes
-from gbgnn.theory.monte_carlo import Estimate, differences, suprema
+from gbgnn.theory.monte_carlo import Estimate, VectorFamily
 from gbgnn.theory.rademacher import (
     confidence_term,
     mlp_complexity,
@@ -34,6 +34,7 @@ from gbgnn.theory.rademacher import (
     sign_probability,
 )
 
+_OWNER = "generalisation_bound"
 STEPS = ("fixed", "any")
 COMPLEXITIES = ("closed", "monte_carlo")
 # The sizes of classes that steps="any" tries are powers of this.
@@ -98,14 +99,14 @@ def generalisation_bound(
     >>> generalisation_bound(model).is_vacuous  # four labels promise nothing
     True
     """
-    owner = "generalisation_bound"
-    check_choice(owner, "form", form, FORMS)
-    check_choice(owner, "steps", steps, STEPS)
-    check_number(owner, "confidence", confidence, 0, 1, open_low=True, open_high=True)
-    check_number(owner, "delta", delta, 0, 1, open_low=form == "corrected", open_high=True)
+    check_choice(_OWNER, "form", form, FORMS)
+    check_choice(_OWNER, "steps", steps, STEPS)
+    check_number(_OWNER, "confidence", confidence, 0, 1, open_low=True, open_high=True)
+    check_number(_OWNER, "delta", delta, 0, 1, open_low=form == "corrected", open_high=True)
     if form == "paper" and (steps, complexity) != ("fixed", "closed"):
         raise ParameterError('form="paper" goes with steps="fixed" and complexity="closed" only.')
-    fitted = _fitted(model)
+    check_is_fitted(model, "model_")
+    fitted: FittedModel = model.model_
     n_columns = fitted.score_tensor.shape[1]
     failure = (1 - confidence) / n_columns
     scale = Complexities(fitted, graph, complexity, form, n_draws, seed, _SHARE_OF_DRAWS * failure)
@@ -123,10 +124,6 @@ def generalisation_bound(
         notes.append("as printed in the paper, which does not hold (docs/errata.md)")
     elif steps == "fixed":
         notes.append('it takes the steps as chosen before the labels were seen; steps="any" does not')
-    if n_columns > 1:
-        notes.append(
-            f"{n_columns} classes, each against the rest, with a share of the confidence; errors add up"
-        )
     whole = GeneralisationBound(
         training=math.nan,
         complexities=tuple(terms.tolist()),
@@ -141,11 +138,12 @@ def generalisation_bound(
     errors = margin_errors(fitted, delta)
     if n_columns == 1:
         return replace(whole, training=errors[0])
+    notes.append(f"{n_columns} classes, each against the rest, with a share of the confidence; errors add up")
     parts = tuple(
         replace(whole, training=error, confidence=1 - (1 - confidence) / n_columns, label=label, notes=())
         for label, error in zip(fitted.classes.tolist(), errors, strict=True)
     )
-    return sum_of_classes(parts, confidence, whole.notes)
+    return sum_of_classes(parts, confidence, tuple(notes))
 
 
 def depth_bound(
@@ -173,7 +171,8 @@ def depth_bound(
     >>> depth_bound(model).totals[0]  # round 1 has no certified round behind it
     inf
     """
-    fitted = _fitted(model)
+    check_is_fitted(model, "model_")
+    fitted: FittedModel = model.model_
     if fitted.scores.shape[1] != 1:
         raise ParameterError(
             f"the bound by depth is for two classes and one score; this model has {fitted.scores.shape[1]} "
@@ -200,12 +199,6 @@ def depth_bound(
         confidence=confidence,
         form=form,
     )
-
-
-def _fitted(model: GBGNNClassifier) -> FittedModel:
-    check_is_fitted(model, "model_")
-    fitted: FittedModel = model.model_
-    return fitted
 
 
 def margin_errors(model: FittedModel, delta: float) -> list[float]:
@@ -279,8 +272,8 @@ class Complexities:
         seed: int,
         failure: float,
     ) -> None:
-        check_choice("generalisation_bound", "complexity", how, COMPLEXITIES)
-        check_integer("generalisation_bound", "n_draws", n_draws, 2)
+        check_choice(_OWNER, "complexity", how, COMPLEXITIES)
+        check_integer(_OWNER, "n_draws", n_draws, 2)
         self.is_exact, self.form = how == "monte_carlo", form
         self.n_draws, self.seed, self.failure = n_draws, seed, failure
         self.hops, self.heads = covered_spaces(model)
@@ -360,9 +353,8 @@ class Complexities:
         """Return draws of Q sup <sigma, f> over the heads f on X, and what one sign can change in them."""
         X = X * self.hops.max_norm ** (t - 1)
         columns = torch.cat([X, X.new_ones(len(X), 1)], dim=1) if self.heads.bias else X
-        Q, radius = q_factor(*self.sizes), self.heads.max_norm
-        draws = suprema(columns, self._p, radius=radius, n_draws=self.n_draws, seed=self.seed)
-        return Q * draws, Q * differences(columns, radius=radius)
+        Q, family = q_factor(*self.sizes), VectorFamily(_OWNER, columns, radius=self.heads.max_norm)
+        return Q * family.suprema(self._p, self.n_draws, self.seed), Q * family.differences()
 
     def _limit(self, draws: NDArray[np.float64], changes: NDArray[np.float64], n_limits: int) -> float:
         estimate = Estimate.from_draws(draws, float(np.linalg.norm(changes)), self._p)

@@ -29,47 +29,26 @@ _BLOCK_ENTRIES = 2**24
 
 @dataclass(frozen=True)
 class SmoothingProfile:
-    r"""What :math:`X_t = P^t X_0` keeps of the features, for t from 0 to the number of rounds.
+    """What ``X_t = P^t X_0`` keeps of the features, for t from 0 to the number of rounds."""
 
-    Parameters
-    ----------
-    norm
-        :math:`\|X_t\|_F`.
-    distance
-        Distance of X_t from the top eigenspace of P in units of the norm, from 0 (all of X_t is in it) to 1;
-        0 where X_t vanishes. None if the eigenspace was not found. See :func:`top_eigenspace`.
-    energy
-        Dirichlet energy :math:`\operatorname{tr}(X_t^T (I - P) X_t)`. Where P is a normalised adjacency
-        matrix it says how much neighbours differ.
-    effective_rank
-        See :func:`effective_rank`. None if that was too much work.
-    n_components, n_isolated
-        Connected components of P, and nodes of the graph without edges, each a component of its own.
-    top_dimension
-        Number of directions in the top eigenspace; one per component is usual.
-    top_eigenvalues
-        The least and the largest absolute value of their eigenvalues; None without directions.
-    lambda_2
-        The eigenvalue of largest absolute value outside the top eigenspace. A complex one stands for
-        itself and its conjugate. None if nothing is outside, or if it was not found.
-    is_symmetric
-        Whether P is. Then the part of X_t outside the top eigenspace is multiplied by the absolute value of
-        lambda_2 or less in every round; otherwise that is its pace in the long run.
-    missing
-        Why ``distance``, ``lambda_2`` or ``effective_rank`` is None, by name.
-    """
-
-    norm: tuple[float, ...]
+    norm: tuple[float, ...]  # of X_t, Frobenius'
+    # Distance of X_t from the top eigenspace of P (see top_eigenspace) in units of the norm, from 0 (all of
+    # X_t is in it) to 1; 0 where X_t vanishes. None if the eigenspace was not found.
     distance: tuple[float, ...] | None
+    # Dirichlet energy tr(X_t^T (I - P) X_t): of a normalised adjacency matrix, how much neighbours differ.
     energy: tuple[float, ...]
-    effective_rank: tuple[float, ...] | None
-    n_components: int
-    n_isolated: int
-    top_dimension: int | None
-    top_eigenvalues: tuple[float, float] | None
+    effective_rank: tuple[float, ...] | None  # None if that was too much work
+    n_components: int  # connected components of P
+    n_isolated: int  # nodes of the graph without edges, each a component of its own
+    top_dimension: int | None  # number of directions in the top eigenspace; one per component is usual
+    top_eigenvalues: tuple[float, float] | None  # least and largest absolute value; None without directions
+    # The eigenvalue of largest absolute value outside the top eigenspace. A complex one stands for itself and
+    # its conjugate. None if nothing is outside, or if it was not found.
     lambda_2: float | complex | None
+    # Whether P is. Then the part of X_t outside the top eigenspace is multiplied by the absolute value of
+    # lambda_2 or less in every round; otherwise that is its pace in the long run.
     is_symmetric: bool
-    missing: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)  # why one of those is None, by name
 
     @property
     def rounds(self) -> int:

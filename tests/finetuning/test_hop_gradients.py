@@ -51,7 +51,7 @@ def test_chebyshev_and_back_propagation_agree_with_each_other_and_with_the_hops(
 ) -> None:
     rows = torch.tensor([3, 9, 27, 11, 0])
     chebyshev = make_differentiable(HOPS, three_classes.inputs)
-    backprop = BackpropHops([HopScalars.from_hop(hop) for hop in HOPS], three_classes.inputs)
+    backprop = BackpropHops([HopScalars(hop) for hop in HOPS], three_classes.inputs)
     assert isinstance(chebyshev, ChebyshevHops)
     for move in (0.0, 0.1):
         for hops in (chebyshev, backprop):
@@ -86,7 +86,7 @@ def test_parameters_at_zero_and_at_one_have_their_gradients_too(
     hops = [IDENTITY, *[hop] * 5]
     chebyshev = make_differentiable(hops, three_classes.inputs)
     assert isinstance(chebyshev, ChebyshevHops)
-    backprop = BackpropHops([HopScalars.from_hop(hop) for hop in hops], three_classes.inputs)
+    backprop = BackpropHops([HopScalars(hop) for hop in hops], three_classes.inputs)
     assert_same_gradients(chebyshev, backprop, three_classes)
 
 

@@ -19,7 +19,7 @@ KTA = PolynomialHop((0, 1, 2, 4), (0.3, -0.1, 0.5, 0.2), alignment=0.8, free="co
 def test_share_of_injection_and_lazy_is_free_and_comes_back(mixing: float) -> None:
     for aggregation in (InputInjection, Lazy):
         hop = aggregation(mixing=mixing).hop()
-        scalars = HopScalars.from_hop(hop)
+        scalars = HopScalars(hop)
         assert scalars.hop.free == "share"
         assert scalars.initial.tolist() == [mixing]
         again = scalars.rebuild(scalars.initial)
@@ -30,7 +30,7 @@ def test_share_of_injection_and_lazy_is_free_and_comes_back(mixing: float) -> No
 
 
 def test_learned_coefficients_are_free_and_moved_ones_have_no_alignment() -> None:
-    scalars = HopScalars.from_hop(KTA)
+    scalars = HopScalars(KTA)
     moved = scalars.rebuild(2 * scalars.initial)
     assert moved == replace(KTA, coefficients=tuple(2 * c for c in KTA.coefficients), alignment=None)
     assert scalars.hop.free != "share"
@@ -42,7 +42,7 @@ def test_whatever_is_free_starts_where_the_hop_is(free: str, low: float, high: f
         PolynomialHop((3,), (high,), iota, free=free),
         PolynomialHop((0, 3), (low, high), iota, free=free),
     ):
-        scalars = HopScalars.from_hop(hop)
+        scalars = HopScalars(hop)
         np.testing.assert_allclose(
             scalars.coefficients(scalars.initial), [*hop.coefficients, hop.injection], rtol=1e-15, atol=1e-15
         )
@@ -52,10 +52,10 @@ def test_whatever_is_free_starts_where_the_hop_is(free: str, low: float, high: f
     "hop", [KTA, Lazy().hop(), InputInjection().hop(), InputInjection(mixing=1.0).hop()], ids=str
 )
 def test_moved_hop_is_free_to_move_again(hop: PolynomialHop) -> None:
-    scalars = HopScalars.from_hop(hop)
+    scalars = HopScalars(hop)
     moved = scalars.rebuild(scalars.initial / 2)
     assert moved.free == hop.free
-    torch.testing.assert_close(HopScalars.from_hop(moved).initial, scalars.initial / 2)
+    torch.testing.assert_close(HopScalars(moved).initial, scalars.initial / 2)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_moved_hop_is_free_to_move_again(hop: PolynomialHop) -> None:
     ids=str,
 )
 def test_other_hops_have_nothing_free_and_stay_the_same_object(hop: PolynomialHop) -> None:
-    scalars = HopScalars.from_hop(hop)
+    scalars = HopScalars(hop)
     assert len(scalars.initial) == 0
     assert scalars.rebuild(scalars.initial) is hop
 
@@ -83,7 +83,7 @@ def test_polynomials_are_the_hops_one_after_the_other(kinds: list[str], radius: 
         "injection": InputInjection().hop(),
         "adjacency": Adjacency().hop(),
     }
-    chain = [HopScalars.from_hop(hop) for hop in (IDENTITY, *(hops[kind] for kind in kinds))]
+    chain = [HopScalars(hop) for hop in (IDENTITY, *(hops[kind] for kind in kinds))]
     interval = Interval(0.1, radius)
     hops = ChebyshevHops(chain, interval, like=DenseRows(torch.ones(1, 1).double()))
     c = hops.coefficients(n_terms=100).detach()

@@ -29,8 +29,8 @@ from gbgnn.testing import two_blocks
         ({"moves": ()}, "FineTuner.moves must be one or more of learners, etas, aggregation"),
         ({"moves": "etas"}, r"each once, as a sequence .*; got 'etas'"),
         ({"moves": ("etas", "etas")}, "FineTuner.moves must be one or more of"),
-        ({"moves": ("learner",)}, "got 'learner' among them. Did you mean 'learners'"),
-        ({"moves": (3,)}, "FineTuner.moves must be of learners, etas, aggregation; got 3 among them"),
+        ({"moves": ("learner",)}, "got 'learner'. Did you mean 'learners'"),
+        ({"moves": (3,)}, r"FineTuner.moves\[0\] must be one of learners, etas, aggregation; got 3"),
     ],
 )
 def test_settings_out_of_range_are_named(setting: dict[str, object], message: str) -> None:

@@ -17,10 +17,9 @@ from gbgnn.theory import monte_carlo
 from gbgnn.theory.monte_carlo import (
     KINDS,
     Estimate,
-    differences,
+    VectorFamily,
     inductive_rademacher,
     rademacher_complexity,
-    suprema,
 )
 from gbgnn.theory.rademacher import q_factor, sign_probability
 
@@ -29,6 +28,10 @@ CLASSES = [(kind, symmetrized) for kind in KINDS for symmetrized in (False, True
 SMALL = arrays(
     np.float64, st.tuples(st.integers(2, 5), st.integers(1, 3)), elements=st.floats(-9, 9, width=16)
 )
+
+
+def suprema(vectors: Any, p: float, **options: int) -> np.ndarray:
+    return VectorFamily("test", vectors).suprema(p, **options)
 
 
 def supremum(sigma: np.ndarray, X: np.ndarray, kind: str, symmetrized: bool) -> np.ndarray:
@@ -125,7 +128,7 @@ def test_no_sign_changes_more_and_nothing_varies_more_than_stated(
         X = X - X.mean(axis=1, keepdims=True)
     values = supremum(sigma, X, kind, symmetrized)
     assert values.min() >= -1e-9
-    changes = differences(X, kind=kind, symmetrized=symmetrized)
+    changes = VectorFamily("test", X, kind=kind, symmetrized=symmetrized).differences()
     grid = values.reshape((3,) * N)
     for n in range(N):
         assert np.ptp(grid, axis=n).max() <= changes[n] * (1 + 1e-9) + 1e-9
@@ -267,10 +270,10 @@ X23 = np.ones((3, 2))
             lambda: inductive_rademacher(X23 / 0 * 0),
             "inductive_rademacher.vectors has NaN or infinite entries",
         ),
-        (lambda: suprema(X23, 0.7), r"suprema.p must be in \(0, 0.5\]; got 0.7"),
+        (lambda: suprema(X23, 0.7), r"test.p must be in \(0, 0.5\]; got 0.7"),
         (
-            lambda: differences(X23, kind="all"),
-            "differences.kind must be one of hull, linear, finite; got 'all'",
+            lambda: inductive_rademacher(X23, kind="all"),
+            "inductive_rademacher.kind must be one of hull, linear, finite; got 'all'",
         ),
         (lambda: Estimate.from_draws([1.0], 1.0), "Estimate.n_draws must be an integer >= 2; got 1"),
         (lambda: Estimate.from_draws([1.0, -2.0], 1.0), r"Estimate.draws must be in \[0, inf\); got -2.0"),

@@ -7,12 +7,12 @@ import torch
 
 from gbgnn.errors import ParameterError
 from gbgnn.theory import monte_carlo as module
-from gbgnn.theory.monte_carlo import Signs, as_matrix
+from gbgnn.theory.monte_carlo import as_matrix, draw_sums
 
 
 def drawn(n_nodes: int, p: float, group: int = 0, seed: int = 0) -> np.ndarray:
     """Sigma itself, a row per draw."""
-    return Signs("test", n_nodes, p, 2, seed).sums(np.eye(n_nodes), group)
+    return draw_sums(np.eye(n_nodes), p, seed, group)
 
 
 @pytest.mark.parametrize("p", [1e-4, 0.01, 0.2, 0.4999, 0.5])
@@ -74,7 +74,7 @@ def test_matrices_of_every_kind_become_the_same(vectors: object) -> None:
     X = as_matrix("test", vectors)
     assert X.dtype in (np.float32, np.float64)
     np.testing.assert_array_equal(X.toarray() if sp.issparse(X) else X, [[1, 2], [3, 4]])
-    sums = Signs("test", 2, 0.5, 2, 0).sums(X, 0)
+    sums = draw_sums(X, 0.5, 0, 0)
     np.testing.assert_array_equal(sums, drawn(2, 0.5) @ [[1.0, 2], [3, 4]])
 
 
@@ -104,4 +104,4 @@ def test_entries_that_are_not_finite_are_refused(bad: float) -> None:
 
 
 def test_a_sparse_matrix_may_be_empty() -> None:
-    assert not Signs("test", 3, 0.5, 2, 0).sums(as_matrix("test", sp.csr_array((3, 2))), 0).any()
+    assert not draw_sums(as_matrix("test", sp.csr_array((3, 2))), 0.5, 0, 0).any()

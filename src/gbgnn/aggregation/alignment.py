@@ -18,14 +18,11 @@ from gbgnn.aggregation.polynomial import PolynomialHop, mix_members
 from gbgnn.propagation import PolynomialRows, Representation, powers
 from gbgnn.rounds import RoundContext
 
+# Powers of P times X are kept from learning to applying a hop where they take no more than this.
 KEPT_BYTES = 2**28
-"""Powers of P times X are kept from learning to applying a hop where they take no more than this."""
-
+# Powers of so many members are formed at a time that they take about this much memory.
 _BYTES_ON_CPU, _BYTES_ON_GPU = 2**27, 2**32
-"""Powers of so many members are formed at a time that they take about this much memory."""
-
-_FEW_MEMBERS = 16
-"""Up to so many members, weights are learned on the host."""
+_FEW_MEMBERS = 16  # up to so many, weights are learned on the host
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,19 +37,12 @@ class AlignmentProblem:
 
     where the tiny tensors :math:`N_{kl} = \langle Z_k Z_l^\top, K_Y\rangle / \|K_Y\|_F` and
     :math:`D_{klmn} = \langle Z_k Z_l^\top, Z_m Z_n^\top\rangle` are computed once. A step of an
-    optimiser then costs microseconds, whatever the size of the graph.
-
-    Parameters
-    ----------
-    numerator, denominator
-        N, shape (..., n_terms, n_terms), and D, (..., n_terms^2, n_terms^2); an axis in front is of members.
-    overlaps
-        Inner products of the terms, of unit scale.
+    optimiser then costs microseconds, whatever the size of the graph. An axis in front is of members.
     """
 
-    numerator: torch.Tensor
-    denominator: torch.Tensor
-    overlaps: torch.Tensor
+    numerator: torch.Tensor  # N, shape (..., n_terms, n_terms)
+    denominator: torch.Tensor  # D, shape (..., n_terms^2, n_terms^2)
+    overlaps: torch.Tensor  # inner products of the terms, of unit scale
 
     @classmethod
     def build(cls, terms: torch.Tensor, codes: torch.Tensor) -> AlignmentProblem:

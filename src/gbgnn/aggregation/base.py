@@ -46,19 +46,10 @@ class HopSpace:
 
     They are :math:`X \mapsto E(X) W`, followed by a ReLU where not ``is_linear``, with every column of W
     in an L1 ball.
-
-    Parameters
-    ----------
-    envelope
-        E, which no label has touched.
-    max_norm
-        Radius of the ball. A hop that mixes no columns has W = I, whose columns have norm 1.
-    is_linear
-        Whether there is no ReLU.
     """
 
-    envelope: Hop
-    max_norm: float = 1.0
+    envelope: Hop  # E, which no label has touched
+    max_norm: float = 1.0  # radius of the ball; a hop that mixes no columns has W = I, with columns of norm 1
     is_linear: bool = True
 
 

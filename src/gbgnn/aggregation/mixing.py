@@ -26,19 +26,6 @@ class MixingHop(Hop):
     With many columns the L1 balls keep most of W at zero, so its other entries are all that is stored: on
     Cora some 10 thousand a round instead of 2 million.
 
-    Parameters
-    ----------
-    positions
-        Where in W, row after row, its entries are not zero.
-    values
-        Those entries.
-    n_columns
-        Number of rows and columns of W.
-    is_linear
-        Whether there is no ReLU.
-    alignment
-        The centred kernel target alignment that the labelled rows reached, where W was learned.
-
     Examples
     --------
     >>> from gbgnn.propagation import Propagator
@@ -51,11 +38,11 @@ class MixingHop(Hop):
             [1.0000, 0.5000]])
     """
 
-    positions: torch.Tensor
-    values: torch.Tensor
-    n_columns: int
+    positions: torch.Tensor  # where in W, row after row, its entries are not zero
+    values: torch.Tensor  # those entries
+    n_columns: int  # number of rows and columns of W
     is_linear: bool = True
-    alignment: float | None = None
+    alignment: float | None = None  # the centred one that the labelled rows reached, where W was learned
 
     @classmethod
     def from_weight(
@@ -119,21 +106,9 @@ class CentredAlignment:
     It is the paper's own criterion for a learned aggregation, centred because the MLP centres its inputs
     too. It does not change with the scale of Z or W.
 
-    Parameters
-    ----------
-    rows
-        Z, shape (M, C).
-    codes
-        Their labels as vectors, shape (M, K), see :meth:`Task.codes <gbgnn.tasks.Task.codes>`.
-    weights
-        Their weights, which sum to one.
-    is_linear
-        Whether there is no ReLU.
-
-    Attributes
-    ----------
-    spread
-        The variance of all columns of Z over that of the largest: how many columns count.
+    ``rows`` are Z, shape (M, C); ``codes`` their labels as vectors, shape (M, K), see :meth:`Task.codes
+    <gbgnn.tasks.Task.codes>`; ``weights`` theirs, which sum to one. ``spread`` is the variance of all columns
+    of Z over that of the largest: how many columns count.
 
     Examples
     --------
@@ -191,8 +166,7 @@ class CentredAlignment:
 class MixingAggregation(Aggregation):
     """What Linear and NonLinear share: everything but the ReLU."""
 
-    is_linear = True
-    """Whether there is no ReLU."""
+    is_linear = True  # whether there is no ReLU
 
     max_norm: float = 1.0
     optimizer: str = "sgd"
@@ -207,17 +181,9 @@ class MixingAggregation(Aggregation):
         check_number(owner, "learning_rate", self.learning_rate, 0, open_low=True, open_high=True)
         check_integer(owner, "epochs", self.epochs, 0)
 
-    def fit(self, context: RoundContext) -> Hop:
+    def fit(self, context: RoundContext, product: torch.Tensor | None = None) -> MixingHop:
         """Learn W from the labelled rows of P X, by projected gradient steps from ``max_norm`` times I."""
-        return self._learn(context.inputs.P(context.X.dense()), context)
-
-    def step(self, context: RoundContext) -> tuple[Hop, Representation]:
-        """Learn W, and apply it to the product that it was learned from."""
-        product = context.inputs.P(context.X.dense())
-        hop = self._learn(product, context)
-        return hop, hop.mix_columns(product)
-
-    def _learn(self, product: torch.Tensor, context: RoundContext) -> MixingHop:
+        product = context.inputs.P(context.X.dense()) if product is None else product
         train, n_columns = context.train, product.shape[1]
         codes = context.problem.task.codes(train.targets, product.dtype)
         alignment = CentredAlignment(product[train.rows], codes, train.weights, self.is_linear)
@@ -232,6 +198,12 @@ class MixingAggregation(Aggregation):
                 project_columns(weight, self.max_norm)
             reached, _ = alignment.value_and_gradient(weight)
         return MixingHop.from_weight(weight, self.is_linear, reached)
+
+    def step(self, context: RoundContext) -> tuple[Hop, Representation]:
+        """Learn W, and apply it to the product that it was learned from."""
+        product = context.inputs.P(context.X.dense())
+        hop = self.fit(context, product)
+        return hop, hop.mix_columns(product)
 
     def hypothesis_space(self) -> HopSpace:
         """Return the product with P, then any W of the ball."""

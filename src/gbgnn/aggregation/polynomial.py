@@ -91,8 +91,7 @@ class PolynomialHop(Hop):
         return cls(**record | lists)
 
 
-IDENTITY = PolynomialHop((0,), (1.0,))
-"""The hop of round 1, which sees the raw features."""
+IDENTITY = PolynomialHop((0,), (1.0,))  # the hop of round 1, which sees the raw features
 
 
 def mix_members(X: PolynomialRows, hops: Sequence[PolynomialHop]) -> PolynomialRows:

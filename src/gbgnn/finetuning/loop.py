@@ -20,7 +20,7 @@ from gbgnn._threads import threads_for
 from gbgnn.boosting import apply
 from gbgnn.boosting.history import Row
 from gbgnn.boosting.selection import validation_key
-from gbgnn.errors import GBGNNWarning, ParameterError, suggest
+from gbgnn.errors import GBGNNWarning, ParameterError
 from gbgnn.finetuning.network import AGGREGATION, ETAS, LEARNERS, MOVES, MultiScaleNetwork, Positions
 from gbgnn.learners import Learner
 from gbgnn.model import FittedModel
@@ -95,12 +95,8 @@ class FineTuner(BaseEstimator):
                 f"FineTuner.moves must be one or more of {', '.join(MOVES)}, each once, as a sequence such "
                 f'as ("learners", "etas"); got {self.moves!r}.'
             )
-        for name in self.moves:
-            if name not in MOVES:
-                hint = suggest(name, MOVES) if isinstance(name, str) else ""
-                raise ParameterError(
-                    f"FineTuner.moves must be of {', '.join(MOVES)}; got {name!r} among them.{hint}"
-                )
+        for i, name in enumerate(self.moves):
+            check_choice(owner, f"moves[{i}]", name, MOVES)
         if self.patience is not None and not has_validation:
             raise ParameterError(
                 "FineTuner.patience stops on validation nodes, but there are none; pass validation= or "
@@ -149,46 +145,25 @@ def parse_bytes(value: int | str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class EpochReport:
-    """What is known after an epoch of fine-tuning; epoch 0 is the boosted model, before the first step.
+    """What is known after an epoch of fine-tuning; epoch 0 is the boosted model, before the first step."""
 
-    Parameters
-    ----------
-    epoch, n_epochs
-        How many epochs are done, and the most there will be.
-    row
-        ``epoch``, ``train_loss``, ``val_loss`` and the metric, such as ``val_accuracy`` (both None without
-        validation nodes), ``seconds``.
-    metric
-        Name of the metric.
-    """
-
-    epoch: int
-    n_epochs: int
+    epoch: int  # how many are done
+    n_epochs: int  # the most there will be
+    # epoch, train_loss, val_loss and the metric, such as val_accuracy (both None without validation nodes),
+    # seconds.
     row: Row
-    metric: str = "accuracy"
+    metric: str = "accuracy"  # its name
 
 
 @dataclass(frozen=True, eq=False)
 class FineTuningReport:
-    """What came of fine-tuning; as text, a sentence.
+    """What came of fine-tuning; as text, a sentence."""
 
-    Parameters
-    ----------
-    before, after
-        Loss and metric of the boosted and of the fine-tuned model.
-    kept
-        Which of them predicts: ``"boosted"`` or ``"tuned"``.
-    epochs
-        How many were taken.
-    metric
-        Name of the metric.
-    """
-
-    before: dict[str, float]
-    after: dict[str, float]
-    kept: str
-    epochs: int
-    metric: str = "accuracy"
+    before: dict[str, float]  # loss and metric of the boosted model
+    after: dict[str, float]  # those of the fine-tuned one
+    kept: str  # which of them predicts: "boosted" or "tuned"
+    epochs: int  # how many were taken
+    metric: str = "accuracy"  # its name
 
     @classmethod
     def from_model(cls, model: FittedModel) -> FineTuningReport:
@@ -275,11 +250,9 @@ def descend(network: MultiScaleNetwork, tuner: FineTuner, seed: int, on_epoch: L
     }
     steppers = {}
     for kind, parameters in network.parameters().items():
-        decay = tuner.weight_decay if kind == LEARNERS else 0.0
-        rate = tuner.learning_rate * sizes[kind]
-        steppers[kind] = Stepper(
-            tuner.optimizer, parameters, rate, weight_decay=decay, momentum=tuner.momentum
-        )
+        rate, options = tuner.learning_rate * sizes[kind], {"momentum": tuner.momentum}
+        options |= {"weight_decay": tuner.weight_decay} if kind == LEARNERS else {}
+        steppers[kind] = Stepper(tuner.optimizer, parameters, rate, **options)
     random, n_rows, metric = generator(seed), network.train.stop, network.metric.name
     moved: list[torch.Tensor] = []  # what the best epoch is kept of
     if network.validation is not None:

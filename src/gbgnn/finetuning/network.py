@@ -312,11 +312,10 @@ class HeadStack:
         output: torch.Tensor = vmap(evaluate)(self.raw(), X)
         return output
 
+    @torch.no_grad()
     def rebuild(self) -> list[Head]:
         """Return ordinary heads with the parameters of now."""
-        with torch.no_grad():
-            raw = {name: value.detach().clone() for name, value in self.raw().items()}
-        rebuilt = []
+        raw, rebuilt = self.raw(), []
         for i, head in enumerate(self.heads):
             state = head.state() | {name: value[i].clone() for name, value in raw.items()}
             rebuilt.append(type(head).from_state(state).requires_grad_(False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,37 +22,24 @@ PRODUCT_ARRAYS = 2
 _LEAST_BLOCK = 2**20
 
 
-@dataclass(frozen=True, eq=False)
 class HopScalars:
     r"""The free numbers :math:`\theta` of one hop: its coefficients and injection are affine in them."""
 
-    hop: PolynomialHop  # the hop as it was boosted
-    initial: torch.Tensor  # theta of this hop, in double precision; empty where nothing is free
-    # offset, jacobian: the coefficients, followed by the injection, are offset + jacobian @ theta.
-    offset: torch.Tensor
-    jacobian: torch.Tensor
-
-    @classmethod
-    def from_hop(cls, hop: PolynomialHop) -> HopScalars:
-        """Return what a hop says is free in it, as numbers."""
-        given = torch.tensor([*hop.coefficients, hop.injection], dtype=torch.float64)
-        n_powers, offset = len(hop.powers), given.clone()
-        if hop.free == "coefficients":
-            offset[:-1] = 0
-            return cls(hop, given[:-1], offset, torch.eye(n_powers + 1, n_powers, dtype=torch.float64))
-        if hop.free == "share":
-            # The share of the highest power; the rest goes to the lowest one or, after a single power, to the
-            # injection.
-            highest, rest = n_powers - 1, 1 if n_powers == 1 else 0
-            jacobian = given.new_zeros(n_powers + 1, 1)
-            jacobian[highest], jacobian[rest] = 1, -1
-            offset[highest], offset[rest] = 0, given[highest] + given[rest]
-            return cls(hop, given[highest : highest + 1], offset, jacobian)
-        return cls(hop, given[:0], offset, given.new_zeros(n_powers + 1, 0))
+    def __init__(self, hop: PolynomialHop) -> None:
+        self.hop, n_powers = hop, len(hop.powers)
+        self._given = torch.tensor([*hop.coefficients, hop.injection], dtype=torch.float64)
+        # The first coefficient that is free; none after it is fixed.
+        self._first = {"coefficients": 0, "share": n_powers - 1}.get(hop.free or "", n_powers)
+        self.initial = self._given[self._first : -1]  # theta of the hop as it was boosted
 
     def coefficients(self, theta: torch.Tensor) -> torch.Tensor:
         """Return the coefficients and, last, the injection."""
-        return self.offset + self.jacobian @ theta
+        numbers = torch.cat([self._given[: self._first], theta, self._given[-1:]])
+        if self.hop.free == "share":
+            # What the highest power loses goes to the lowest one or, after a single power, to the injection.
+            rest = 1 if len(self.hop.powers) == 1 else 0
+            numbers[rest] = self._given[self._first] + self._given[rest] - theta[0]
+        return numbers
 
     def rebuild(self, theta: torch.Tensor) -> PolynomialHop:
         """Return the hop with other numbers; the alignment was that of the old ones."""
@@ -70,17 +57,11 @@ class FineTunedHops(ABC):
     are functions of their arguments and of ``thetas``, so there is no order to keep.
     """
 
-    nbytes: int = 0
-    """Bytes held beside the terms."""
-
+    nbytes: int = 0  # held beside the terms
+    # Arrays of all nodes alive while terms pass by: the input, the last, the next, two powers of P.
     n_arrays: int = 5 + PRODUCT_ARRAYS
-    """Arrays of all nodes alive while terms pass by: the input, the last, the next, two powers of P."""
-
-    is_divisible: bool = True
-    """Whether columns may be treated one after the other."""
-
-    is_fixed: bool = True
-    """Whether the terms stay the same, so that they may be held."""
+    is_divisible: bool = True  # whether columns may be treated one after the other
+    is_fixed: bool = True  # whether the terms stay the same, so that they may be held
 
     def __init__(self, scalars: Sequence[HopScalars] = ()) -> None:
         self.scalars = list(scalars)
@@ -167,11 +148,8 @@ class ChebyshevHops(FineTunedHops):
         self._interval, self._like, self._rounding = interval, like, float(torch.finfo(like.dtype).eps)
         self._degree = sum(hop.hop.powers[-1] for hop in scalars)
         at = polynomial.nodes(self._degree, interval)
-        nothing = torch.zeros_like(at)  # the injection is no multiple of the representation
-        self._powers = {
-            powers: torch.stack([*(at**p for p in powers), nothing])
-            for powers in {hop.hop.powers for hop in scalars}
-        }
+        every = {hop.hop.powers for hop in scalars}
+        self._powers = {powers: torch.stack([at**p for p in powers]) for powers in every}
         # c, its gradient, and what autograd keeps of the recurrence that c comes from.
         self.nbytes = 6 * 8 * len(self.scalars) * (self._degree + 1)
 
@@ -212,7 +190,7 @@ class ChebyshevHops(FineTunedHops):
         values = []
         for hop, theta in zip(self.scalars, thetas, strict=True):
             numbers = hop.coefficients(theta)
-            q = (numbers @ self._powers[hop.hop.powers]) * q + numbers[-1]
+            q = (numbers[:-1] @ self._powers[hop.hop.powers]) * q + numbers[-1]
             values.append(q)
         return polynomial.coefficients(torch.stack(values))
 
@@ -274,7 +252,7 @@ def make_differentiable(hops: Sequence[Hop], inputs: NodeInputs) -> FineTunedHop
     polynomials = [hop for hop in hops if isinstance(hop, PolynomialHop)]
     if len(polynomials) < len(hops) or all(hop.free is None for hop in polynomials):
         return FixedHops(hops)
-    scalars = [HopScalars.from_hop(hop) for hop in polynomials]
+    scalars = [HopScalars(hop) for hop in polynomials]
     interval = spectral_interval(inputs.P)
     if interval is None:
         return BackpropHops(scalars, inputs)

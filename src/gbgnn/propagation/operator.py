@@ -79,7 +79,7 @@ class Csr:
         if self.values is None:
             return self.row_starts.diff().double()
         if self.device.type != "cpu":
-            return _segment_sums(self.values, self.row_starts)
+            return segment_sums(self.values, self.row_starts)
         values, row_starts = self.values, self.row_starts
         # Spans of rows of about as many entries each.
         wanted = torch.arange(1, max(1, self.n_entries // _PIECE)) * _PIECE
@@ -87,7 +87,7 @@ class Csr:
 
         def sum_rows(span: tuple[int, int]) -> torch.Tensor:
             starts = row_starts[span[0] : span[1] + 1]
-            return _segment_sums(values[int(starts[0]) : int(starts[-1])], starts - starts[0])
+            return segment_sums(values[int(starts[0]) : int(starts[-1])], starts - starts[0])
 
         return torch.cat(map_threads(sum_rows, spans, self.n_entries))
 
@@ -157,7 +157,8 @@ def _column_type(n_columns: int) -> torch.dtype:
     return torch.int32 if n_columns <= torch.iinfo(torch.int32).max else torch.int64
 
 
-def _segment_sums(values: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+def segment_sums(values: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+    """Return the sums of entries from one start to the next, in double precision."""
     return torch.segment_reduce(values.double(), "sum", offsets=starts, axis=0, unsafe=True, initial=0)
 
 

@@ -209,13 +209,6 @@ class ChebyshevBasis(Basis):
 class PolynomialRows(Representation):
     """Rows of q(P) X for the nodes of a basis; row i is its i-th node.
 
-    Parameters
-    ----------
-    basis
-        The terms.
-    q
-        The polynomial as the basis has it, shape (n,), or one for each member, (members, n).
-
     Examples
     --------
     >>> from gbgnn.propagation import DenseRows
@@ -227,7 +220,7 @@ class PolynomialRows(Representation):
     """
 
     basis: Basis
-    q: torch.Tensor
+    q: torch.Tensor  # the polynomial as the basis has it, shape (n,), or one for each member, (members, n)
 
     @property
     def is_shared(self) -> bool:  # type: ignore[override]

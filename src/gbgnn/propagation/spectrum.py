@@ -33,30 +33,18 @@ if "rng" in inspect.signature(eigsh).parameters:  # since SciPy 1.17; what it dr
     _ARPACK["rng"] = 0
 
 Floats = NDArray[np.float64]
-Pairs = tuple[NDArray[Any], NDArray[Any]]
-"""Eigenvalues, and their eigenvectors in columns."""
+Pairs = tuple[NDArray[Any], NDArray[Any]]  # eigenvalues, and their eigenvectors in columns
 
 
 @dataclass(frozen=True, eq=False)
 class TopEigenspace:
-    """The directions that a matrix P shrinks least, component by component.
+    """The directions that a matrix P shrinks least, component by component."""
 
-    Parameters
-    ----------
-    basis
-        N x k sparse matrix of orthonormal columns, each zero outside its connected component.
-    values
-        The eigenvalue of each column; those of a complex pair stand for the plane their columns span.
-    n_components
-        Number of connected components of P, those without a top direction included.
-    symmetric
-        Whether P is symmetric.
-    """
-
-    basis: sp.csr_array
+    basis: sp.csr_array  # N x k, its columns orthonormal, each zero outside its connected component
+    # The eigenvalue of each column; those of a complex pair stand for the plane their columns span.
     values: NDArray[np.complex128]
-    n_components: int
-    symmetric: bool
+    n_components: int  # connected components of P, those without a top direction included
+    symmetric: bool  # whether P is
 
     @property
     def dimension(self) -> int:
@@ -81,23 +69,13 @@ def top_eigenspace(P: sp.csr_array, guesses: Sequence[Floats] = ()) -> TopEigens
     has no top direction.
 
     A positive vector that P multiplies by one number throughout a non-negative, strongly connected component
-    is its only top direction (Perron and Frobenius): ``guesses``, and the constant vector, are tried first.
-    Other components are decomposed, those of more than 256 nodes by ARPACK.
+    is its only top direction (Perron and Frobenius): ``guesses``, such as square roots of degrees, and the
+    constant vector, are tried first. Other components are decomposed, those of more than 256 nodes by ARPACK.
 
-    Parameters
-    ----------
-    P
-        N x N CSR matrix of float64, without explicit zeros.
-    guesses
-        Vectors of N numbers that may be top directions, such as square roots of degrees.
-
-    Raises
-    ------
-    scipy.sparse.linalg.ArpackError
-        The eigenvectors of a component of more than 256 nodes were not found.
-    numpy.linalg.LinAlgError
-        Such a component has several top directions that are not one complex pair, or it has edges that lead
-        one way and rounding hides its largest eigenvalue.
+    P must be a CSR matrix of float64 without explicit zeros. Raised are an ``ArpackError`` where the
+    eigenvectors of a component of more than 256 nodes were not found; a ``LinAlgError`` where such a
+    component has several top directions that are not one complex pair, or has edges that lead one way and
+    rounding hides its largest eigenvalue.
 
     Examples
     --------
@@ -129,13 +107,9 @@ def second_eigenvalue(P: sp.csr_array, space: TopEigenspace) -> float | complex 
     """Return the eigenvalue of P of largest absolute value outside ``space``; None if nothing is outside.
 
     Up to 256 nodes by a full decomposition, beyond by Lanczos or Arnoldi iterations on P without the space,
-    from a fixed start. Where two have the same absolute value, either may come. In a large graph whose
+    from a fixed start; where they do not converge, because many eigenvalues crowd at the largest, an
+    ``ArpackError`` is raised. Where two have the same absolute value, either may come. In a large graph whose
     remaining edges lead one way, rounding may hide how small the eigenvalue is.
-
-    Raises
-    ------
-    scipy.sparse.linalg.ArpackError
-        The iterations did not converge, because many eigenvalues crowd at the largest.
 
     Examples
     --------
@@ -161,12 +135,8 @@ def second_eigenvalue(P: sp.csr_array, space: TopEigenspace) -> float | complex 
 def operator_norm(P: sp.csr_array) -> float:
     r"""Return the largest singular value of P, :math:`\|P\|_{op}`.
 
-    By Lanczos iterations on :math:`P^T P` from a fixed start; up to 256 nodes by a full decomposition.
-
-    Raises
-    ------
-    scipy.sparse.linalg.ArpackError
-        The iterations did not converge, because many singular values crowd at the largest.
+    By Lanczos iterations on :math:`P^T P` from a fixed start, with an ``ArpackError`` where many singular
+    values crowd at the largest and they do not converge; up to 256 nodes by a full decomposition.
 
     Examples
     --------

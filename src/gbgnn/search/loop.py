@@ -30,14 +30,10 @@ from gbgnn.search.study import (
 )
 from gbgnn.settings import Settings
 
-N_RANDOM_TRIALS = 10
-"""So many trials are drawn at random before TPE has enough to learn from."""
-DRAW = "draw"
-"""The attribute of a trial that says from which draw it came."""
+N_RANDOM_TRIALS = 10  # so many are drawn at random before TPE has enough to learn from
+DRAW = "draw"  # the attribute of a trial that says from which draw it came
 
-Draw = tuple[int, ...]
-"""Seed, stream and place in it of a trial; no two trials of a study have the same."""
-
+Draw = tuple[int, ...]  # seed, stream and place in it of a trial; no two trials of a study have the same
 Distributions = dict[str, BaseDistribution]
 
 
@@ -57,25 +53,13 @@ Runner = Callable[[Sequence[Batch]], Sequence[Sequence[FrozenTrial]]]
 
 @dataclass(frozen=True, eq=False)
 class TrialReport:
-    """What is known after a trial.
+    """What is known after a trial."""
 
-    Parameters
-    ----------
-    state
-        ``"complete"``, ``"pruned"`` or ``"failed"``.
-    value
-        Validation accuracy; of a pruned trial, that of its last round; of a failed one, None.
-    best_value
-        The best of all complete trials so far; None while there is none.
-    n_done, n_trials
-        How many are finished, and how many there are to be.
-    """
-
-    state: str
-    value: float | None
-    best_value: float | None
-    n_done: int
-    n_trials: int
+    state: str  # "complete", "pruned" or "failed"
+    value: float | None  # validation accuracy; of a pruned trial that of its last round, of a failed one None
+    best_value: float | None  # the best of all complete trials so far; None while there is none
+    n_done: int  # how many are finished
+    n_trials: int  # how many there are to be
 
 
 def run_studies(
@@ -87,22 +71,12 @@ def run_studies(
     deadline: float | None = None,
     on_trial: Callable[[int, TrialReport], None] | None = None,
 ) -> None:
-    """Run trials until every study has as many as it is to have.
+    """Run trials until every study has ``n_trials`` finished ones, those that it has already included.
 
-    Parameters
-    ----------
-    studies
-        One for each seed, interleaved: each gets the trials that it would get by itself.
-    run
-        How trials are drawn and run: one by one, or as a population.
-    n_trials
-        How many finished trials a study is to have, those that it has already included.
-    at_once
-        How many trials of a study are drawn at a time.
-    deadline
-        Begin no trial after this time of ``time.perf_counter``; None has no limit.
-    on_trial
-        Called after every trial with the seed of its study and what is known of that.
+    Studies, one for each seed, are interleaved: each gets the trials that it would get by itself, ``at_once``
+    at a time. ``run`` draws and runs them, one by one or as a population. None is begun after ``deadline``, a
+    time of ``time.perf_counter``. ``on_trial`` is called after every trial with the seed of its study and
+    what is known of that.
     """
     with ExitStack() as stack:
         streams = {seed: (seed, stack.enter_context(register_worker(studies[seed]))) for seed in studies}

@@ -26,10 +26,8 @@ from gbgnn.search.spaces import SearchSpace
 from gbgnn.search.study import BEST_ROUND, ERROR, finished_trials, in_memory_study
 from gbgnn.settings import Settings
 
-N_STARTUP_TRIALS = 10
-"""No trial is pruned before so many are complete: a median of fewer says little."""
-N_WARMUP_ROUNDS = 5
-"""No trial is pruned before this round: the first rounds see little of the graph yet."""
+N_STARTUP_TRIALS = 10  # no trial is pruned before so many are complete: a median of fewer says little
+N_WARMUP_ROUNDS = 5  # nor before this round: the first rounds see little of the graph yet
 
 Objective = Callable[[optuna.Trial], float]
 """Trains what a trial proposes, and returns how good it is.

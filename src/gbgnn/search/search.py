@@ -35,8 +35,7 @@ from gbgnn.search.spaces import SearchSpace
 from gbgnn.search.study import BEST_ROUND, ENDS, ERROR, best_trials, finished_trials, open_study, state_name
 from gbgnn.settings import Settings, build_model
 
-N_SEEDS = 5
-"""A trial that is confirmed is trained with so many seeds beside those that it had."""
+N_SEEDS = 5  # a trial that is confirmed is trained with so many beside those that it had
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,36 +53,20 @@ class Confirmed:
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """What a search has found.
+    """What a search has found."""
 
-    Parameters
-    ----------
-    best_settings
-        The winner's settings, those that were searched; where several seeds were asked, ``n_rounds`` and
-        ``select`` too.
-    best_value
-        Its validation accuracy as the trial had it, to which rounding in a population may add or take a node;
-        where several seeds were asked, their mean.
-    model
-        Fitted with the winner's settings and seed; its learners are kept.
-    settings
-        All settings that ``model`` was built with by :func:`gbgnn.settings.build_model`: fixed ones, best
-        ones, ``random_state`` and ``device``. A record of the run needs no other model for them.
-    study
-        The study, for Optuna's own tools.
-    seconds
-        How long this search took; trials of an earlier one are not in it.
-    confirmed
-        The trials that were confirmed, the best first; empty where none were.
-    """
-
+    # The winner's settings that were searched; where several seeds were asked, n_rounds and select too.
     best_settings: Settings
+    # Its validation accuracy as the trial had it, to which rounding in a population may add or take a node;
+    # where several seeds were asked, their mean.
     best_value: float
-    model: GBGNNClassifier
+    model: GBGNNClassifier  # fitted with the winner's settings and seed; its learners are kept
+    # All that model was built with by gbgnn.settings.build_model: fixed settings, best ones, random_state and
+    # device. A record of the run needs no other model for them.
     settings: Settings
-    study: optuna.Study
-    seconds: float
-    confirmed: Sequence[Confirmed]
+    study: optuna.Study  # for Optuna's own tools
+    seconds: float  # how long this search took; trials of an earlier one are not in it
+    confirmed: Sequence[Confirmed]  # the trials that were confirmed, the best first; empty where none were
 
     @property
     def trials(self) -> list[FrozenTrial]:

@@ -20,14 +20,11 @@ from gbgnn._version import __version__
 from gbgnn.errors import DataError, ParameterError
 
 JOURNALS = (".log", ".journal")
-ERROR = "error"
-"""The attribute of a trial that failed; one without was interrupted, and is drawn again."""
-ENDS = ("complete", "pruned", "failed")
-"""The states of trials that have come to an end of their own."""
-BEST_ROUND = "best_round"
-"""The attribute of a complete trial: the round that predicts."""
-PROCESS = "process"
-"""The attribute of a trial that says which process trains it."""
+ENDS = ("complete", "pruned", "failed")  # the states of trials that have come to an end of their own
+# Attributes of a trial.
+ERROR = "error"  # why it failed; one that failed without was interrupted, and is drawn again
+BEST_ROUND = "best_round"  # of a complete one, the round that predicts
+PROCESS = "process"  # which process trains it
 
 
 def open_study(storage: str | os.PathLike[str] | None, name: str, record: Mapping[str, Any]) -> optuna.Study:

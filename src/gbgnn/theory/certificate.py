@@ -14,38 +14,22 @@ from gbgnn.theory.weak_learning import WeakLearning
 
 @dataclass(frozen=True)
 class CertifiedRound:
-    """One round of a :class:`Certificate`.
-
-    Parameters
-    ----------
-    round, eta, cosine
-        Its number, its step, and the cosine between its direction and the negative gradient.
-    alpha, beta, gamma
-        The weak learning condition whose own step ``eta`` is; None where there is none: the learner points
-        the wrong way, or the step is twice too long. A round that adds nothing has gamma 0.
-    gamma_total
-        The theory's Gamma: the sum of gamma over the rounds from the second to this one.
-    guaranteed, actual
-        The drop in training loss that smoothness alone guarantees, and the drop itself. A negative
-        guarantee says nothing.
-    rounding
-        How far the precision of the scores may move the drop.
-    loss, gradient_norm
-        Training loss and norm of its gradient after the round.
-    """
+    """One round of a :class:`Certificate`."""
 
     round: int
-    eta: float
-    cosine: float
+    eta: float  # its step
+    cosine: float  # between its direction and the negative gradient
+    # The weak learning condition whose own step eta is; None where there is none: the learner points the
+    # wrong way, or the step is twice too long. A round that adds nothing has gamma 0.
     alpha: float | None
     beta: float | None
     gamma: float | None
-    gamma_total: float
-    guaranteed: float
-    actual: float
-    rounding: float
-    loss: float
-    gradient_norm: float
+    gamma_total: float  # the theory's Gamma: the sum of gamma over the rounds from the second to this one
+    guaranteed: float  # the drop in training loss that smoothness alone guarantees; if negative, says nothing
+    actual: float  # the drop itself
+    rounding: float  # how far the precision of the scores may move the drop
+    loss: float  # of training, after the round
+    gradient_norm: float  # that of its gradient
 
     @property
     def is_met(self) -> bool:
@@ -65,26 +49,13 @@ class Certificate:
     Under :class:`~gbgnn.FunctionalGradient` every round meets the condition, and its guarantee is a theorem.
     Other rules choose their steps by other arguments, so a round may have no guarantee; where it has one, it
     holds for them too.
-
-    Parameters
-    ----------
-    rounds
-        The rounds in order.
-    smoothness
-        The theory's A.
-    n_labelled
-        The theory's M.
-    notes
-        What it covers, as sentences.
-    bounds_error
-        Whether the loss is one whose gradient bounds an error of classification.
     """
 
     rounds: tuple[CertifiedRound, ...]
-    smoothness: float
-    n_labelled: int
-    notes: tuple[str, ...] = ()
-    bounds_error: bool = True
+    smoothness: float  # the theory's A
+    n_labelled: int  # the theory's M
+    notes: tuple[str, ...] = ()  # what it covers, as sentences
+    bounds_error: bool = True  # whether the gradient of the loss bounds an error of classification
 
     @classmethod
     def from_history(
@@ -198,14 +169,9 @@ MARGINS = ("probability", "logit")
 def margin_constant(delta: float, margin: str = "probability") -> float:
     r"""Return :math:`\kappa(\delta)`: a node within the margin has a residual of at least :math:`1/\kappa`.
 
-    Parameters
-    ----------
-    delta
-        The margin, at least 0; below 1 where it is one of probabilities.
-    margin
-        ``"probability"``: a node counts as an error when :math:`2 p_y - 1 < \delta`; then
-        :math:`1 - p_y > (1 - \delta) / 2`, so :math:`\kappa = 2 / (1 - \delta)`. ``"logit"``: when
-        :math:`\log (p_y / (1 - p_y)) < \delta`; then :math:`\kappa = 1 + e^\delta`.
+    Under ``"probability"``, :math:`\delta` in [0, 1), a node counts as an error when :math:`2 p_y - 1 <
+    \delta`; then :math:`1 - p_y > (1 - \delta) / 2`, so :math:`\kappa = 2 / (1 - \delta)`. Under ``"logit"``,
+    when :math:`\log (p_y / (1 - p_y)) < \delta`; then :math:`\kappa = 1 + e^\delta`.
 
     Examples
     --------

@@ -18,40 +18,23 @@ _REPORTED = (
 
 @dataclass(frozen=True)
 class GeneralisationBound:
-    r"""``test error <= training + sum(complexities) + partition + deviation``, with the asked confidence.
+    """``test error <= training + sum(complexities) + partition + deviation``, with the asked confidence."""
 
-    Parameters
-    ----------
-    training
-        Share of the labelled nodes within the margin ``delta``.
-    complexities
-        What each round may contribute by chance: its step times the Rademacher complexity of what it chose
-        from (divided by twice the margin in the corrected form).
-    partition
-        The price of seeing one random choice of labelled nodes, :math:`c_0 Q \sqrt{\min(M, U)}`.
-    deviation
-        The price of the confidence.
-    delta, confidence, form, steps
-        What was asked for.
-    label
-        The class that is told from the rest; None where the bound is of the whole prediction.
-    per_class
-        Of several classes, one bound each. The sum of their errors bounds the error of the prediction.
-    notes
-        What the number rests on.
-    """
-
-    training: float
+    training: float  # share of the labelled nodes within the margin delta
+    # What each round may contribute by chance: its step times the Rademacher complexity of what it chose from
+    # (divided by twice the margin in the corrected form).
     complexities: tuple[float, ...]
-    partition: float
-    deviation: float
+    partition: float  # the price of seeing one random choice of labelled nodes, c_0 Q sqrt(min(M, U))
+    deviation: float  # the price of the confidence
+    # What was asked for.
     delta: float
     confidence: float
     form: str
     steps: str
-    label: Any = None
+    label: Any = None  # the class that is told from the rest; None: the bound is of the whole prediction
+    # Of several classes, one bound each. The sum of their errors bounds the error of the prediction.
     per_class: tuple[GeneralisationBound, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what the number rests on
 
     @property
     def complexity(self) -> float:
@@ -98,12 +81,12 @@ def sum_of_classes(
     Where every score has the right sign, positive for its class and negative for the others, the largest is
     the right one; so a wrong prediction is an error of some class.
     """
+    terms = ("training", "partition", "deviation")
+    sums: dict[str, Any] = {name: math.fsum(getattr(part, name) for part in parts) for name in terms}
     return replace(
         parts[0],
-        training=math.fsum(part.training for part in parts),
+        **sums,
         complexities=tuple(map(math.fsum, zip(*(part.complexities for part in parts), strict=True))),
-        partition=math.fsum(part.partition for part in parts),
-        deviation=math.fsum(part.deviation for part in parts),
         confidence=confidence,
         label=None,
         per_class=parts,
@@ -121,26 +104,15 @@ class DepthBound:
 
     The first term falls with depth when :math:`\Gamma_T` grows like a power of T; the second stays bounded
     when its summands decay geometrically. Both can be looked at on a finite run, not proved by it.
-
-    Parameters
-    ----------
-    gamma_totals
-        :math:`\Gamma_T`, per round.
-    training
-        The first term, per round; infinite after round 1 and where a round was not certified.
-    increments
-        The summands of the second term, one per round.
-    partition, deviation
-        The two terms that do not change with depth.
-    delta, confidence, form
-        What was asked for.
     """
 
-    gamma_totals: tuple[float, ...]
-    training: tuple[float, ...]
-    increments: tuple[float, ...]
+    gamma_totals: tuple[float, ...]  # Gamma_T, per round
+    training: tuple[float, ...]  # the first term; infinite after round 1 and where a round was not certified
+    increments: tuple[float, ...]  # the summands of the second term
+    # The two terms that do not change with depth.
     partition: float
     deviation: float
+    # What was asked for.
     delta: float
     confidence: float
     form: str

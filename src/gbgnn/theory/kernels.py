@@ -7,14 +7,11 @@ from dataclasses import dataclass
 
 import torch
 
+# Up to here the kernel is computed: it is dense, and its eigenvalues take time with the cube of the rows.
 MOST_ROWS = 5000
-"""Up to here the kernel is computed: it is dense, and its eigenvalues take time with the cube of the rows."""
-
+# Rows with a cosine beyond are parallel: single precision makes an angle of 1e-7 of none, at most 1e-6.
 _PARALLEL = 1 - 1e-12
-"""Rows with a cosine beyond are parallel: single precision makes an angle of 1e-7 of none, at most 1e-6."""
-
-_NAMED = 20
-"""How many rows or pairs are listed; the rest is counted."""
+_NAMED = 20  # how many rows or pairs are listed; the rest is counted
 
 
 def relu_kernel(X: torch.Tensor) -> torch.Tensor:

@@ -28,44 +28,24 @@ _BLOCK = 2**23
 class Estimate:
     """A complexity as the mean of independent draws, and what is certain of them.
 
-    Parameters
-    ----------
-    value
-        The mean of the draws.
-    standard_error
-        Their standard deviation divided by the root of their number.
-    n_draws
-        How many there are.
-    bounded_differences
-        Root of the sum over nodes of the squares of the most that one sign can change in a draw.
-    variance_bound
-        A number that the variance of a draw does not exceed.
-
     Examples
     --------
     >>> Estimate.from_draws([2.0, 4.0, 3.0, 3.0], bounded_differences=1.0).interval(0.9)
     (2.039..., 3.960...)
     """
 
-    value: float
-    standard_error: float
+    value: float  # the mean of the draws
+    standard_error: float  # their standard deviation divided by the root of their number
     n_draws: int
-    bounded_differences: float
-    variance_bound: float
+    bounded_differences: float  # root of the sum over nodes of squares of the most that one sign can change
+    variance_bound: float  # a number that the variance of a draw does not exceed
 
     @classmethod
     def from_draws(cls, draws: Any, bounded_differences: float, p: float = 0.5) -> Self:
-        r"""Summarise two or more draws of a supremum that is never negative.
+        r"""Summarise two or more independent draws of a supremum that is never negative, or of a multiple.
 
-        Parameters
-        ----------
-        draws
-            Independent draws of :math:`\sup_v \langle\sigma, v\rangle`, or of a multiple of it.
-        bounded_differences
-            As above, in the units of the draws.
-        p
-            Probability of each sign, in (0, 1/2]: by Efron and Stein the variance is at most
-            :math:`\frac{p}{2} \sum_n d_n^2` (docs/theory.md). The default 1/2 is valid for every p.
+        With p the probability of each sign, in (0, 1/2], by Efron and Stein the variance is at most
+        :math:`\frac{p}{2} \sum_n d_n^2` (docs/theory.md). The default 1/2 is valid for every p.
         """
         values = np.asarray(draws, dtype=np.float64)
         check_integer("Estimate", "n_draws", len(values), 2)
@@ -82,7 +62,7 @@ class Estimate:
         They are Student's, which is an approximation, a good one from some dozens of draws on. For a bound
         that must hold use :meth:`upper_limit`.
         """
-        _check_confidence("interval", confidence)
+        check_number("interval", "confidence", confidence, 0, 1, open_low=True, open_high=True)
         reach = float(stdtrit(self.n_draws - 1, (1 + confidence) / 2)) * self.standard_error
         return self.value - reach, self.value + reach
 
@@ -97,7 +77,7 @@ class Estimate:
           negative (docs/theory.md). Where signs are rare, because few nodes are labelled, this is much the
           smaller one.
         """
-        _check_confidence("upper_limit", confidence)
+        check_number("upper_limit", "confidence", confidence, 0, 1, open_low=True, open_high=True)
         share = -2 * math.log1p(-confidence) / self.n_draws
         limit = self.value + math.sqrt(share) * self.bounded_differences / 2
         if share < 1:
@@ -150,8 +130,8 @@ def rademacher_complexity(
     (6.2, 7.0)
     """
     owner = "rademacher_complexity"
-    X = as_matrix(owner, vectors)
-    N = X.shape[0]
+    family = VectorFamily(owner, vectors, kind=kind, radius=radius, symmetrized=symmetrized)
+    N = family.X.shape[0]
     check_integer(owner, "n_labelled", n_labelled, 1)
     if n_labelled >= N:
         raise ParameterError(
@@ -161,8 +141,7 @@ def rademacher_complexity(
     Q = q_factor(n_labelled, N - n_labelled)
     if p is None:
         p = sign_probability(n_labelled, N - n_labelled)
-    family = _Family(owner, kind, radius, symmetrized)
-    return family.estimate(X, Signs(owner, N, p, n_draws, seed), scale=Q)
+    return family.estimate(p, n_draws, seed, scale=Q)
 
 
 def inductive_rademacher(
@@ -179,69 +158,56 @@ def inductive_rademacher(
     >>> inductive_rademacher(np.ones((1, 1))).value
     1.0
     """
-    owner = "inductive_rademacher"
-    X = as_matrix(owner, vectors)
-    signs = Signs(owner, X.shape[0], 0.5, n_draws, seed)
-    return _Family(owner, kind, radius, symmetrized=False).estimate(X, signs, scale=1 / X.shape[0])
+    family = VectorFamily("inductive_rademacher", vectors, kind=kind, radius=radius)
+    return family.estimate(0.5, n_draws, seed, scale=1 / family.X.shape[0])
 
 
-def suprema(
-    vectors: Any,
-    p: float,
-    *,
-    kind: str = "hull",
-    radius: float = 1.0,
-    symmetrized: bool = False,
-    n_draws: int = 1000,
-    seed: int = 0,
-) -> NDArray[np.float64]:
-    r"""Draw :math:`\sup_v \langle\sigma, v\rangle`, without the factor Q; see :func:`rademacher_complexity`.
+class VectorFamily:
+    r"""The vectors v that a matrix X stands for, see :func:`rademacher_complexity`.
 
-    Equal N, p and seed give equal signs whatever the class, so that draws of several classes may be added or
-    compared one by one. The mean of the columns is taken out of a finite class that is not symmetrised: it
-    changes no expectation, lowers the variance, and no draw is negative.
+    The mean of the columns is taken out of a finite class that is not symmetrised: it changes no expectation,
+    lowers the variance, and no draw is negative.
     """
-    X = as_matrix("suprema", vectors)
-    family = _Family("suprema", kind, radius, symmetrized)
-    return family.suprema(X, Signs("suprema", X.shape[0], p, n_draws, seed))
 
-
-def differences(
-    vectors: Any, *, kind: str = "hull", radius: float = 1.0, symmetrized: bool = False
-) -> NDArray[np.float64]:
-    r"""Return for each node the most that its sign can change in :func:`suprema`, :math:`2 \sup_v |v_n|`."""
-    return _Family("differences", kind, radius, symmetrized).differences(as_matrix("differences", vectors))
-
-
-class _Family:
-    """Which vectors a matrix X stands for."""
-
-    def __init__(self, owner: str, kind: str, radius: float, symmetrized: bool) -> None:
+    def __init__(
+        self, owner: str, vectors: Any, *, kind: str = "hull", radius: float = 1.0, symmetrized: bool = False
+    ) -> None:
+        self.owner, self.X = owner, as_matrix(owner, vectors)
         check_choice(owner, "kind", kind, KINDS)
         check_number(owner, "radius", radius, 0)
         self.kind, self.radius = kind, float(radius)
         self.is_centred = kind == "finite" and not symmetrized
 
-    def estimate(self, X: Any, signs: Signs, scale: float) -> Estimate:
-        changes = float(np.linalg.norm(self.differences(X)))
-        return Estimate.from_draws(scale * self.suprema(X, signs), scale * changes, signs.p)
+    def estimate(self, p: float, n_draws: int, seed: int, *, scale: float) -> Estimate:
+        r"""Estimate ``scale`` times :math:`E \sup_v \langle\sigma, v\rangle`."""
+        draws, changes = self.suprema(p, n_draws, seed), float(np.linalg.norm(self.differences()))
+        return Estimate.from_draws(scale * draws, scale * changes, p)
 
-    def suprema(self, X: Any, signs: Signs) -> NDArray[np.float64]:
+    def suprema(self, p: float, n_draws: int = 1000, seed: int = 0) -> NDArray[np.float64]:
+        r"""Draw :math:`\sup_v \langle\sigma, v\rangle`.
+
+        Equal N, p and seed give equal signs whatever the family, so that draws of several may be added or
+        compared one by one.
+        """
+        check_number(self.owner, "p", p, 0, 0.5, open_low=True)
+        check_integer(self.owner, "n_draws", n_draws, 2)
+        check_integer(self.owner, "seed", seed, 0)
         drawn = []
-        for group in range(-(-signs.n_draws // _GROUP)):  # the last may hold more than were asked for
-            sums = signs.sums(X, group)  # <sigma, X_c>, a row per draw and a column per c
+        for group in range(-(-n_draws // _GROUP)):  # the last may hold more than were asked for
+            sums = draw_sums(self.X, p, seed, group)
             if self.kind == "linear":
                 drawn.append(np.linalg.norm(sums, axis=1))
             elif self.is_centred:
                 drawn.append((sums.max(axis=1) - sums.mean(axis=1)).clip(0))  # rounding goes below 0
             else:
                 drawn.append(np.abs(sums).max(axis=1))
-        return np.asarray(self.radius * np.concatenate(drawn)[: signs.n_draws])
+        return np.asarray(self.radius * np.concatenate(drawn)[:n_draws])
 
-    def differences(self, X: Any) -> NDArray[np.float64]:
+    def differences(self) -> NDArray[np.float64]:
+        r"""Return for each node the most that its sign can change in a draw, :math:`2 \sup_v |v_n|`."""
         if self.kind == "linear":
-            return 2 * self.radius * _row_norms(X)
-        highest, lowest, mean = _row_extremes(X)
+            return 2 * self.radius * _row_norms(self.X)
+        highest, lowest, mean = _row_extremes(self.X)
         if self.is_centred:
             highest, lowest = highest - mean, lowest - mean
         return np.asarray(2 * self.radius * np.maximum(highest, -lowest))
@@ -268,56 +234,46 @@ def _row_extremes(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
     return highest.astype(np.float64), lowest.astype(np.float64), mean
 
 
-def _check_confidence(owner: str, confidence: float) -> None:
-    check_number(owner, "confidence", confidence, 0, 1, open_low=True, open_high=True)
+def draw_sums(X: Any, p: float, seed: int, group: int) -> NDArray[np.float64]:
+    """Return <sigma, X_c>, a row for each draw of a group and a column for each c."""
+    total = np.zeros((_GROUP, X.shape[1]))
+    width = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
+    for rows, signs in _draw_signs(X.shape[0], p, seed, group, int(_BLOCK / max(width, _GROUP))):
+        if isinstance(X, torch.Tensor):
+            # Dense signs: a sparse product would add up in an order that changes from run to run.
+            chosen = X[torch.from_numpy(rows).to(X.device)].double()
+            total += (torch.from_numpy(signs.toarray()).to(X.device).T @ chosen).cpu().numpy()
+        else:
+            sums = signs.T @ X[rows]
+            total += sums.toarray() if sp.issparse(sums) else sums
+    return total
 
 
-class Signs:
-    """Independent vectors sigma, drawn in groups that are never held whole."""
+def _draw_signs(
+    n_nodes: int, p: float, seed: int, group: int, size: int
+) -> Iterator[tuple[NDArray[np.int64], sp.csr_array]]:
+    """Yield rows that have non-zero signs in some draw of a group, and these signs, a column per draw.
 
-    def __init__(self, owner: str, n_nodes: int, p: float, n_draws: int, seed: int) -> None:
-        check_number(owner, "p", p, 0, 0.5, open_low=True)
-        check_integer(owner, "n_draws", n_draws, 2)
-        check_integer(owner, "seed", seed, 0)
-        self.n_nodes, self.p, self.n_draws, self.seed = n_nodes, float(p), n_draws, seed
-
-    def sums(self, X: Any, group: int) -> NDArray[np.float64]:
-        """Return <sigma, X_c>, a row for each draw of the group and a column for each c."""
-        total = np.zeros((_GROUP, X.shape[1]))
-        width = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
-        for rows, signs in self._blocks(group, int(_BLOCK / max(width, _GROUP))):
-            if isinstance(X, torch.Tensor):
-                # Dense signs: a sparse product would add up in an order that changes from run to run.
-                chosen = X[torch.from_numpy(rows).to(X.device)].double()
-                total += (torch.from_numpy(signs.toarray()).to(X.device).T @ chosen).cpu().numpy()
-            else:
-                sums = signs.T @ X[rows]
-                total += sums.toarray() if sp.issparse(sums) else sums
-        return total
-
-    def _blocks(self, group: int, size: int) -> Iterator[tuple[NDArray[np.int64], sp.csr_array]]:
-        """Yield rows that have non-zero signs in some draw, and these signs, a column per draw.
-
-        Places are numbered row by row. The gap from one non-zero sign to the next is geometric, which is an
-        exponential variable rounded up; so zeros cost nothing, and neither of the two random streams depends
-        on where a block ends.
-        """
-        sequence = np.random.SeedSequence(self.seed, spawn_key=(group,))
-        gaps, coins = map(np.random.default_rng, sequence.spawn(2))
-        rate = -math.log1p(-2 * self.p) if self.p < 0.5 else math.inf
-        end, last = self.n_nodes * _GROUP, -1
-        size = min(max(size, 1), math.ceil(2.1 * self.p * end) + 100)  # a small graph needs one block
-        while last < end:
-            steps = np.minimum(gaps.standard_exponential(size) / rate, end)  # to fit an integer
-            places = np.cumsum(steps.astype(np.int64) + 1) + last
-            signs = np.where(coins.random(size) < 0.5, 1.0, -1.0)
-            last = int(places[-1])
-            within = int(np.searchsorted(places, end))
-            if within:
-                rows, draws = places[:within] // _GROUP, places[:within] % _GROUP
-                starts = np.flatnonzero(np.diff(rows, prepend=-1))
-                pointers = np.append(starts, within)
-                yield rows[starts], sp.csr_array((signs[:within], draws, pointers), (len(starts), _GROUP))
+    Places are numbered row by row. The gap from one non-zero sign to the next is geometric, which is an
+    exponential variable rounded up; so zeros cost nothing, and neither of the two random streams depends on
+    where a block, of ``size`` places, ends.
+    """
+    sequence = np.random.SeedSequence(seed, spawn_key=(group,))
+    gaps, coins = map(np.random.default_rng, sequence.spawn(2))
+    rate = -math.log1p(-2 * p) if p < 0.5 else math.inf
+    end, last = n_nodes * _GROUP, -1
+    size = min(max(size, 1), math.ceil(2.1 * p * end) + 100)  # a small graph needs one block
+    while last < end:
+        steps = np.minimum(gaps.standard_exponential(size) / rate, end)  # to fit an integer
+        places = np.cumsum(steps.astype(np.int64) + 1) + last
+        signs = np.where(coins.random(size) < 0.5, 1.0, -1.0)
+        last = int(places[-1])
+        within = int(np.searchsorted(places, end))
+        if within:
+            rows, draws = places[:within] // _GROUP, places[:within] % _GROUP
+            starts = np.flatnonzero(np.diff(rows, prepend=-1))
+            pointers = np.append(starts, within)
+            yield rows[starts], sp.csr_array((signs[:within], draws, pointers), (len(starts), _GROUP))
 
 
 def as_matrix(owner: str, vectors: Any) -> Any:

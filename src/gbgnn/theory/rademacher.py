@@ -86,19 +86,11 @@ def confidence_term(n_labelled: int, n_unlabelled: int, confidence: float) -> fl
 def head_factor(n_layers: int, max_norm: float, *, form: str = "corrected") -> float:
     """Return by how much an MLP multiplies the symmetrised complexity of the columns of its input.
 
-    Each of the L weight matrices has columns of 1-norm at most B, and a 1-Lipschitz activation with value 0
-    at 0 stands between two of them. A column-bounded product multiplies by B, an activation by 2, and there
-    are L of the former and L - 1 of the latter: B (2B)^(L-1). The printed 2 (2B)^(L-1) takes the last product
-    for an activation: at L = 1 it does not depend on B, though the complexity is proportional to it.
-
-    Parameters
-    ----------
-    n_layers
-        Number of weight matrices L, >= 1; at 1 the head is linear.
-    max_norm
-        The bound B on the 1-norm of every column, >= 0.
-    form
-        ``"corrected"``, or ``"paper"`` as printed.
+    Each of the L >= 1 weight matrices (``n_layers``) has columns of 1-norm at most B (``max_norm``), and a
+    1-Lipschitz activation with value 0 at 0 stands between two of them. A column-bounded product multiplies
+    by B, an activation by 2, and there are L of the former and L - 1 of the latter: B (2B)^(L-1). The printed
+    2 (2B)^(L-1), ``form="paper"``, takes the last product for an activation: at L = 1 it does not depend on
+    B, though the complexity is proportional to it.
 
     Examples
     --------
@@ -130,24 +122,13 @@ def mlp_complexity(
     :func:`head_factor`, because the columns of the input have symmetrised complexity at most
     :math:`Q \sqrt{2 p_0} \prod_s C_s \|P^{(t)} X\|_F`, and :math:`Q \sqrt{p_0} = 1 / \sqrt{MU}`.
 
-    Parameters
-    ----------
-    frobenius_norm
-        :math:`\|P^{(t)} X\|_F` over all N rows, >= 0.
-    n_labelled, n_unlabelled
-        M and U, >= 1.
-    n_layers, max_norm
-        L and B of :func:`head_factor`.
-    mixing_norms
-        For each aggregation s = 2, ..., t the bound :math:`C_s` on the column 1-norms of its :math:`W_s`;
-        leave out those without weights.
-    bias
-        Whether the input of the MLP has a constant column 1 beside the aggregated features, where no P
-        shrinks it and no :math:`C_s` scales it: :math:`\prod_s C_s \|P^{(t)} X\|_F` becomes
-        :math:`\sqrt{(\prod_s C_s)^2 \|P^{(t)} X\|_F^2 + N}`. With B >= 1 and ReLU this covers biases in every
-        layer too, counted in the norms of their columns, because hidden units can pass the 1 on.
-    form
-        ``"corrected"``, or ``"paper"`` as printed, which has no biases.
+    ``frobenius_norm`` is :math:`\|P^{(t)} X\|_F` over all N rows. ``mixing_norms`` are for each aggregation
+    s = 2, ..., t the bound :math:`C_s` on the column 1-norms of its :math:`W_s`, without those that have no
+    weights. With ``bias``, which the printed form does not have, the input of the MLP has a constant column 1
+    beside the aggregated features, where no P shrinks it and no :math:`C_s` scales it:
+    :math:`\prod_s C_s \|P^{(t)} X\|_F` becomes :math:`\sqrt{(\prod_s C_s)^2 \|P^{(t)} X\|_F^2 + N}`. With
+    B >= 1 and ReLU this covers biases in every layer too, counted in the norms of their columns, because
+    hidden units can pass the 1 on.
 
     Examples
     --------
@@ -185,25 +166,19 @@ def nonlinear_mlp_complexity(
               \end{cases} \qquad \text{and} \qquad R \le \sqrt{2Q} B^L c.
 
     The second has no powers of 2: with a hundred labels and L = 2 it is the smaller one from three hops on.
+    ``form="paper"`` is the linear bound as printed times 2^t. What is not named here is as in
+    :func:`mlp_complexity`.
 
     Parameters
     ----------
     first_hop_norm
         :math:`\|P_2 X\|_F`, >= 0. The printed form has :math:`\|P_2\|_{op} \|X\|_F` in its place.
-    n_labelled, n_unlabelled
-        M and U, >= 1.
-    n_layers, max_norm
-        L and B of :func:`head_factor`.
-    mixing_norms
-        :math:`C_s` of every hop s = 2, ..., t; at least one.
-    operator_norms
-        Spectral norms :math:`\|P_s\|_{op}` of the later hops s = 3, ..., t, one less than ``mixing_norms``.
+    mixing_norms, operator_norms
+        :math:`C_s` of every hop s = 2, ..., t, at least one; spectral norms :math:`\|P_s\|_{op}` of the later
+        hops s = 3, ..., t, one less.
     bias
-        Whether the input of the MLP has a constant column 1 beside :math:`X_t`, as in
-        :func:`mlp_complexity`. It adds :math:`H Q \sqrt{2 p_0 N}` to the first bound, and in the second the
-        longest column has at least norm :math:`\sqrt N`.
-    form
-        ``"corrected"``, or ``"paper"``: the linear bound as printed times 2^t. It has no biases.
+        Adds :math:`H Q \sqrt{2 p_0 N}` to the first bound, and in the second the longest column has at least
+        norm :math:`\sqrt N`.
 
     Examples
     --------
@@ -238,14 +213,8 @@ def inductive_bound(inductive: float, n_labelled: int, n_unlabelled: int) -> flo
 
     Holds for every set of vectors, because a complexity does not fall when the probability of a sign rises to
     1/2, and because :math:`QN = (1 + r)^2 / r`. The inequality is not strict, as the paper has it.
-
-    Parameters
-    ----------
-    inductive
-        The empirical Rademacher complexity over all N rows, divided by N;
-        :func:`~gbgnn.theory.monte_carlo.inductive_rademacher` estimates it.
-    n_labelled, n_unlabelled
-        M and U, >= 1.
+    :math:`R_{ind}` is the empirical Rademacher complexity over all N rows, divided by N, which
+    :func:`~gbgnn.theory.monte_carlo.inductive_rademacher` estimates.
 
     Examples
     --------
@@ -262,14 +231,7 @@ def trade_off(alpha: float, beta: float, *, sharp: bool = False) -> float:
 
     If every :math:`g \in \{-1, 0, 1\}^N` has some Z in V with :math:`\|Z - \alpha g\| \le \beta \|g\|`, then
     the complexity is at least :math:`2 (\alpha - \beta)` (docs/theory.md has the proof). The printed
-    :math:`(\alpha^2 - \beta^2) / \alpha` is never larger.
-
-    Parameters
-    ----------
-    alpha, beta
-        The weak learning condition, alpha > beta >= 0.
-    sharp
-        Whether to return the larger of the two bounds instead of the printed one.
+    :math:`(\alpha^2 - \beta^2) / \alpha` is never larger; ``sharp`` returns the larger one instead of it.
 
     Examples
     --------

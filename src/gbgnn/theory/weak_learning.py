@@ -29,18 +29,11 @@ class WeakLearning:
     sin: :math:`\alpha = \|Z\|^2 / \langle Z, g\rangle` and :math:`\gamma = \cos^2`; it is what ``alpha``,
     ``beta`` and ``gamma`` give. Where the condition fails, they are None.
 
-    Parameters
-    ----------
-    cosine
-        Cosine of the angle between Z and g; 0 when either vanishes.
-    direction_norm, gradient_norm
-        :math:`\|Z\|` and :math:`\|g\|`.
-    edge
-        AdaBoost's measure of a learner that says yes or no: with weights :math:`|g_n|` it is right on a share
-        (1 + edge) / 2 of the nodes. None for other learners. It is at least the cosine.
+    ``edge`` is AdaBoost's measure of a learner that says yes or no: with weights :math:`|g_n|` it is right on
+    a share (1 + edge) / 2 of the nodes. None for other learners. It is at least the cosine.
     """
 
-    cosine: float
+    cosine: float  # of the angle between Z and g; 0 when either vanishes
     direction_norm: float
     gradient_norm: float
     edge: float | None = None
@@ -61,43 +54,28 @@ class WeakLearning:
         return self.cosine > 0
 
     @property
-    def tightest(self) -> Condition | None:
-        """The member of the family with the largest gamma."""
-        if not self.is_met:
-            return None
-        alpha = self.direction_norm / self.gradient_norm / self.cosine
-        return Condition(alpha, alpha * self.sine, self.cosine**2)
-
-    @property
     def alpha(self) -> float | None:
         """The scale of the negative gradient that the direction is nearest to, in the tightest form."""
-        tightest = self.tightest
-        return None if tightest is None else tightest.alpha
+        return self.direction_norm / self.gradient_norm / self.cosine if self.is_met else None
 
     @property
     def beta(self) -> float | None:
         """The distance from it, in units of the gradient's norm."""
-        tightest = self.tightest
-        return None if tightest is None else tightest.beta
+        return None if self.alpha is None else self.alpha * self.sine
 
     @property
     def gamma(self) -> float | None:
         """1 - (beta / alpha)^2, the round's progress: the squared cosine."""
-        tightest = self.tightest
-        return None if tightest is None else tightest.gamma
+        return self.cosine**2 if self.is_met else None
 
     def member(self, ratio: float, *, smaller: bool = False) -> Condition:
         r"""Return the pair with :math:`\beta = r \alpha`.
 
         .. math:: \alpha = \frac{\|Z\|}{\|g\|} \cdot \frac{\cos \pm \sqrt{r^2 - \sin^2}}{1 - r^2}
 
-        Parameters
-        ----------
-        ratio
-            r, from the sine (the tightest pair) to below 1. The paper has the square of the sine, but below
-            the sine the root is of a negative number.
-        smaller
-            Take the smaller alpha, the minus sign. The two are the same at the sine.
+        r, the ``ratio``, is from the sine (the tightest pair) to below 1. The paper has the square of the
+        sine, but below the sine the root is of a negative number. ``smaller`` takes the smaller alpha, the
+        minus sign; the two are the same at the sine.
         """
         if not self.is_met:
             raise ParameterError(
@@ -162,20 +140,12 @@ def weak_learning(
 
 @dataclass(frozen=True, eq=False)
 class WeakLearnings:
-    """What :class:`WeakLearning` says of one direction, of many at once: tensors of shape (members,).
-
-    Parameters
-    ----------
-    cosine, direction_norm, gradient_norm
-        As there.
-    edge
-        As there; NaN where there is none.
-    """
+    """What :class:`WeakLearning` says of one direction, of many at once: tensors of shape (members,)."""
 
     cosine: torch.Tensor
     direction_norm: torch.Tensor
     gradient_norm: torch.Tensor
-    edge: torch.Tensor
+    edge: torch.Tensor  # NaN where there is none
 
     @classmethod
     def measure(
@@ -206,8 +176,7 @@ class WeakLearnings:
 
     def __getitem__(self, i: int) -> WeakLearning:
         """Return what is known of one direction."""
-        parts = (self.cosine, self.direction_norm, self.gradient_norm, self.edge)
-        cosine, direction_norm, gradient_norm, edge = (float(part[i]) for part in parts)
+        cosine, direction_norm, gradient_norm, edge = (float(part[i]) for part in vars(self).values())
         return WeakLearning(cosine, direction_norm, gradient_norm, None if math.isnan(edge) else edge)
 
     @property
@@ -243,8 +212,7 @@ def _scale_to_unit(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return vectors / scale[..., None], scale
 
 
-_EXPONENT = 0x7FF << 52
-"""The bits of a number in double precision without which it is a power of two."""
+_EXPONENT = 0x7FF << 52  # the bits of a number in double precision without which it is a power of two
 
 
 def _edges(Z: torch.Tensor, g: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
