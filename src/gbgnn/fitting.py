@@ -19,7 +19,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from gbgnn._checks import check_choice, check_number
 from gbgnn._devices import as_device, as_dtype
 from gbgnn.aggregation import Aggregation
-from gbgnn.boosting import Boosted, BoostingRule, RoundSelection
+from gbgnn.boosting import Boosted, BoostingRule
+from gbgnn.boosting.selection import check_selection
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.finetuning import FineTuner, as_fine_tuner, check_fine_tuning
 from gbgnn.graph import Graph, as_nodes, check_disjoint, check_range
@@ -165,7 +166,7 @@ def resolve_parts(model: Any, problem: Problem) -> tuple[Aggregation, Learner, B
     aggregation.check()
     learner.check()
     rule.check(problem.task)
-    RoundSelection(model.select).check(problem.validation is not None)
+    check_selection(model.select, problem.validation is not None)
     return aggregation, learner, rule
 
 

@@ -23,12 +23,12 @@ from gbgnn.finetuning import as_fine_tuner
 from gbgnn.fitting import Labels, build_problem, describe_part, resolve_metric, resolve_parts
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.learners.base import LABELLED
-from gbgnn.members import shared_settings
 from gbgnn.metrics import Metric
 from gbgnn.problem import LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import Interval, PolynomialRows, chebyshev_terms, spectral_interval
 from gbgnn.propagation.polynomial import Basis, ChebyshevBasis, PowerBasis, TermRows
 from gbgnn.registry import as_part
+from gbgnn.rounds import shared_settings
 
 Listener = Callable[[int, Mapping[int, float | None]], Collection[int]]
 """Is told of the validation scores after a round, by member, and says which members to drop."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 
 from gbgnn.losses import Loss, softmax
-from gbgnn.members import for_rows
+from gbgnn.rounds import for_rows
 
 
 @dataclass(frozen=True)

@@ -106,33 +106,6 @@ class ListedHeads(Heads):
         return self.heads[i]
 
 
-@dataclass(frozen=True, eq=False)
-class ChosenHeads:
-    """The heads that were settled on, each one of those that were trained in some attempt.
-
-    Parameters
-    ----------
-    places
-        For every member the heads of the attempt, and the member's place among them.
-    """
-
-    places: Sequence[tuple[Heads, int]]
-
-    def replaced(self, positions: Sequence[int], heads: Heads) -> ChosenHeads:
-        """Return the choice with the heads of some members changed for others."""
-        places = dict(enumerate(self.places)) | {each: (heads, i) for i, each in enumerate(positions)}
-        return ChosenHeads([places[i] for i in range(len(places))])
-
-    def head(self, i: int) -> Head:
-        """Return the head of one member."""
-        heads, place = self.places[i]
-        return heads.head(place)
-
-    def reports(self) -> list[dict[str, Any] | None]:
-        """Return what the learner of every member has to say of its training, or None."""
-        return [heads.report(place) for heads, place in self.places]
-
-
 @dataclass(frozen=True)
 class HeadSpace:
     """All networks that a learner could have trained, whatever the labels; what a bound must cover.
