@@ -11,19 +11,17 @@ from typing import Any
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from gbgnn._checks import check_integer
 from gbgnn._devices import as_device, as_dtype
-from gbgnn._random import Seeds, root_seed
+from gbgnn._random import root_seed
 from gbgnn._threads import one_thread
 from gbgnn.aggregation import Aggregation
-from gbgnn.boosting import Boosted, Member, StopReason, boost_many
+from gbgnn.boosting import Boosted, StopReason, boost_many
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import as_fine_tuner
-from gbgnn.fitting import Labels, build_problem, describe_part, resolve_metric, resolve_parts
+from gbgnn.fitting import Labels, build_problem, describe_part, resolve_member
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.learners.base import LABELLED
-from gbgnn.metrics import Metric
 from gbgnn.problem import LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import Interval, PolynomialRows, chebyshev_terms, spectral_interval
 from gbgnn.propagation.polynomial import Basis, ChebyshevBasis, PowerBasis, TermRows
@@ -221,8 +219,13 @@ def train_population(
     reason = reason_apart(models, inputs)
     if reason is not None:
         raise ParameterError(reason)
-    metric = resolve_metric(models[0].metric, inputs.problem.task)
-    members, problem = [_as_member(model, inputs.problem, metric) for model in models], None
+    members, problem = (
+        [
+            resolve_member(model, inputs.problem, root_seed(model.random_state), keep_learners=False)
+            for model in models
+        ],
+        None,
+    )
     if members[0].learner.uses == LABELLED:
         problem = inputs.restrict(members[0].aggregation, max(member.n_rounds for member in members))
     if problem is not None:
@@ -261,19 +264,6 @@ def _listen(on_round: Listener | None, first: int = 0) -> Any:
         return {i - first: StopReason.REQUESTED for i in dropped}
 
     return listen
-
-
-def _as_member(model: GBGNNClassifier, problem: Problem, metric: Metric) -> Member:
-    """Return a model's parts, checked."""
-    check_integer("GBGNNClassifier", "n_rounds", model.n_rounds, 1)
-    return Member(
-        *resolve_parts(model, problem),
-        n_rounds=model.n_rounds,
-        seeds=Seeds(root_seed(model.random_state)),
-        select=model.select,
-        metric=metric,
-        keep_learners=False,
-    )
 
 
 def reason_apart(models: Sequence[Any], inputs: PopulationInputs | None = None) -> str | None:

@@ -41,8 +41,8 @@ def test_settings_become_columns() -> None:
         dropout_threshold(0.25),
     ]
     assert schedule.coefficients.columns[-1][:, 0].tolist() == [0.01, 0.5, 0.01]
-    assert schedule.coefficients.decay[:, 0].tolist() == [0, 0.1, 0]
-    assert schedule.coefficients.keep[:, 0].tolist() == [0.3, 0.9, 0.9]
+    assert schedule.coefficients.columns[0][:, 0].tolist() == [0, 0.1, 0]
+    assert schedule.coefficients.columns[1][:, 0].tolist() == [0.3, 0.9, 0.9]
     assert schedule.is_batched
 
 
@@ -50,7 +50,7 @@ def test_some_members_have_their_columns_and_their_settings() -> None:
     schedule = make()
     some = schedule.members([2, 1])
     assert (some.units.tolist(), some.settings) == ([9, 7], [schedule.settings[2], schedule.settings[1]])
-    assert some.coefficients.rate[:, 0].tolist() == [0.01, 0.5]
+    assert some.coefficients.columns[-1][:, 0].tolist() == [0.01, 0.5]
     assert not schedule.members([1]).is_batched
     assert some.to(torch.device("meta")).units.device.type == "meta"
 
