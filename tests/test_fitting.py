@@ -103,10 +103,9 @@ def test_a_plan_has_every_part_as_an_object_and_the_problem() -> None:
         aggregation="kta", rule="samme", metric="f1_macro", fine_tune=True, dtype="float64", device="cpu"
     )
     plan = plan_of(estimator, validation=([12, 13], Y[12:14]))
-    assert [
-        type(part).__name__
-        for part in (plan.member.aggregation, plan.member.learner, plan.member.rule, plan.tuner)
-    ] == [*("KernelTargetAlignment", "MLP", "Samme", "FineTuner")]
+    parts = plan.member.aggregation, plan.member.learner, plan.member.rule, plan.tuner
+    assert [type(part).__name__ for part in parts] == ["KernelTargetAlignment", "MLP", "Samme", "FineTuner"]
+    assert plan.member.metric is not None
     assert plan.member.metric.name == "f1_macro"
     assert plan.problem.inputs.dtype == torch.float64
     assert plan.problem.validation is not None

@@ -85,7 +85,8 @@ class FitPlan:
 
     def model(self, boosted: Boosted) -> FittedModel:
         """Return what boosting has trained, in the middle or at the end, as a model."""
-        assert boosted.best is not None and self.member.metric is not None
+        assert boosted.best is not None
+        assert self.member.metric is not None
         task, rule = self.problem.task, self.member.rule
         return FittedModel(
             task=task,

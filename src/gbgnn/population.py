@@ -37,15 +37,9 @@ _ALONE = {"validation_fraction": None, "n_iter_no_change": None, "warm_start": F
 
 @dataclass(frozen=True, eq=False)
 class MemberResult:
-    """What came of a member.
+    """What came of a member: its model, without the learners, and scores of the further nodes.
 
-    Parameters
-    ----------
-    boosted
-        The model, without its learners.
-    scores
-        Scores of the further nodes at ``best_round``, shape (n, outputs); None where none were asked for, or
-        no round was trained.
+    These are of ``best_round``, shape (n, outputs); None where none were asked for, or no round was trained.
     """
 
     boosted: Boosted

@@ -28,20 +28,10 @@ Index = int | slice | torch.Tensor
 class WeakTask:
     """What the learner is asked to fit in one round; made by the boosting rule.
 
-    Parameters
-    ----------
-    rows
-        Ids of the labelled nodes, shape (M,).
-    targets
-        Class indices, shape (M,), the same for all members; or numbers, shape (members, M, n_outputs).
-    weights
-        Sample weights of the labelled nodes, shape (members, M); they sum to one.
-    n_outputs
-        Columns the head must return: one logit per class, or one number per score column.
-    loss
-        What the learner should make small.
-    val_rows, val_targets
-        The same of the validation nodes, for learners that stop early.
+    ``rows`` are ids of the labelled nodes, shape (M,); ``targets`` class indices, (M,), the same for all
+    members, or numbers, (members, M, n_outputs); ``weights`` their sample weights, (members, M), which sum to
+    one. The head must return ``n_outputs`` columns, one logit per class or one number per score column, that
+    make ``loss`` small. ``val_rows`` and ``val_targets`` are for learners that stop early.
     """
 
     rows: torch.Tensor
@@ -72,14 +62,7 @@ class WeakTask:
 class TrainingLoss:
     """The training loss at some scores; its value and its gradient are computed once, in double precision.
 
-    Parameters
-    ----------
-    loss
-        The loss by which progress is measured.
-    train
-        The labelled nodes.
-    scores
-        Those of the labelled nodes, shape (M, K) or (members, M, K).
+    ``scores`` are those of the labelled nodes, shape (M, K) or (members, M, K).
     """
 
     loss: Loss

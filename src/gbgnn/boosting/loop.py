@@ -28,16 +28,8 @@ from gbgnn.theory import WeakLearnings
 class Boosted:
     """What boosting returns, and what is known of it after every round.
 
-    Parameters
-    ----------
-    ensemble, history
-        The rounds, and what was measured of them.
-    scores
-        Scores of all nodes after the last round.
-    best
-        The round that predicts, with its scores; None while there is no round.
-    stop
-        Why boosting ended; ``INTERRUPTED`` while it goes on.
+    ``scores`` are those of all nodes after the last round, ``best`` is the round that predicts, with its own,
+    None while there is no round; ``stop`` says why boosting ended, ``INTERRUPTED`` while it goes on.
     """
 
     ensemble: Ensemble
@@ -63,23 +55,9 @@ Listen = Callable[[int, Mapping[int, Boosted]], Mapping[int, StopReason]]
 class Member:
     """A model that is to be boosted, alone or beside others whose parts are of the same kinds.
 
-    Parameters
-    ----------
-    aggregation, learner, rule
-        The parts of the method.
-    n_rounds
-        The most rounds to train.
-    seeds
-        A seed for every round.
-    select, metric
-        Which round predicts, see :class:`RoundSelection`, and by what it is judged; None is the task's own.
-    announce
-        Told of the model after every round.
-    keep_learners
-        Whether the fitted heads stay in the ensemble; without, memory is flat in the rounds.
-    known
-        Rounds trained before: they are replayed, not trained, so that the result is the same to the
-        byte as one long run. For a model that is boosted alone.
+    Settings mean what they mean to :class:`~gbgnn.GBGNNClassifier`; a ``metric`` of None is the task's own.
+    ``announce`` is told of the model after every round. Rounds ``known`` from before, of a model that is
+    boosted alone, are replayed, not trained, so that the result is the same to the byte as one long run.
     """
 
     aggregation: Aggregation
@@ -104,17 +82,8 @@ def boost(
 def boost_many(problem: Problem, members: Sequence[Member], *, listen: Listen | None = None) -> list[Boosted]:
     """Train multi-scale models round by round (the paper's Algorithm 1, for any rule and any task).
 
-    No member's rounds depend on other members, up to rounding.
-
-    Parameters
-    ----------
-    problem
-        What all of them are to learn.
-    members
-        The models; they agree in the metric and in all that
-        :func:`~gbgnn.rounds.shared_settings` says of their parts.
-    listen
-        Told of all models after every round.
+    No member's rounds depend on other members, up to rounding. Members agree in the metric and in all that
+    :func:`~gbgnn.rounds.shared_settings` says of their parts. ``listen`` is told of all after every round.
     """
     metric = members[0].metric or as_metric(problem.task.default_metric)
     rule = stack([member.rule for member in members], problem.inputs.device)

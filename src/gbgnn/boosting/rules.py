@@ -26,22 +26,11 @@ Numbers = Any
 class Vote:
     """What a rule makes of learners: ``eta * direction`` is added to the scores of all nodes.
 
-    Parameters
-    ----------
-    eta
-        The step.
-    direction
-        The paper's f^(t), all nodes, shape (members, N, n_outputs).
-    quality
-        The angle of the direction with the negative gradient, on the labelled rows.
-    weighted_error
-        Share of the labelled nodes the learner gets wrong, by their sample weights this round; None where
-        the task has no right and wrong.
-    refusal
-        Why a learner cannot be used, the :attr:`StopReason.code <gbgnn.boosting.StopReason.code>`; 0 where
-        it can.
-    attempts
-        How many learners the loop tried before it settled on this one.
+    The direction is the paper's f^(t), shape (members, N, n_outputs), and ``quality`` its angle with the
+    negative gradient, on the labelled rows. ``weighted_error`` is the share of the labelled nodes that the
+    learner gets wrong, by their sample weights this round, None where the task has no right and wrong. A
+    ``refusal`` says why a learner cannot be used, by its :attr:`StopReason.code
+    <gbgnn.boosting.StopReason.code>`; 0 where it can. The loop counts the ``attempts`` before it settled.
     """
 
     eta: Numbers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -16,7 +16,7 @@ SELECTIONS = ("auto", "last", "validation", "gradient")
 
 
 class StopReason(StrEnum):
-    """Why the loop ended.
+    """Why the loop ended, and its ``message``, the reason in words.
 
     Examples
     --------
@@ -24,20 +24,23 @@ class StopReason(StrEnum):
     'all rounds were trained'
     """
 
-    ROUNDS_EXHAUSTED = "rounds_exhausted"
-    NO_IMPROVEMENT = "no_improvement"
-    NO_BETTER_THAN_CHANCE = "no_better_than_chance"
-    WEAK_LEARNING_FAILED = "weak_learning_failed"
-    GRADIENT_VANISHED = "gradient_vanished"
-    DIVERGED = "diverged"
-    REQUESTED = "requested"
-    PRUNED = "pruned"
-    INTERRUPTED = "interrupted"
+    message: str
 
-    @property
-    def message(self) -> str:
-        """The reason in words."""
-        return _MESSAGES[self]
+    ROUNDS_EXHAUSTED = "rounds_exhausted", "all rounds were trained"
+    NO_IMPROVEMENT = "no_improvement", "validation stopped improving"
+    NO_BETTER_THAN_CHANCE = "no_better_than_chance", "a learner was no better than chance"
+    WEAK_LEARNING_FAILED = "weak_learning_failed", "a learner did not point along the negative gradient"
+    GRADIENT_VANISHED = "gradient_vanished", "the training loss has no gradient left"
+    DIVERGED = "diverged", "a learner returned NaN or infinity"
+    REQUESTED = "requested", "a callback asked for it"
+    PRUNED = "pruned", "a search gave the model up"
+    INTERRUPTED = "interrupted", "training was interrupted"
+
+    def __new__(cls, value: str, message: str = "") -> Self:
+        """Make a reason of its name and its sentence."""
+        reason = str.__new__(cls, value)
+        reason._value_, reason.message = value, message
+        return reason
 
     @property
     def code(self) -> int:
@@ -48,19 +51,6 @@ class StopReason(StrEnum):
     def from_code(cls, code: int) -> StopReason | None:
         """Return the reason with this number, or None for 0."""
         return list(cls)[code - 1] if code else None
-
-
-_MESSAGES = {
-    StopReason.ROUNDS_EXHAUSTED: "all rounds were trained",
-    StopReason.NO_IMPROVEMENT: "validation stopped improving",
-    StopReason.NO_BETTER_THAN_CHANCE: "a learner was no better than chance",
-    StopReason.WEAK_LEARNING_FAILED: "a learner did not point along the negative gradient",
-    StopReason.GRADIENT_VANISHED: "the training loss has no gradient left",
-    StopReason.DIVERGED: "a learner returned NaN or infinity",
-    StopReason.REQUESTED: "a callback asked for it",
-    StopReason.PRUNED: "a search gave the model up",
-    StopReason.INTERRUPTED: "training was interrupted",
-}
 
 
 @dataclass(frozen=True, eq=False)

@@ -110,15 +110,10 @@ class ListedHeads(Heads):
 class HeadSpace:
     """All networks that a learner could have trained, whatever the labels; what a bound must cover.
 
-    Parameters
-    ----------
-    n_layers
-        The theory's L: weight matrices, so one more than hidden layers. Between them is an activation that
-        changes no faster than its input and is zero at zero.
-    max_norm
-        The theory's B: the most that the absolute values in a column of a weight matrix sum to.
-    bias
-        Whether the input has a constant column 1 beside the representation. No other layer has a bias.
+    ``n_layers``, the theory's L, counts weight matrices, so one more than hidden layers. Between them is an
+    activation that changes no faster than its input and is zero at zero. ``max_norm``, the theory's B, is the
+    most that the absolute values in a column of a weight matrix sum to. With a ``bias`` the input has a
+    constant column 1 beside the representation; no other layer has one.
     """
 
     n_layers: int

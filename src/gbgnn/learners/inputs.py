@@ -9,6 +9,8 @@ from functools import lru_cache
 import numpy as np
 import torch
 
+from gbgnn.rounds import map_tensors
+
 BASES = ("features", "rows")
 
 _RIDGE = 1e-5
@@ -55,10 +57,6 @@ class RowBasis:
         turn = _rotation(n_rows, gram.device).expand_as(gram)
         transform = torch.linalg.solve_triangular(factor.mT, turn, upper=True)
         return cls(rows, transform.to(rows.dtype))
-
-    def member(self, i: int) -> RowBasis:
-        """Return the basis of one set of rows."""
-        return RowBasis(self.rows[i], self.transform[i])
 
     def coordinates(self, X: torch.Tensor) -> torch.Tensor:
         """Return the coordinates of rows, shape (..., rows, M)."""
@@ -108,8 +106,8 @@ class InputMap:
 
     def member(self, i: int) -> InputMap:
         """Return the map of one member."""
-        shift, size = (None if part is None else part[i] for part in (self.shift, self.size))
-        return InputMap(shift, size, None if self.basis is None else self.basis.member(i))
+        own: InputMap = map_tensors(lambda part: part[i], self)
+        return own
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """Return rows, mapped."""

@@ -135,20 +135,10 @@ def step(
     now: torch.Tensor,
     n_members: int,
 ) -> None:
-    """Move the values of the first members, in place.
+    """Move the values, shape (members, n_values), of the first ``n_members``, in place.
 
-    Parameters
-    ----------
-    values, gradients, moments
-        Arrays of shape (members, n_values).
-    coefficients
-        For every member decay, keep, take, learn, floor, and 1 for Adam.
-    schedules
-        Rates and roots, shape (members, n_steps).
-    now
-        The number of the step.
-    n_members
-        How many members move.
+    Coefficients are those of :meth:`~gbgnn._optimizers.Coefficients.pack`, schedules its rates and roots,
+    shape (members, n_steps), and ``now`` is the number of the step.
     """
     n_values = values.shape[1]
     grid = (triton.cdiv(n_values, _BLOCK), n_members)
@@ -174,20 +164,11 @@ def dropout(
     now: torch.Tensor,
     depth: int,
 ) -> None:
-    """Apply ReLU and dropout to hidden units, in place.
+    """Apply ReLU and dropout to hidden units, shape (members, places, units), in place.
 
-    Parameters
-    ----------
-    hidden
-        Shape (members, places, units); dense, members or places first in memory.
-    chosen
-        The rows of every step, shape (members, n_steps, places or more); None for all rows in order.
-    keys
-        Shape (members, n_steps, n_layers).
-    thresholds, kept
-        The draw from which on a unit is kept, and what it is then multiplied by.
-    now, depth
-        The number of the step, and of the hidden layer.
+    In memory they are dense, members or places first. ``chosen`` are the rows of every step, shape (members,
+    n_steps, places or more), None for all rows in order; ``keys`` are of shape (members, n_steps, n_layers).
+    From ``thresholds`` on a unit is kept, and multiplied by ``kept``. ``now`` is the number of the step.
     """
     n_members, n_places, n_units = hidden.shape
     assert hidden.numel() < 2**31, "places are counted in 32 bits"

@@ -33,14 +33,9 @@ class LinearLayer(nn.Module):
 
 
 class MLPHead(Head):
-    """A fitted network: linear layers with ReLU between them.
+    """A fitted network: linear layers with ReLU between them, and what the learner reports of its training.
 
-    Parameters
-    ----------
-    layers
-        The linear layers, from the first.
-    report
-        What the learner has to say of its training. It is not part of the model file.
+    That report is not part of the model file.
     """
 
     def __init__(self, layers: Sequence[LinearLayer], report: dict[str, Any] | None = None) -> None:
@@ -88,18 +83,9 @@ class MLPHead(Head):
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Networks that were trained together.
+    """Networks that were trained together: whose they are, and their layers for mapped rows.
 
-    Parameters
-    ----------
-    positions
-        Whose they are.
-    layers
-        Weights, shape (members, out, in), and biases, for mapped rows.
-    inputs
-        How rows are mapped: one map for all, or one for each.
-    units
-        Hidden units of each member; those after them are padding.
+    ``inputs`` is one map for all, or one for each. After the first ``units`` of a member there is padding.
     """
 
     positions: Sequence[int]
