@@ -15,6 +15,9 @@ import torch
 
 OPTIMIZERS = ("adam", "rmsprop", "sgd")
 
+# First and second decay rate of torch's Adam, smoothing of its RMSprop, and the floor of both.
+_BETA_1, _BETA_2, _ALPHA, _FLOOR = 0.9, 0.999, 0.99, 1e-8
+
 
 class Stepper:
     """Moves parameters against given gradients, in place, with torch's default constants.
@@ -52,9 +55,9 @@ class Stepper:
         self._settings: dict[str, Any] = {
             "lr": 1.0 if self._momentum else learning_rate,
             "weight_decay": 0.0 if self._momentum else weight_decay,
-            "beta1": 0.9 if is_adam else 0.0,
-            "beta2": 0.999 if is_adam else 0.99,
-            "eps": 1e-8,
+            "beta1": _BETA_1 if is_adam else 0.0,
+            "beta2": _BETA_2 if is_adam else _ALPHA,
+            "eps": _FLOOR,
             "amsgrad": False,
             "maximize": False,
         }
@@ -91,10 +94,6 @@ def _laid_out_as(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tenso
     if gradient.stride() == parameter.stride():
         return gradient
     return torch.empty_like(parameter).copy_(gradient)
-
-
-# First and second decay rate of torch's Adam, smoothing of its RMSprop, and the floor of both.
-_BETA_1, _BETA_2, _ALPHA, _FLOOR = 0.9, 0.999, 0.99, 1e-8
 
 
 @dataclass(frozen=True, eq=False)

@@ -199,15 +199,9 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
             Weight of each labelled node, not negative; uniform when None.
         """
         check_integer("GBGNNClassifier", "verbose", self.verbose, 0)
+        task, seed = self._task(), self._root_seed()
         plan = FitPlan.build(
-            self,
-            self._task(),
-            nodes,
-            y,
-            graph,
-            validation=validation,
-            sample_weight=sample_weight,
-            seed=self._root_seed(),
+            self, task, nodes, y, graph, validation=validation, sample_weight=sample_weight, seed=seed
         )
         known, callbacks = self._known_rounds(plan), self._callbacks()
 

@@ -59,14 +59,11 @@ class FitPlan:
         y: ArrayLike,
         graph: Graph,
         *,
-        validation: Labels | None = None,
-        sample_weight: ArrayLike | None = None,
         seed: int,
+        **labels: Any,
     ) -> FitPlan:
-        """Check everything a user gave, before any work is done."""
-        problem = build_problem(
-            estimator, task, nodes, y, graph, validation=validation, sample_weight=sample_weight, seed=seed
-        )
+        """Check everything a user gave, before any work is done; see :func:`build_problem`."""
+        problem = build_problem(estimator, task, nodes, y, graph, seed=seed, **labels)
         member = resolve_member(estimator, problem, seed, estimator.keep_learners)
         tuner, has_validation = as_fine_tuner(estimator.fine_tune), problem.validation is not None
         if tuner is not None:
@@ -115,7 +112,7 @@ def build_problem(
     y: ArrayLike,
     graph: Graph,
     *,
-    validation: Labels | None,
+    validation: Labels | None = None,
     sample_weight: ArrayLike | None = None,
     seed: int,
 ) -> Problem:

@@ -20,8 +20,8 @@ from gbgnn.problem import LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import Representation
 
 P = TypeVar("P", bound=BaseEstimator)
-Index = int | slice | torch.Tensor
-"""Members: the number of one, whose axis goes; all; or the numbers of several."""
+Index = int | slice | torch.Tensor | None
+"""Members: the number of one, whose axis goes; all; the numbers of several. None gives one alone an axis."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +49,17 @@ class WeakTask:
 
     def members(self, index: Index) -> WeakTask:
         """Return what some members, or one, are asked to fit."""
-        targets, val_targets = (
-            each if each is None or each.ndim < 3 else each[index]
-            for each in (self.targets, self.val_targets)
+        n_axes = 2 if index is None else 3  # of numbers, which members have their own of
+
+        def choose(each: torch.Tensor, n_own: int) -> torch.Tensor:
+            return each if each.ndim < n_own else each[index]
+
+        return replace(
+            self,
+            targets=choose(self.targets, n_axes),
+            weights=choose(self.weights, n_axes - 1),
+            val_targets=None if self.val_targets is None else choose(self.val_targets, n_axes),
         )
-        assert targets is not None
-        weights = self.weights if self.weights.ndim < 2 else self.weights[index]
-        return replace(self, targets=targets, weights=weights, val_targets=val_targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +80,7 @@ class TrainingLoss:
 
     def members(self, index: Index) -> TrainingLoss:
         """Return the training loss of some members, or of one."""
-        return TrainingLoss(self.loss, self.train, self.scores[index])
+        return replace(self, scores=self.scores[index])
 
     @cached_property
     def residuals(self) -> torch.Tensor:
@@ -167,17 +171,7 @@ class RoundContext:
         """Return the round of one model with an axis of members, of which it is the only one."""
         if self.ids is not None:
             return self
-        task = self.task
-        if task is not None:
-            numbers: dict[str, Any] = {
-                name: each[None]
-                for name, each in (("targets", task.targets), ("val_targets", task.val_targets))
-                if each is not None and each.ndim > 1
-            }
-            task = replace(task, weights=task.weights[None], **numbers)
-        training = TrainingLoss(self.training.loss, self.training.train, self.training.scores[None])
-        scores, hops, seed = self.scores[None], [self.hops], [self.seed]
-        return replace(self, scores=scores, training=training, hops=hops, seed=seed, task=task, ids=[0])
+        return self._select(None, self.X, [self.hops], [self.seed], [0])
 
     def member(self, i: int) -> RoundContext:
         """Return the round of one member, without the axis of members."""
@@ -295,10 +289,5 @@ def map_tensors(function: Callable[..., torch.Tensor], value: Any, *others: Any)
     if isinstance(value, dict):
         return {k: map_tensors(function, each, *(other[k] for other in others)) for k, each in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return type(value)(
-            **{
-                k: map_tensors(function, each, *(getattr(other, k) for other in others))
-                for k, each in vars(value).items()
-            }
-        )
+        return type(value)(**map_tensors(function, vars(value), *map(vars, others)))
     return value

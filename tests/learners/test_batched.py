@@ -63,7 +63,7 @@ def build(
 ) -> BatchedMLP:
     """The networks of learners, those with more steps first, with room for more members."""
     schedule = schedule_of(learners)
-    shape = Shape.build(
+    shape = Shape(
         schedule,
         n_columns=N_COLUMNS,
         fan_in=N_COLUMNS,
@@ -71,7 +71,8 @@ def build(
         n_outputs=data.n_outputs,
         is_shared=data.is_shared,
     )
-    network = BatchedMLP(replace(shape, n_members=len(learners) + n_more), data.loss, like)
+    shape.n_members += n_more
+    network = BatchedMLP(shape, data.loss, like)
     load(network, learners, data, seeds)
     return network
 
@@ -298,7 +299,7 @@ def test_rows_of_all_or_of_each_give_the_same_outputs() -> None:
 def test_rows_have_room_for_a_constant_and_are_aligned() -> None:
     schedule = Schedule.build([MLP().settings(4)], 4)
     for n_columns, width in ((5, 16), (15, 16), (16, 32)):
-        shape = Shape.build(
+        shape = Shape(
             schedule, n_columns=n_columns, fan_in=n_columns, n_hidden=1, n_outputs=2, is_shared=True
         )
         assert shape.widths == (width, 64, 2)
@@ -355,7 +356,7 @@ def test_members_that_are_done_may_come_along_and_stay() -> None:
 
 
 def test_torchs_own_passes_move_on_a_cpu() -> None:
-    shape = Shape.build(SCHEDULE, n_columns=3, fan_in=3, n_hidden=0, n_outputs=2, is_shared=True)
+    shape = Shape(SCHEDULE, n_columns=3, fan_in=3, n_hidden=0, n_outputs=2, is_shared=True)
     for device, optimizer in (("cpu", OneByOne), ("meta", AllAtOnce)):
         network = BatchedMLP(shape, SquaredError(), torch.empty(0, device=device))
         assert isinstance(network._optimizer, optimizer)

@@ -141,7 +141,7 @@ def build(units: list[int], n_hidden: int) -> tuple[Shape, Schedule, torch.Tenso
     """Return the sizes of networks with so many units, how they are trained, and what they draw from."""
     schedule = Schedule.build([TrainingSettings(own, epochs=1) for own in units], n_rows=5)
     sizes = {"n_columns": 3, "fan_in": 9, "n_outputs": 2, "is_shared": True}
-    shape = Shape.build(schedule, n_hidden=n_hidden, **sizes)  # type: ignore[arg-type]
+    shape = Shape(schedule, n_hidden=n_hidden, **sizes)  # type: ignore[arg-type]
     return shape, schedule, schedule.derive_keys(range(len(units)), 1, n_hidden).weights
 
 

@@ -113,7 +113,7 @@ class ConstrainedMLP(Learner):
             momentum=self.momentum,
         )
         schedule, n_columns = Schedule.build([settings], len(rows)), rows.shape[1]
-        shape = Shape.build(
+        shape = Shape(
             schedule,
             n_columns=n_columns,
             fan_in=n_columns,

@@ -142,17 +142,8 @@ def step(
     """
     n_values = values.shape[1]
     grid = (triton.cdiv(n_values, _BLOCK), n_members)
-    _step_kernel[grid](
-        values,
-        gradients,
-        *moments,
-        coefficients,
-        *schedules,
-        now,
-        n_values,
-        schedules[0].shape[1],
-        BLOCK=_BLOCK,
-    )
+    arrays = (values, gradients, *moments, coefficients, *schedules)
+    _step_kernel[grid](*arrays, now, n_values, schedules[0].shape[1], BLOCK=_BLOCK)
 
 
 def dropout(
@@ -170,22 +161,15 @@ def dropout(
     n_steps, places or more), None for all rows in order; ``keys`` are of shape (members, n_steps, n_layers).
     From ``thresholds`` on a unit is kept, and multiplied by ``kept``. ``now`` is the number of the step.
     """
-    n_members, n_places, n_units = hidden.shape
     assert hidden.numel() < 2**31, "places are counted in 32 bits"
+    arrays = (hidden, keys if chosen is None else chosen, keys, thresholds, kept, now)
+    n_chosen = 0 if chosen is None else chosen.shape[2]
     _dropout_kernel[(triton.cdiv(hidden.numel(), _BLOCK),)](
-        hidden,
-        keys if chosen is None else chosen,
-        keys,
-        thresholds,
-        kept,
-        now,
+        *arrays,
         hidden.numel(),
-        n_members,
-        n_places,
-        n_units,
-        keys.shape[1],
-        keys.shape[2],
-        0 if chosen is None else chosen.shape[2],
+        *hidden.shape,
+        *keys.shape[1:],
+        n_chosen,
         depth,
         IS_BATCHED=chosen is not None,
         ROWS_FIRST=_has_rows_first(hidden),
@@ -195,18 +179,9 @@ def dropout(
 
 def dropout_gradient(errors: torch.Tensor, hidden: torch.Tensor, kept: torch.Tensor) -> None:
     """Take errors of hidden units back through dropout and ReLU, in place; all arguments as of dropout."""
-    n_members, n_places, n_units = hidden.shape
-    _gradient_kernel[(triton.cdiv(hidden.numel(), _BLOCK),)](
-        errors,
-        hidden,
-        kept,
-        hidden.numel(),
-        n_members,
-        n_places,
-        n_units,
-        ROWS_FIRST=_has_rows_first(hidden),
-        BLOCK=_BLOCK,
-    )
+    options = {"ROWS_FIRST": _has_rows_first(hidden), "BLOCK": _BLOCK}
+    grid = (triton.cdiv(hidden.numel(), _BLOCK),)
+    _gradient_kernel[grid](errors, hidden, kept, hidden.numel(), *hidden.shape, **options)
 
 
 def _has_rows_first(hidden: torch.Tensor) -> bool:

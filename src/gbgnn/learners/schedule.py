@@ -170,9 +170,8 @@ _ALIGNMENT = 16
 """Rows have a multiple of this many columns: products of matrices are up to 1.4 times as fast."""
 
 
-@dataclass(frozen=True)
 class Shape:
-    """The sizes of networks that are trained together; a smaller member is padded with zeros.
+    """The sizes of networks trained together, by a schedule on the host; smaller ones are padded with zeros.
 
     There is room for ``n_members``. A step takes ``n_places`` of the ``n_rows`` labelled rows, some of them
     only where it ``is_batched``. Rows have ``n_columns``, are the same for all members where that
@@ -180,23 +179,8 @@ class Shape:
     member ``has_dropout``, and the ``kinds`` of optimisers there are, decide what a step computes.
     """
 
-    n_members: int
-    n_rows: int
-    n_places: int
-    n_columns: int
-    fan_in: int
-    units: int
-    n_hidden: int
-    n_outputs: int
-    n_steps: int
-    is_batched: bool
-    is_shared: bool
-    has_dropout: bool
-    kinds: frozenset[str]
-
-    @classmethod
-    def build(
-        cls,
+    def __init__(
+        self,
         schedule: Schedule,
         *,
         n_columns: int,
@@ -204,23 +188,14 @@ class Shape:
         n_hidden: int,
         n_outputs: int,
         is_shared: bool,
-    ) -> Shape:
-        """Return the sizes of networks that are trained by a schedule, on the host."""
-        return cls(
-            n_members=len(schedule.settings),
-            n_rows=schedule.n_rows,
-            n_places=int(schedule.batch.max()),
-            n_columns=n_columns,
-            fan_in=fan_in,
-            units=int(schedule.units.max()),
-            n_hidden=n_hidden,
-            n_outputs=n_outputs,
-            n_steps=int(schedule.n_steps.max()),
-            is_batched=schedule.is_batched,
-            is_shared=is_shared,
-            has_dropout=n_hidden > 0 and bool((schedule.dropout > 0).any()),
-            kinds=frozenset(own.optimizer for own in schedule.settings),
-        )
+    ) -> None:
+        self.n_columns, self.fan_in, self.is_shared = n_columns, fan_in, is_shared
+        self.n_hidden, self.n_outputs, self.units = n_hidden, n_outputs, int(schedule.units.max())
+        self.n_members, self.n_steps = len(schedule.settings), int(schedule.n_steps.max())
+        self.n_rows, self.n_places = schedule.n_rows, int(schedule.batch.max())
+        self.is_batched = schedule.is_batched
+        self.has_dropout = n_hidden > 0 and bool((schedule.dropout > 0).any())
+        self.kinds = frozenset(own.optimizer for own in schedule.settings)
 
     @property
     def widths(self) -> tuple[int, ...]:

@@ -130,7 +130,7 @@ class Trainer:
         schedule = Schedule.build([settings[member] for member in ids], n_rows)
         costs = _choose_costs(scores.device, n_columns, len(ids))
         for positions in split_cohorts(schedule, costs, by_epoch=self._kind.patience is not None):
-            shape = Shape.build(
+            shape = Shape(
                 schedule.members(positions),
                 n_columns=n_columns,
                 fan_in=fan_in,
