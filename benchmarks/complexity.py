@@ -14,7 +14,7 @@ import torch
 from common import publish, table
 
 from gbgnn import AugmentedAdjacency, datasets
-from gbgnn.boosting.diagnostics import peak_memory
+from gbgnn.boosting.history import peak_memory
 from gbgnn.propagation import Propagator
 from gbgnn.theory.monte_carlo import rademacher_complexity
 from gbgnn.theory.rademacher import mlp_complexity

@@ -103,10 +103,10 @@ def test_a_plan_has_every_part_as_an_object_and_the_problem() -> None:
         aggregation="kta", rule="samme", metric="f1_macro", fine_tune=True, dtype="float64", device="cpu"
     )
     plan = plan_of(estimator, validation=([12, 13], Y[12:14]))
-    assert [type(part).__name__ for part in (plan.aggregation, plan.learner, plan.rule, plan.tuner)] == [
-        *("KernelTargetAlignment", "MLP", "Samme", "FineTuner")
-    ]
-    assert plan.metric.name == "f1_macro"
+    parts = plan.member.aggregation, plan.member.learner, plan.member.rule, plan.tuner
+    assert [type(part).__name__ for part in parts] == ["KernelTargetAlignment", "MLP", "Samme", "FineTuner"]
+    assert plan.member.metric is not None
+    assert plan.member.metric.name == "f1_macro"
     assert plan.problem.inputs.dtype == torch.float64
     assert plan.problem.validation is not None
     assert plan.problem.validation.rows.tolist() == [12, 13]
@@ -197,8 +197,7 @@ def test_rounds_depend_on_what_they_were_made_of_and_no_more() -> None:
     def told(**changes: Any) -> dict[str, str]:
         estimator = GBGNNClassifier(device="cpu").set_params(**changes)
         plan = plan_of(estimator, validation=([12, 13], Y[12:14]))
-        parts = plan.aggregation, plan.learner, plan.rule
-        return describe_dependencies(estimator, *parts, plan.problem)
+        return describe_dependencies(estimator, plan.member, plan.problem)
 
     base = told()
     for same in ({"n_rounds": 7}, {"select": "last"}, {"metric": "f1_macro"}, {"verbose": 0}):

@@ -216,7 +216,7 @@ def test_only_errors_of_classes_are_bounded() -> None:
     plan = FitPlan.build(
         GBGNNClassifier(learner=ConstrainedMLP(epochs=3)), Regression(), np.arange(M), y, graph, seed=0
     )
-    parts = plan.problem, plan.aggregation, plan.learner, plan.rule
+    parts = plan.problem, plan.member.aggregation, plan.member.learner, plan.member.rule
     regression = plan.model(boost(*parts, n_rounds=2, seeds=Seeds(0)))
     with pytest.raises(ParameterError, match="the bounds are of errors of classification; got Regression"):
         covered_spaces(regression)

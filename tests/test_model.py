@@ -46,8 +46,8 @@ def fit_task(task: Task, y: Any, rule: str = "gradient") -> FittedModel:
     """Fit through the seams that an estimator uses, for y of any kind."""
     estimator = GBGNNClassifier(rule=rule, learner=MLP(epochs=5, units=4), device="cpu", dtype="float64")
     plan = FitPlan.build(estimator, task, TRAIN, y[TRAIN], GRAPH, seed=0)
-    parts = plan.aggregation, plan.learner, plan.rule
-    return plan.model(boost(plan.problem, *parts, n_rounds=4, seeds=Seeds(0), metric=plan.metric))
+    parts = plan.member.aggregation, plan.member.learner, plan.member.rule
+    return plan.model(boost(plan.problem, *parts, n_rounds=4, seeds=Seeds(0), metric=plan.member.metric))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)

@@ -115,24 +115,22 @@ def test_reset_begins_anew() -> None:
     assert not moments.second.any()
 
 
-def test_rows_are_loaded_into_room_for_more() -> None:
+def test_numbers_of_the_formula_are_packed_for_the_kernel() -> None:
     members = [("adam", 0.3, 0.1, 0.5, 3), ("sgd", 0.01, 0.2, 0.5, 3)]
-    room = Coefficients.empty(3, frozenset(OPTIMIZERS), torch.empty(0))
-    room.load(coefficients_of(members))
-    assert room.kinds == set(OPTIMIZERS)
-    assert room.rate.dtype == torch.float32
-    assert room.rate[:, 0].tolist() == pytest.approx([0.3, 0.01, 0])
-    assert room.is_adam[:, 0].tolist() == [True, False, False]
-    packed = room.pack()
-    assert packed.shape == (3, 6)
+    packed = coefficients_of(members).to(torch.float32).pack()
+    assert packed.dtype == torch.float32
+    assert packed.shape == (2, 6)
+    assert packed.is_contiguous()
     assert packed[0].tolist() == pytest.approx([0.1, 0.9, 0.1, 0.001, 1e-8, 1])
     assert packed[1].tolist() == pytest.approx([0.2, 0.5, 1, 0.01, 1, 0])
 
 
 def test_without_decay_and_momentum_there_is_none() -> None:
     c = Coefficients.build(["sgd", "adam"], [0.5, 0.1])
-    assert c.decay[:, 0].tolist() == [0, 0]
-    assert c.keep[:, 0].tolist() == [0, 0.9]
+    decay, keep, *_, rate = c.columns
+    assert decay[:, 0].tolist() == [0, 0]
+    assert keep[:, 0].tolist() == [0, 0.9]
+    assert rate[:, 0].tolist() == [0.5, 0.1]
     assert c.kinds == {"sgd", "adam"}
 
 

@@ -39,7 +39,7 @@ from gbgnn import (
 from gbgnn._random import Seeds
 from gbgnn.aggregation import Aggregation, Hop, PolynomialHop
 from gbgnn.boosting import BoostingRule, History, Member, StopReason, Vote, Voting, apply, boost, boost_many
-from gbgnn.boosting.rules.base import check_classes, label_task, normalized
+from gbgnn.boosting.rules import check_classes, label_task, normalized
 from gbgnn.boosting.voting import ClassVoting
 from gbgnn.callbacks import LogProgress
 from gbgnn.errors import GBGNNWarning, GraphError, ParameterError, WeakLearnerError

@@ -7,29 +7,24 @@ called directly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 OPTIMIZERS = ("adam", "rmsprop", "sgd")
 
+# First and second decay rate of torch's Adam, smoothing of its RMSprop, and the floor of both.
+_BETA_1, _BETA_2, _ALPHA, _FLOOR = 0.9, 0.999, 0.99, 1e-8
+
 
 class Stepper:
     """Moves parameters against given gradients, in place, with torch's default constants.
 
-    RMSprop is Adam that averages no gradients and has long forgotten its start. With momentum, that is what
-    moves the momentum, which in turn moves the parameters.
-
-    Parameters
-    ----------
-    name
-        ``"adam"``, ``"rmsprop"`` or ``"sgd"``.
-    parameters
-        The tensors to move.
-    learning_rate, weight_decay, momentum
-        As in :mod:`torch.optim`; Adam has no momentum parameter and ignores it.
+    ``name`` is one of ``OPTIMIZERS``; the settings are those of :mod:`torch.optim`, and Adam ignores
+    ``momentum``. RMSprop is Adam that averages no gradients and has long forgotten its start. With momentum,
+    that is what moves the momentum, which in turn moves the parameters.
 
     Examples
     --------
@@ -60,9 +55,9 @@ class Stepper:
         self._settings: dict[str, Any] = {
             "lr": 1.0 if self._momentum else learning_rate,
             "weight_decay": 0.0 if self._momentum else weight_decay,
-            "beta1": 0.9 if is_adam else 0.0,
-            "beta2": 0.999 if is_adam else 0.99,
-            "eps": 1e-8,
+            "beta1": _BETA_1 if is_adam else 0.0,
+            "beta2": _BETA_2 if is_adam else _ALPHA,
+            "eps": _FLOOR,
             "amsgrad": False,
             "maximize": False,
         }
@@ -101,13 +96,9 @@ def _laid_out_as(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tenso
     return torch.empty_like(parameter).copy_(gradient)
 
 
-# First and second decay rate of torch's Adam, smoothing of its RMSprop, and the floor of both.
-_BETA_1, _BETA_2, _ALPHA, _FLOOR = 0.9, 0.999, 0.99, 1e-8
-
-
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    r"""What makes one formula SGD, RMSprop or Adam, as columns of shape (members, 1).
+    r"""What makes one formula SGD, RMSprop or Adam, for each of some members.
 
     With g the gradient plus ``decay`` times the parameter, a step is
 
@@ -116,16 +107,9 @@ class Coefficients:
               p \leftarrow p - \text{rate}\,(u / d \text{ or } u)
 
     where Adam divides after averaging, the others before; SGD has d = 1. Rates and roots change with the
-    step: see :meth:`schedule`.
-
-    Parameters
-    ----------
-    is_adam, is_sgd
-        Which method.
-    rate, decay, keep, take, learn, floor
-        Numbers of the formula.
-    kinds
-        The methods there are, so that a population of one kind is spared the choice.
+    step: see :meth:`schedule`. A row of ``table`` holds decay, keep, take, learn, floor, whether it is Adam,
+    whether it is SGD, and the rate, of one member; ``kinds`` are the methods there are, so that a population
+    of one kind is spared the choice.
 
     Examples
     --------
@@ -138,14 +122,7 @@ class Coefficients:
             [0.9000, 0.9000, 0.9000]])
     """
 
-    is_adam: torch.Tensor
-    is_sgd: torch.Tensor
-    rate: torch.Tensor
-    decay: torch.Tensor
-    keep: torch.Tensor
-    take: torch.Tensor
-    learn: torch.Tensor
-    floor: torch.Tensor
+    table: torch.Tensor
     kinds: frozenset[str]
 
     @classmethod
@@ -158,72 +135,44 @@ class Coefficients:
         momentum: Sequence[float] | None = None,
         device: torch.device | str = "cpu",
     ) -> Coefficients:
-        """Build the columns from the settings of :class:`Stepper`, in double precision."""
-        adam, sgd = (torch.tensor([name == kind for name in names])[:, None] for kind in ("adam", "sgd"))
-        rates, decays, momenta = (
-            torch.tensor([0.0] * len(names) if given is None else list(given), dtype=torch.float64)[:, None]
-            for given in (rate, decay, momentum)
-        )
-        nothing = torch.zeros_like(rates)
-        columns = {
-            "is_adam": adam,
-            "is_sgd": sgd,
-            "rate": rates,
-            "decay": decays,
-            "keep": torch.where(adam, _BETA_1, momenta),
-            "take": torch.where(adam, 1 - _BETA_1, nothing + 1),
-            "learn": torch.where(adam, 1 - _BETA_2, nothing + 1 - _ALPHA),
-            "floor": torch.where(sgd, 1.0, nothing + _FLOOR),
-        }
-        return cls(**{name: x.to(device) for name, x in columns.items()}, kinds=frozenset(names))
+        """Fill the table from the settings of :class:`Stepper`, in double precision."""
+        nothing, rows = [0.0] * len(names), []
+        for name, own, decayed, kept in zip(names, rate, decay or nothing, momentum or nothing, strict=True):
+            is_adam, is_sgd = name == "adam", name == "sgd"
+            averages = (_BETA_1, 1 - _BETA_1, 1 - _BETA_2) if is_adam else (kept, 1.0, 1 - _ALPHA)
+            rows.append((decayed, *averages, 1.0 if is_sgd else _FLOOR, is_adam, is_sgd, own))
+        return cls(torch.tensor(rows, dtype=torch.float64, device=device), frozenset(names))
 
-    @classmethod
-    def empty(cls, n_members: int, kinds: frozenset[str], like: torch.Tensor) -> Coefficients:
-        """Make room for members that use some of the methods ``kinds``; see :meth:`load`."""
-        of_some = cls.build(["sgd"] * n_members, [0.0] * n_members, device=like.device)
-        return replace(of_some.to(like.dtype), kinds=kinds)
-
-    def load(self, other: Coefficients) -> None:
-        """Overwrite the first rows."""
-        for name, column in other._columns():
-            getattr(self, name)[: len(column)] = column
+    @property
+    def columns(self) -> tuple[torch.Tensor, ...]:
+        """The columns of the table, each of shape (members, 1)."""
+        return self.table[..., None].unbind(1)
 
     def pack(self) -> torch.Tensor:
         """Return decay, keep, take, learn, floor and whether it is Adam, shape (members, 6)."""
-        columns = (self.decay, self.keep, self.take, self.learn, self.floor)
-        return torch.cat([*columns, self.is_adam.to(self.decay.dtype)], dim=1)
+        return self.table[:, :6].contiguous()
 
-    def members(self, ids: torch.Tensor | slice) -> Coefficients:
-        """Return the columns of some members."""
-        return self._map(lambda column: column[ids])
+    def members(self, ids: slice) -> Coefficients:
+        """Return the rows of some members."""
+        return Coefficients(self.table[ids], self.kinds)
 
-    def to(self, where: torch.dtype | torch.device) -> Coefficients:
-        """Return the numbers in another precision, or on another device."""
-        is_kept = isinstance(where, torch.dtype)
-        return self._map(lambda each: each if is_kept and each.dtype == torch.bool else each.to(where))
-
-    def _map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Coefficients:
-        columns: dict[str, Any] = {name: change(column) for name, column in self._columns()}
-        return replace(self, **columns)
-
-    def _columns(self) -> list[tuple[str, torch.Tensor]]:
-        return [(name, value) for name, value in vars(self).items() if name != "kinds"]
+    def to(self, dtype: torch.dtype) -> Coefficients:
+        """Return the numbers in another precision."""
+        return Coefficients(self.table.to(dtype), self.kinds)
 
     def schedule(self, n_steps: torch.Tensor, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return rates and roots of every step, shape (members, longest); after its last, a rate is 0."""
-        step = torch.arange(1, longest + 1, dtype=torch.float64, device=self.rate.device)
-        rates = self.rate / torch.where(self.is_adam, 1 - _BETA_1**step, 1.0)
-        roots = torch.where(self.is_adam, (1 - _BETA_2**step).rsqrt(), 1.0 - self.is_sgd.double())
+        *_, is_adam, is_sgd, rate = self.columns
+        step = torch.arange(1, longest + 1, dtype=torch.float64, device=rate.device)
+        rates = rate / torch.where(is_adam > 0, 1 - _BETA_1**step, 1.0)
+        roots = torch.where(is_adam > 0, (1 - _BETA_2**step).rsqrt(), 1.0 - is_sgd)
         return torch.where(step <= n_steps[:, None], rates, 0.0), roots
 
 
 class Moments:
-    """The two averages that the methods keep, of parameters of shape (members, n_parameters).
+    """The averages of gradients (or of what is made of them) and of their squares that the methods keep.
 
-    Parameters
-    ----------
-    first, second
-        Averages of gradients, or of what is made of them, and of their squares.
+    They are of parameters of shape (members, n_parameters).
     """
 
     def __init__(self, first: torch.Tensor, second: torch.Tensor) -> None:
@@ -252,24 +201,24 @@ class Moments:
 
         ``rate`` and ``root`` are columns of :meth:`Coefficients.schedule`.
         """
-        n = len(parameters)
+        n, (decay, keep, take, learn, floor, is_adam, *_) = len(parameters), c.columns
         first, second = self.first[:n], self.second[:n]
-        gradient.addcmul_(parameters, c.decay)
+        gradient.addcmul_(parameters, decay)
         if c.kinds == {"sgd"}:
-            parameters.addcmul_(first.mul_(c.keep).add_(gradient), rate, value=-1)
+            parameters.addcmul_(first.mul_(keep).add_(gradient), rate, value=-1)
             return
         if self._scratch is None:
             self._scratch = torch.empty_like(self.first)
         scratch = self._scratch[:n]
-        second.lerp_(torch.mul(gradient, gradient, out=scratch), c.learn)
-        torch.addcmul(c.floor, torch.sqrt(second, out=scratch), root, out=scratch)  # d
+        second.lerp_(torch.mul(gradient, gradient, out=scratch), learn)
+        torch.addcmul(floor, torch.sqrt(second, out=scratch), root, out=scratch)  # d
         if c.kinds == {"adam"}:
-            first.lerp_(gradient, c.take)
+            first.lerp_(gradient, take)
             step = torch.div(first, scratch, out=scratch)
         elif "adam" not in c.kinds:
-            step = first.mul_(c.keep).add_(gradient.div_(scratch))
+            step = first.mul_(keep).add_(gradient.div_(scratch))
         else:
-            inner = torch.where(c.is_adam, gradient, gradient / scratch)
-            first.mul_(c.keep).addcmul_(inner, c.take)
-            step = torch.where(c.is_adam, first / scratch, first)
+            inner = torch.where(is_adam > 0, gradient, gradient / scratch)
+            first.mul_(keep).addcmul_(inner, take)
+            step = torch.where(is_adam > 0, first / scratch, first)
         parameters.addcmul_(step, rate, value=-1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any, Self
 
@@ -16,9 +16,9 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from gbgnn._checks import check_integer
-from gbgnn._random import Seeds, root_seed
+from gbgnn._random import root_seed
 from gbgnn._threads import one_thread
-from gbgnn.boosting import Boosted, Ensemble, StopReason, boost
+from gbgnn.boosting import Boosted, Ensemble, StopReason, boost_many
 from gbgnn.callbacks import (
     Callback,
     EarlyStopping,
@@ -198,17 +198,10 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         sample_weight
             Weight of each labelled node, not negative; uniform when None.
         """
-        check_integer("GBGNNClassifier", "n_rounds", self.n_rounds, 1)
         check_integer("GBGNNClassifier", "verbose", self.verbose, 0)
+        task, seed = self._task(), self._root_seed()
         plan = FitPlan.build(
-            self,
-            self._task(),
-            nodes,
-            y,
-            graph,
-            validation=validation,
-            sample_weight=sample_weight,
-            seed=self._root_seed(),
+            self, task, nodes, y, graph, validation=validation, sample_weight=sample_weight, seed=seed
         )
         known, callbacks = self._known_rounds(plan), self._callbacks()
 
@@ -217,22 +210,11 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
             return announce_round(callbacks, RoundReport(self.model_, self.n_rounds, so_far.scores))
 
         announce_start(callbacks, StartReport(plan.problem, self.n_rounds, len(known)))
-        boosted = boost(
-            plan.problem,
-            plan.aggregation,
-            plan.learner,
-            plan.rule,
-            n_rounds=self.n_rounds,
-            seeds=Seeds(plan.seed),
-            select=self.select,
-            metric=plan.metric,
-            announce=announce,
-            keep_learners=self.keep_learners,
-            known=known,
-        )
+        member = replace(plan.member, announce=announce, known=known)
+        (boosted,) = boost_many(plan.problem, [member])
         if not len(boosted.ensemble):
             raise WeakLearnerError(
-                f"round 1: {boosted.stop.message}, so there is nothing to predict with ({plan.learner!r}). "
+                f"round 1: {boosted.stop.message}, so there is nothing to predict with ({member.learner!r}). "
                 "Give the learner more capacity or epochs, check the features, or try another rule."
             )
         self.model_ = plan.model(boosted)

@@ -16,14 +16,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import train_test_split
 from sklearn.utils.class_weight import compute_sample_weight
 
-from gbgnn._checks import check_choice, check_number
+from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._devices import as_device, as_dtype
-from gbgnn.aggregation import Aggregation
-from gbgnn.boosting import Boosted, BoostingRule, RoundSelection
+from gbgnn._random import Seeds
+from gbgnn.boosting import Boosted, BoostingRule, Member
+from gbgnn.boosting.selection import check_selection
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.finetuning import FineTuner, as_fine_tuner, check_fine_tuning
 from gbgnn.graph import Graph, as_nodes, check_disjoint, check_range
-from gbgnn.learners import Learner
 from gbgnn.metrics import Metric
 from gbgnn.model import FittedModel, check_graph
 from gbgnn.problem import InputRecipe, LabelledNodes, Problem
@@ -43,14 +43,10 @@ class FitPlan:
     """
 
     problem: Problem
-    aggregation: Aggregation
-    learner: Learner
-    rule: BoostingRule
-    metric: Metric
+    member: Member
     tuner: FineTuner | None
     inputs: InputRecipe
     graph: Graph
-    seed: int
     settings: Mapping[str, Any]
     depends_on: Mapping[str, str]
 
@@ -63,42 +59,37 @@ class FitPlan:
         y: ArrayLike,
         graph: Graph,
         *,
-        validation: Labels | None = None,
-        sample_weight: ArrayLike | None = None,
         seed: int,
+        **labels: Any,
     ) -> FitPlan:
-        """Check everything a user gave, before any work is done."""
-        problem = build_problem(
-            estimator, task, nodes, y, graph, validation=validation, sample_weight=sample_weight, seed=seed
-        )
-        aggregation, learner, rule = resolve_parts(estimator, problem)
+        """Check everything a user gave, before any work is done; see :func:`build_problem`."""
+        problem = build_problem(estimator, task, nodes, y, graph, seed=seed, **labels)
+        member = resolve_member(estimator, problem, seed, estimator.keep_learners)
         tuner, has_validation = as_fine_tuner(estimator.fine_tune), problem.validation is not None
         if tuner is not None:
             check_fine_tuning(
-                tuner, learner, keep_learners=estimator.keep_learners, has_validation=has_validation
+                tuner, member.learner, keep_learners=member.keep_learners, has_validation=has_validation
             )
         return cls(
             problem=problem,
-            aggregation=aggregation,
-            learner=learner,
-            rule=rule,
-            metric=resolve_metric(estimator.metric, problem.task),
+            member=member,
             tuner=tuner,
             inputs=copy.deepcopy(input_recipe(estimator)),  # a matrix of the user's may be changed by them
             graph=graph,
-            seed=seed,
             settings={name: copy.copy(value) for name, value in estimator.get_params(deep=False).items()},
-            depends_on=describe_dependencies(estimator, aggregation, learner, rule, problem),
+            depends_on=describe_dependencies(estimator, member, problem),
         )
 
     def model(self, boosted: Boosted) -> FittedModel:
         """Return what boosting has trained, in the middle or at the end, as a model."""
         assert boosted.best is not None
+        assert self.member.metric is not None
+        task, rule = self.problem.task, self.member.rule
         return FittedModel(
-            task=self.problem.task,
-            loss=self.rule.loss_for(self.problem.task),
-            voting=self.rule.voting_for(self.problem.task),
-            metric=self.metric,
+            task=task,
+            loss=rule.loss_for(task),
+            voting=rule.voting_for(task),
+            metric=self.member.metric,
             ensemble=boosted.ensemble,
             best_round=boosted.best.t,
             score_tensor=boosted.best.scores,
@@ -107,7 +98,7 @@ class FitPlan:
             inputs=self.inputs,
             n_features_in=self.graph.n_features,
             train=self.problem.train,
-            seed=self.seed,
+            seed=self.member.seeds.root,
             settings=self.settings,
             depends_on=self.depends_on,
             graph=self.graph,
@@ -121,7 +112,7 @@ def build_problem(
     y: ArrayLike,
     graph: Graph,
     *,
-    validation: Labels | None,
+    validation: Labels | None = None,
     sample_weight: ArrayLike | None = None,
     seed: int,
 ) -> Problem:
@@ -158,15 +149,25 @@ def input_recipe(model: Any) -> InputRecipe:
     return InputRecipe(recipe, model.feature_norm, as_device(model.device), as_dtype(model.dtype))
 
 
-def resolve_parts(model: Any, problem: Problem) -> tuple[Aggregation, Learner, BoostingRule]:
-    """Return the parts of a model, which with its other settings suit a problem."""
+def resolve_member(model: Any, problem: Problem, seed: int, keep_learners: bool) -> Member:
+    """Return what is boosted for a model: its parts, which with its other settings suit a problem."""
+    check_integer("GBGNNClassifier", "n_rounds", model.n_rounds, 1)
     aggregation, learner = as_part("aggregation", model.aggregation), as_part("learner", model.learner)
     rule = resolve_rule(model)
     aggregation.check()
     learner.check()
     rule.check(problem.task)
-    RoundSelection(model.select).check(problem.validation is not None)
-    return aggregation, learner, rule
+    check_selection(model.select, problem.validation is not None)
+    return Member(
+        aggregation,
+        learner,
+        rule,
+        n_rounds=model.n_rounds,
+        seeds=Seeds(seed),
+        select=model.select,
+        metric=resolve_metric(model.metric, problem.task),
+        keep_learners=keep_learners,
+    )
 
 
 def resolve_rule(model: Any) -> BoostingRule:
@@ -261,17 +262,14 @@ def check_weights(
     return weights * by_class
 
 
-def describe_dependencies(
-    model: Any, aggregation: Aggregation, learner: Learner, rule: BoostingRule, problem: Problem
-) -> dict[str, str]:
+def describe_dependencies(model: Any, member: Member, problem: Problem) -> dict[str, str]:
     """Return what every round depends on beside the graph and the seed, as text.
 
     Two fits on one graph that agree in it train the same rounds.
     """
-    parts = {"aggregation": aggregation, "learner": learner, "rule": rule}
-    watched = problem.validation if learner.watches_validation else None
+    watched = problem.validation if member.learner.watches_validation else None
     return {
-        **{name: describe_part(part) for name, part in parts.items()},
+        **{name: describe_part(getattr(member, name)) for name in ("aggregation", "learner", "rule")},
         "propagation": describe_part(as_part("propagation", model.propagation)),
         "feature_norm": str(model.feature_norm),
         "dtype": str(as_dtype(model.dtype)),

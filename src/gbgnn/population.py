@@ -11,24 +11,22 @@ from typing import Any
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from gbgnn._checks import check_integer
 from gbgnn._devices import as_device, as_dtype
-from gbgnn._random import Seeds, root_seed
+from gbgnn._random import root_seed
 from gbgnn._threads import one_thread
 from gbgnn.aggregation import Aggregation
-from gbgnn.boosting import Boosted, Member, StopReason, boost_many
+from gbgnn.boosting import Boosted, StopReason, boost_many
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import as_fine_tuner
-from gbgnn.fitting import Labels, build_problem, describe_part, resolve_metric, resolve_parts
+from gbgnn.fitting import Labels, build_problem, describe_part, resolve_member
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.learners.base import LABELLED
-from gbgnn.members import shared_settings
-from gbgnn.metrics import Metric
 from gbgnn.problem import LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import Interval, PolynomialRows, chebyshev_terms, spectral_interval
 from gbgnn.propagation.polynomial import Basis, ChebyshevBasis, PowerBasis, TermRows
 from gbgnn.registry import as_part
+from gbgnn.rounds import shared_settings
 
 Listener = Callable[[int, Mapping[int, float | None]], Collection[int]]
 """Is told of the validation scores after a round, by member, and says which members to drop."""
@@ -39,15 +37,9 @@ _ALONE = {"validation_fraction": None, "n_iter_no_change": None, "warm_start": F
 
 @dataclass(frozen=True, eq=False)
 class MemberResult:
-    """What came of a member.
+    """What came of a member: its model, without the learners, and scores of the further nodes.
 
-    Parameters
-    ----------
-    boosted
-        The model, without its learners.
-    scores
-        Scores of the further nodes at ``best_round``, shape (n, outputs); None where none were asked for, or
-        no round was trained.
+    These are of ``best_round``, shape (n, outputs); None where none were asked for, or no round was trained.
     """
 
     boosted: Boosted
@@ -221,8 +213,13 @@ def train_population(
     reason = reason_apart(models, inputs)
     if reason is not None:
         raise ParameterError(reason)
-    metric = resolve_metric(models[0].metric, inputs.problem.task)
-    members, problem = [_as_member(model, inputs.problem, metric) for model in models], None
+    members, problem = (
+        [
+            resolve_member(model, inputs.problem, root_seed(model.random_state), keep_learners=False)
+            for model in models
+        ],
+        None,
+    )
     if members[0].learner.uses == LABELLED:
         problem = inputs.restrict(members[0].aggregation, max(member.n_rounds for member in members))
     if problem is not None:
@@ -261,19 +258,6 @@ def _listen(on_round: Listener | None, first: int = 0) -> Any:
         return {i - first: StopReason.REQUESTED for i in dropped}
 
     return listen
-
-
-def _as_member(model: GBGNNClassifier, problem: Problem, metric: Metric) -> Member:
-    """Return a model's parts, checked."""
-    check_integer("GBGNNClassifier", "n_rounds", model.n_rounds, 1)
-    return Member(
-        *resolve_parts(model, problem),
-        n_rounds=model.n_rounds,
-        seeds=Seeds(root_seed(model.random_state)),
-        select=model.select,
-        metric=metric,
-        keep_learners=False,
-    )
 
 
 def reason_apart(models: Sequence[Any], inputs: PopulationInputs | None = None) -> str | None:

@@ -50,14 +50,7 @@ class NodeInputs:
 class InputRecipe:
     """How a graph becomes what the parts see; a fitted model applies the same to other graphs.
 
-    Parameters
-    ----------
-    propagation
-        Builds P.
-    feature_norm
-        ``"l1"`` or ``"l2"`` brings feature rows to length one; None leaves them.
-    device, dtype
-        Where everything is computed, and in which precision.
+    A ``feature_norm`` of ``"l1"`` or ``"l2"`` brings feature rows to length one; None leaves them.
     """
 
     propagation: Propagation
@@ -108,16 +101,8 @@ class LabelledNodes:
 class Problem:
     """What is to be learned, as the parts of the method see it.
 
-    Parameters
-    ----------
-    inputs
-        Features of all nodes, and P.
-    task
-        What the targets are.
-    train
-        The labelled nodes, with their weights in the training loss.
-    validation
-        Nodes for choosing the round and stopping early; nothing is trained on them.
+    ``train`` are the labelled nodes, with their weights in the training loss; ``validation`` nodes are for
+    choosing the round and stopping early: nothing is trained on them.
     """
 
     inputs: NodeInputs

@@ -8,39 +8,30 @@ one of them, without that axis: what an aggregation and a learner are handed tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from sklearn.base import BaseEstimator, clone
 
 from gbgnn.losses import Loss
 from gbgnn.problem import LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import Representation
 
-RowMap = Callable[[Representation, NodeInputs], Representation]
-Index = int | slice | torch.Tensor
-"""Members: the number of one, whose axis goes; all; or the numbers of several."""
+P = TypeVar("P", bound=BaseEstimator)
+Index = int | slice | torch.Tensor | None
+"""Members: the number of one, whose axis goes; all; the numbers of several. None gives one alone an axis."""
 
 
 @dataclass(frozen=True, eq=False)
 class WeakTask:
     """What the learner is asked to fit in one round; made by the boosting rule.
 
-    Parameters
-    ----------
-    rows
-        Ids of the labelled nodes, shape (M,).
-    targets
-        Class indices, shape (M,), the same for all members; or numbers, shape (members, M, n_outputs).
-    weights
-        Sample weights of the labelled nodes, shape (members, M); they sum to one.
-    n_outputs
-        Columns the head must return: one logit per class, or one number per score column.
-    loss
-        What the learner should make small.
-    val_rows, val_targets
-        The same of the validation nodes, for learners that stop early.
+    ``rows`` are ids of the labelled nodes, shape (M,); ``targets`` class indices, (M,), the same for all
+    members, or numbers, (members, M, n_outputs); ``weights`` their sample weights, (members, M), which sum to
+    one. The head must return ``n_outputs`` columns, one logit per class or one number per score column, that
+    make ``loss`` small. ``val_rows`` and ``val_targets`` are for learners that stop early.
     """
 
     rows: torch.Tensor
@@ -58,27 +49,24 @@ class WeakTask:
 
     def members(self, index: Index) -> WeakTask:
         """Return what some members, or one, are asked to fit."""
-        targets, val_targets = (
-            each if each is None or each.ndim < 3 else each[index]
-            for each in (self.targets, self.val_targets)
+        n_axes = 2 if index is None else 3  # of numbers, which members have their own of
+
+        def choose(each: torch.Tensor, n_own: int) -> torch.Tensor:
+            return each if each.ndim < n_own else each[index]
+
+        return replace(
+            self,
+            targets=choose(self.targets, n_axes),
+            weights=choose(self.weights, n_axes - 1),
+            val_targets=None if self.val_targets is None else choose(self.val_targets, n_axes),
         )
-        assert targets is not None
-        weights = self.weights if self.weights.ndim < 2 else self.weights[index]
-        return replace(self, targets=targets, weights=weights, val_targets=val_targets)
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingLoss:
     """The training loss at some scores; its value and its gradient are computed once, in double precision.
 
-    Parameters
-    ----------
-    loss
-        The loss by which progress is measured.
-    train
-        The labelled nodes.
-    scores
-        Those of the labelled nodes, shape (M, K) or (members, M, K).
+    ``scores`` are those of the labelled nodes, shape (M, K) or (members, M, K).
     """
 
     loss: Loss
@@ -92,7 +80,7 @@ class TrainingLoss:
 
     def members(self, index: Index) -> TrainingLoss:
         """Return the training loss of some members, or of one."""
-        return TrainingLoss(self.loss, self.train, self.scores[index])
+        return replace(self, scores=self.scores[index])
 
     @cached_property
     def residuals(self) -> torch.Tensor:
@@ -183,17 +171,7 @@ class RoundContext:
         """Return the round of one model with an axis of members, of which it is the only one."""
         if self.ids is not None:
             return self
-        task = self.task
-        if task is not None:
-            numbers: dict[str, Any] = {
-                name: each[None]
-                for name, each in (("targets", task.targets), ("val_targets", task.val_targets))
-                if each is not None and each.ndim > 1
-            }
-            task = replace(task, weights=task.weights[None], **numbers)
-        training = TrainingLoss(self.training.loss, self.training.train, self.training.scores[None])
-        scores, hops, seed = self.scores[None], [self.hops], [self.seed]
-        return replace(self, scores=scores, training=training, hops=hops, seed=seed, task=task, ids=[0])
+        return self._select(None, self.X, [self.hops], [self.seed], [0])
 
     def member(self, i: int) -> RoundContext:
         """Return the round of one member, without the axis of members."""
@@ -229,3 +207,87 @@ class RoundContext:
         for hop in self.hops:
             features = hop(features, self.inputs)
         return features
+
+
+def free_settings(part: Any) -> tuple[str, ...]:
+    """Return the settings that members of a population may differ in.
+
+    A part names them in a tuple ``may_differ``; without one, they are its numbers with a fraction, such as
+    rates.
+
+    Examples
+    --------
+    >>> from gbgnn import Samme
+    >>> free_settings(Samme())
+    ('error_floor', 'learning_rate')
+    """
+    named: tuple[str, ...] | None = getattr(part, "may_differ", None)
+    if named is not None:
+        return named
+    if is_dataclass(part):  # a rate of 1 is an integer that means a fraction
+        return tuple(field.name for field in fields(part) if field.type in (float, "float"))
+    return tuple(name for name, value in part.get_params(deep=False).items() if isinstance(value, float))
+
+
+def shared_settings(part: Any) -> dict[str, Any]:
+    """Return the settings that parts of one class must agree in to be trained together.
+
+    Examples
+    --------
+    >>> from gbgnn import FunctionalGradient
+    >>> shared_settings(FunctionalGradient(min_cosine=0.1))
+    {'loss': 'auto', 'target': 'gradient', 'retries': 3, 'on_failure': 'stop'}
+    """
+    settings, free = vars(part) if is_dataclass(part) else part.get_params(deep=False), free_settings(part)
+    return {name: value for name, value in settings.items() if name not in free}
+
+
+def stack(parts: Sequence[P], device: torch.device | str = "cpu") -> P:
+    """Return one part that stands for all: numbers in which they differ become tensors, a number for each.
+
+    Examples
+    --------
+    >>> from gbgnn import Samme
+    >>> stack([Samme(learning_rate=1.0), Samme(learning_rate=0.5)]).learning_rate.tolist()
+    [1.0, 0.5]
+    """
+    if len(parts) == 1:
+        return parts[0]
+    result: P = clone(parts[0])
+    for name in free_settings(result):
+        column = [getattr(part, name) for part in parts]
+        if any(value != column[0] for value in column):
+            setattr(result, name, torch.tensor(column, dtype=torch.float64, device=device))
+    return result
+
+
+def for_rows(value: float | torch.Tensor, like: torch.Tensor) -> Any:
+    """Return a number, or one for each member, in a shape that multiplies tables (members, rows, columns).
+
+    Examples
+    --------
+    >>> for_rows(torch.tensor([1.0, 2.0]), torch.empty(2, 5, 3)).shape
+    torch.Size([2, 1, 1])
+    """
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.to(like.dtype).reshape(*value.shape, *[1] * (like.ndim - value.ndim))
+
+
+def map_tensors(function: Callable[..., torch.Tensor], value: Any, *others: Any) -> Any:
+    """Return a value with a function applied to every tensor in it, and in others of the same form.
+
+    Examples
+    --------
+    >>> map_tensors(lambda each: each[:1], (torch.tensor([1, 2]), None))
+    (tensor([1]), None)
+    """
+    if isinstance(value, torch.Tensor):
+        return function(value, *others)
+    if isinstance(value, tuple):
+        return tuple(map_tensors(function, *each) for each in zip(value, *others, strict=True))
+    if isinstance(value, dict):
+        return {k: map_tensors(function, each, *(other[k] for other in others)) for k, each in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value)(**map_tensors(function, vars(value), *map(vars, others)))
+    return value

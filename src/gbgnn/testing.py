@@ -17,10 +17,9 @@ from gbgnn.graph import Graph
 from gbgnn.learners import Learner
 from gbgnn.learners.base import ALL_ROWS, GRAPH, LABELLED, USES
 from gbgnn.losses import Loss, SoftmaxCrossEntropy, SquaredError
-from gbgnn.members import for_rows
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import AugmentedAdjacency, DenseRows, NormalizedLaplacian, Propagation, Propagator
-from gbgnn.rounds import RoundContext, TrainingLoss, WeakTask
+from gbgnn.rounds import RoundContext, TrainingLoss, WeakTask, for_rows
 from gbgnn.tasks import Classification, Task
 from gbgnn.theory import WeakLearnings
 

@@ -157,7 +157,7 @@ def baseline(
     import numpy as np
 
     from gbgnn._devices import as_device
-    from gbgnn.boosting.diagnostics import peak_memory
+    from gbgnn.boosting.history import peak_memory
     from gbgnn.cli.files import Source, describe
     from gbgnn_lab.baselines import BASELINES, choose_model, fit_baseline
     from gbgnn_lab.experiments.records import judge

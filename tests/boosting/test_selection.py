@@ -10,8 +10,8 @@ from sklearn.metrics import log_loss
 from gbgnn import MLP, FunctionalGradient, Samme
 from gbgnn._random import Seeds
 from gbgnn.aggregation import Adjacency
-from gbgnn.boosting import Boosted, BoostingRule, RoundSelection, boost, stage
-from gbgnn.boosting.selection import SELECTIONS, validation_key
+from gbgnn.boosting import Boosted, BoostingRule, StopReason, boost, stage
+from gbgnn.boosting.selection import SELECTIONS, better_round, check_selection, validation_key
 from gbgnn.errors import ParameterError
 from gbgnn.metrics import Accuracy, as_metric
 from gbgnn.testing import make_problem, two_blocks
@@ -92,24 +92,23 @@ def test_selected_scores_are_those_of_the_selected_round(problem: object, select
 @pytest.mark.parametrize("select", SELECTIONS)
 def test_of_two_equal_rounds_the_first_is_kept_except_where_the_last_is_wanted(select: str) -> None:
     rows = [{"round": t, "val_accuracy": 0.5, "val_loss": 1.0, "gradient_norm": 2.0} for t in (1, 2)]
-    selection, best = RoundSelection(select), None
+    best = None
     for row in rows:
-        best = selection.better(best, row, torch.empty(0))
+        best = better_round(best, row, torch.empty(0), select)
     assert best.t == (2 if select == "last" else 1)
 
 
 def test_selection_remembers_nothing() -> None:
-    selection = RoundSelection("last")
     rows = [{"round": t, "val_loss": None} for t in (3, 1)]
-    assert [selection.better(None, row, torch.empty(0)).t for row in rows] == [3, 1]
+    assert [better_round(None, row, torch.empty(0), "last").t for row in rows] == [3, 1]
 
 
 @pytest.mark.parametrize(
     ("check", "message"),
     [
-        (lambda: RoundSelection("validation").check(False), 'select="validation" needs validation nodes'),
+        (lambda: check_selection("validation", False), 'select="validation" needs validation nodes'),
         (
-            lambda: RoundSelection("best").check(True),
+            lambda: check_selection("best", True),
             "select must be one of auto, last, validation, gradient",
         ),
     ],
@@ -117,7 +116,7 @@ def test_selection_remembers_nothing() -> None:
 def test_what_cannot_be_selected_by_is_refused(check: Callable[[], None], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         check()
-    RoundSelection("validation").check(True)
+    check_selection("validation", True)
 
 
 def test_key_orders_by_the_metric_then_by_the_loss() -> None:
@@ -127,9 +126,15 @@ def test_key_orders_by_the_metric_then_by_the_loss() -> None:
 
 
 def test_a_round_of_which_the_metric_can_say_nothing_is_never_the_best() -> None:
-    selection, best = RoundSelection(metric="f1"), None
-    chosen = []
+    best, chosen = None, []
     for t, value in enumerate([float("nan"), 0.2, float("nan"), 0.1], start=1):
-        best = selection.better(best, {"round": t, "val_f1": value, "val_loss": 1.0}, torch.empty(0))
+        row = {"round": t, "val_f1": value, "val_loss": 1.0}
+        best = better_round(best, row, torch.empty(0), "auto", "f1")
         chosen.append(best.t)
     assert chosen == [1, 2, 2, 2]
+
+
+def test_every_reason_has_a_sentence() -> None:
+    sentences = {reason.message for reason in StopReason}
+    assert len(sentences) == len(StopReason)
+    assert all(sentences)

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from gbgnn.boosting import RoundSelection
 from gbgnn.cli.app import app
 
 EDGES = "source,target\nann,bob\nbob,cat\ncat,dan\ndan,ann\nann,ann\nbob,ann\neve,dan\n"
@@ -42,7 +41,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 @pytest.fixture
 def third_is_best(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let round 3 predict, whatever validation says."""
-    monkeypatch.setattr(RoundSelection, "_key", lambda self, row: (-abs(row["round"] - 3),))
+    monkeypatch.setattr("gbgnn.boosting.selection.selection_key", lambda row, *_: (-abs(row["round"] - 3),))
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from gbgnn import (
 )
 from gbgnn._random import Seeds
 from gbgnn.aggregation import Aggregation
-from gbgnn.boosting import BoostingRule, Ensemble, Voting, apply, boost
+from gbgnn.boosting import BoostingRule, Ensemble, Voting, apply, boost, boost_many
 from gbgnn.callbacks import StartReport
 from gbgnn.errors import GBGNNWarning, ParameterError
 from gbgnn.finetuning import EpochReport, FineTuner, FineTuningReport, fine_tune_model, loop
@@ -379,10 +379,7 @@ def test_tuned_regression_predicts_in_the_unit_of_its_numbers() -> None:
     y = 1000 + 50 * X[:, 0] * X[:, 1] + 10 * (graph.adjacency @ X[:, 2])
     settings = GBGNNClassifier(learner=MLP(epochs=5), aggregation="kta", n_rounds=4)
     plan = FitPlan.build(settings, Regression(), NODES[:40], y[:40], graph, seed=0)
-    boosted = boost(
-        plan.problem, plan.aggregation, plan.learner, plan.rule, n_rounds=4, seeds=Seeds(plan.seed)
-    )
-    model = plan.model(boosted)
+    model = plan.model(boost_many(plan.problem, [plan.member])[0])
     tuned = fine_tune_model(model, plan.problem, FineTuner(epochs=50, learning_rate=0.01))
     errors = [np.mean((m.predict(NODES[:40]) - y[:40]) ** 2) for m in (model, tuned)]
     assert errors[1] < 0.8 * errors[0]

@@ -7,8 +7,8 @@ import torch
 
 from gbgnn._random import Seeds
 from gbgnn.learners import MLP
-from gbgnn.learners.batched import BatchedMLP
-from gbgnn.learners.schedule import Schedule, Shape
+from gbgnn.learners.batched import AllAtOnce, BatchedMLP, OneByOne, load_kernels
+from gbgnn.learners.schedule import Schedule, Shape, TrainingSettings
 from gbgnn.losses import Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
 
 N_ROWS, N_COLUMNS, N_OUTPUTS = 13, 5, 3
@@ -63,7 +63,7 @@ def build(
 ) -> BatchedMLP:
     """The networks of learners, those with more steps first, with room for more members."""
     schedule = schedule_of(learners)
-    shape = Shape.build(
+    shape = Shape(
         schedule,
         n_columns=N_COLUMNS,
         fan_in=N_COLUMNS,
@@ -71,7 +71,8 @@ def build(
         n_outputs=data.n_outputs,
         is_shared=data.is_shared,
     )
-    network = BatchedMLP(replace(shape, n_members=len(learners) + n_more), data.loss, like)
+    shape.n_members += n_more
+    network = BatchedMLP(shape, data.loss, like)
     load(network, learners, data, seeds)
     return network
 
@@ -298,7 +299,72 @@ def test_rows_of_all_or_of_each_give_the_same_outputs() -> None:
 def test_rows_have_room_for_a_constant_and_are_aligned() -> None:
     schedule = Schedule.build([MLP().settings(4)], 4)
     for n_columns, width in ((5, 16), (15, 16), (16, 32)):
-        shape = Shape.build(
+        shape = Shape(
             schedule, n_columns=n_columns, fan_in=n_columns, n_hidden=1, n_outputs=2, is_shared=True
         )
         assert shape.widths == (width, 64, 2)
+
+
+EVERY = frozenset(("adam", "rmsprop", "sgd"))
+SCHEDULE = Schedule.build(
+    [
+        TrainingSettings(1, epochs=4, optimizer="adam", learning_rate=0.1, weight_decay=0.1),
+        TrainingSettings(
+            1, epochs=3, optimizer="rmsprop", learning_rate=0.02, momentum=0.5, weight_decay=0.01
+        ),
+        TrainingSettings(1, epochs=1, optimizer="sgd", learning_rate=0.3, momentum=0.1, weight_decay=0.01),
+    ],
+    n_rows=5,
+)
+
+
+def move(kind: str) -> list[torch.Tensor]:
+    """Parameters after two trainings, of which only the second counts."""
+    pairs = [(torch.zeros(4, n, dtype=torch.float64), torch.zeros(4, n, dtype=torch.float64)) for n in (6, 3)]
+    optimizer: OneByOne | AllAtOnce = OneByOne(pairs)
+    if kind == "all at once":
+        optimizer = AllAtOnce(pairs, EVERY, n_steps=5)
+    for training in range(2):
+        random = torch.Generator().manual_seed(training)
+        for values, _ in pairs:
+            values.copy_(torch.randn(values.shape, generator=random))
+        optimizer.load(SCHEDULE)
+        for step in range(4):
+            for _, gradients in pairs:
+                gradients.copy_(torch.randn(gradients.shape, generator=random))
+            optimizer.step(int((step < SCHEDULE.n_steps).sum()), torch.tensor([step]))
+    return [values for values, _ in pairs]
+
+
+def test_all_at_once_equals_one_by_one() -> None:
+    for mine, other in zip(move("one by one"), move("all at once"), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)
+
+
+def test_members_that_are_done_may_come_along_and_stay() -> None:
+    pair = torch.ones(3, 2, dtype=torch.float64), torch.ones(3, 2, dtype=torch.float64)
+    optimizer = AllAtOnce([pair], EVERY, n_steps=4)
+    optimizer.load(SCHEDULE)
+    seen = []
+    for step in range(4):
+        pair[1].fill_(0.5)
+        optimizer.step(3, torch.tensor([step]))
+        seen.append(pair[0].clone())
+    assert torch.equal(seen[0][2], seen[3][2])
+    assert torch.equal(seen[2][1], seen[3][1])
+    assert not torch.equal(seen[2][0], seen[3][0])
+
+
+def test_torchs_own_passes_move_on_a_cpu() -> None:
+    shape = Shape(SCHEDULE, n_columns=3, fan_in=3, n_hidden=0, n_outputs=2, is_shared=True)
+    for device, optimizer in (("cpu", OneByOne), ("meta", AllAtOnce)):
+        network = BatchedMLP(shape, SquaredError(), torch.empty(0, device=device))
+        assert isinstance(network._optimizer, optimizer)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_kernels_need_a_gpu_and_triton(monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
+    found = object() if is_there else None
+    monkeypatch.setattr("gbgnn.learners.batched.find_spec", lambda name: found)
+    assert (load_kernels(torch.device("cuda")) is not None) == is_there
+    assert load_kernels(torch.device("cpu")) is None

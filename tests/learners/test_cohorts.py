@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gbgnn.learners.cohorts import Costs, Sizes, graph_sizes, phases, split_cohorts
+from gbgnn.learners.cohorts import Costs, Numbers, find_sizes, split_cohorts
 from gbgnn.learners.schedule import Schedule, TrainingSettings
 
 SETTINGS = st.builds(
@@ -19,8 +19,8 @@ SETTINGS = st.builds(
 )
 
 
-def time_of(members: list[int], sizes: Sizes, costs: Costs) -> float:
-    return float(costs.accumulate(sizes.members(members))[-1])
+def time_of(members: list[int], sizes: Numbers, costs: Costs) -> float:
+    return float(costs.accumulate(sizes[:, members])[-1])
 
 
 @given(
@@ -33,16 +33,16 @@ def test_cohorts_take_everyone_once_and_none_would_be_better_off_alone(
     members: list[TrainingSettings], most: int, call: float, by_epoch: bool
 ) -> None:
     costs, schedule = Costs(call=call, product=0.05, weight=1.0, most=most), Schedule.build(members, 20)
-    sizes, cohorts = Sizes.from_schedule(schedule), split_cohorts(schedule, costs, by_epoch=by_epoch)
+    sizes, cohorts = find_sizes(schedule), split_cohorts(schedule, costs, by_epoch=by_epoch)
     assert sorted(i for cohort in cohorts for i in cohort) == list(range(len(members)))
     for cohort in cohorts:
         assert 1 <= len(cohort) <= most
-        steps, batches = sizes.n_steps[cohort], sizes.batch[cohort]
+        batches, _, n_batches, steps, _ = sizes[:, cohort]
         assert (np.diff(steps) <= 0).all()
         assert batches.max() <= 2 * batches.min()
         assert (20 in batches) == (batches == 20).all()
         assert len({members[i].dropout for i in cohort}) == 1
-        assert not by_epoch or len(set(sizes.n_batches[cohort])) == 1
+        assert not by_epoch or len(set(n_batches)) == 1
         alone = sum(time_of([i], sizes, costs) for i in cohort)
         assert time_of(cohort, sizes, costs) <= alone * (1 + 1e-9) + 1e-9
 
@@ -56,7 +56,7 @@ def test_cohorts_take_everyone_once_and_none_would_be_better_off_alone(
 )
 def test_no_other_cuts_take_less_time(members: list[TrainingSettings], most: int, call: float) -> None:
     costs, schedule = Costs(call=call, product=0.05, weight=1.0, most=most), Schedule.build(members, 20)
-    sizes, n = Sizes.from_schedule(schedule), len(members)
+    sizes, n = find_sizes(schedule), len(members)
     order = sorted(range(n), key=lambda i: -members[i].units)
 
     def time_of_all(cohorts: list[list[int]]) -> float:
@@ -75,8 +75,7 @@ def test_no_other_cuts_take_less_time(members: list[TrainingSettings], most: int
 
 def test_cost_is_that_of_the_widest_and_largest_while_anyone_goes_on() -> None:
     costs = Costs(call=10.0, product=0.5, weight=2.0, most=9)
-    columns = {"batch": [6, 2], "last": [4, 2], "n_batches": [7, 20], "n_steps": [7, 5], "units": [3, 4]}
-    sizes = Sizes(**{name: np.array(values, dtype=float) for name, values in columns.items()})
+    sizes = np.array([[6, 4, 7, 7, 3], [2, 2, 20, 5, 4]], dtype=float).T
     # Five steps of two members, then two of one, each as wide as 4 units on 6 rows.
     assert time_of([0, 1], sizes, costs) == 5 * (10 + 2 * 4 * (3 + 2)) + 2 * (10 + 4 * (3 + 2))
 
@@ -84,29 +83,6 @@ def test_cost_is_that_of_the_widest_and_largest_while_anyone_goes_on() -> None:
 def test_last_batches_that_meet_cost_no_more_than_the_largest_of_them() -> None:
     costs = Costs(call=0.0, product=1.0, weight=0.0, most=9)
     members = [TrainingSettings(1, epochs=1, batch_size=b) for b in (100, 90)]
-    sizes = Sizes.from_schedule(Schedule.build(members, n_rows=140))
+    sizes = find_sizes(Schedule.build(members, n_rows=140))
     assert [time_of([i], sizes, costs) for i in (0, 1)] == [140, 140]
     assert time_of([0, 1], sizes, costs) == 2 * (100 + 50)
-
-
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=12))
-def test_phases_give_everyone_their_steps(n_steps: list[int]) -> None:
-    n_steps = sorted(n_steps, reverse=True)
-    taken = [0] * len(n_steps)
-    for size, count in phases(n_steps):
-        for i in range(size):
-            taken[i] += count
-    assert taken == n_steps
-
-
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=40))
-def test_phases_of_given_sizes_leave_nobody_behind(n_steps: list[int]) -> None:
-    n_steps = sorted(n_steps, reverse=True)
-    sizes, done = graph_sizes(len(n_steps)), 0
-    assert sizes[-1] == len(n_steps)
-    for size, count in phases(n_steps, sizes):
-        assert size in sizes
-        needed = sum(steps > done for steps in n_steps)
-        assert needed <= size <= max(1, 1.5 * needed + 1)
-        done += count
-    assert done == n_steps[0]

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gbgnn.learners.cuda_graphs import GraphRunner, StepRunner
+from gbgnn.learners.cuda_graphs import GraphRunner, StepRunner, graph_sizes, phases
 
 
 def test_calling_takes_every_members_steps() -> None:
@@ -27,3 +29,26 @@ def test_replaying_does_what_calling_does() -> None:
         # Those who are done may come along, where there is no graph without them.
         assert values[:2].tolist() == [40, 40]
         assert (values[2:].cpu() >= torch.tensor([20, 20, 9, 1])).all()
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=12))
+def test_phases_give_everyone_their_steps(n_steps: list[int]) -> None:
+    n_steps = sorted(n_steps, reverse=True)
+    taken = [0] * len(n_steps)
+    for size, count in phases(n_steps):
+        for i in range(size):
+            taken[i] += count
+    assert taken == n_steps
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=40))
+def test_phases_of_given_sizes_leave_nobody_behind(n_steps: list[int]) -> None:
+    n_steps = sorted(n_steps, reverse=True)
+    sizes, done = graph_sizes(len(n_steps)), 0
+    assert sizes[-1] == len(n_steps)
+    for size, count in phases(n_steps, sizes):
+        assert size in sizes
+        needed = sum(steps > done for steps in n_steps)
+        assert needed <= size <= max(1, 1.5 * needed + 1)
+        done += count
+    assert done == n_steps[0]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -9,9 +10,10 @@ import pytest
 import torch
 
 from gbgnn.errors import ParameterError
-from gbgnn.learners import MLP, trainer
+from gbgnn.learners import MLP
+from gbgnn.learners.batched import BatchedMLP
 from gbgnn.learners.network import MLPHeads
-from gbgnn.learners.trainer import Kind, Trainer
+from gbgnn.learners.trainer import Kind, Trainer, _choose_costs
 from gbgnn.losses import SquaredError
 from gbgnn.propagation import DenseRows, MemberRows
 from gbgnn.rounds import RoundContext, WeakTask
@@ -167,18 +169,21 @@ def test_cohorts_are_no_fewer_than_cores(
 
 def test_cohorts_are_small_on_a_cpu(n_cores: Callable[[int], None]) -> None:
     n_cores(1)
-    assert trainer._choose_costs(torch.device("cpu"), 100, n_members=40).most == 8
-    assert trainer._choose_costs(torch.device("cuda"), 100, n_members=40).most == 512
+    assert _choose_costs(torch.device("cpu"), 100, n_members=40).most == 8
+    assert _choose_costs(torch.device("cuda"), 100, n_members=40).most == 512
 
 
-def test_error_in_a_thread_is_raised_and_leaves_torch_as_it_was(n_cores: Callable[[int], None]) -> None:
-    def fail(number: int) -> None:
-        raise ValueError(f"job {number}")
+def test_error_in_a_thread_is_raised_and_leaves_torch_as_it_was(
+    n_cores: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError(f"in {threading.current_thread().name}")
 
     n_cores(2)
-    n_before = torch.get_num_threads()
-    with pytest.raises(ValueError, match="job 0"):
-        trainer._map(fail, [0, 1], torch.device("cpu"))
+    n_before, learners = torch.get_num_threads(), [MLP(epochs=1)] * N_MEMBERS
+    monkeypatch.setattr(BatchedMLP, "load", fail)
+    with pytest.raises(ValueError, match="in ThreadPool"):
+        fit(Trainer(kind_of(learners[0])), learners, round_of_members())
     assert torch.get_num_threads() == n_before
 
 

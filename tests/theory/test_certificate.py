@@ -260,7 +260,7 @@ def test_regression_is_certified_and_bounds_no_error() -> None:
     y = np.asarray(graph.features)[:, 0] ** 2
     settings = GBGNNClassifier(learner=MLP(epochs=10, units=8), n_rounds=10, dtype="float64")
     plan = FitPlan.build(settings, Regression(), np.arange(20), y[:20], graph, seed=0)
-    parts = plan.problem, plan.aggregation, plan.learner, plan.rule
+    parts = plan.problem, plan.member.aggregation, plan.member.learner, plan.member.rule
     certificate = plan.model(boost(*parts, n_rounds=10, seeds=Seeds(0))).certificate
     assert certificate.holds
     assert (certificate.smoothness, len(certificate.met)) == (2.0, 10)

@@ -1,12 +1,12 @@
 """The loop, its rules, its record."""
 
-from gbgnn.boosting.ensemble import Ensemble, Round
+from gbgnn.boosting.ensemble import Ensemble, Round, apply, stage
+from gbgnn.boosting.functional_gradient import FunctionalGradient
 from gbgnn.boosting.history import History
 from gbgnn.boosting.loop import Boosted, Member, boost, boost_many
-from gbgnn.boosting.prediction import apply, stage
-from gbgnn.boosting.rules import BoostingRule, FunctionalGradient, Samme, SammeR, Vote
-from gbgnn.boosting.selection import BestRound, RoundSelection
-from gbgnn.boosting.stopping import StopReason
+from gbgnn.boosting.rules import BoostingRule, Vote
+from gbgnn.boosting.samme import Samme, SammeR
+from gbgnn.boosting.selection import BestRound, StopReason
 from gbgnn.boosting.voting import Voting
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "History",
     "Member",
     "Round",
-    "RoundSelection",
     "Samme",
     "SammeR",
     "StopReason",

@@ -12,18 +12,15 @@ import torch
 
 from gbgnn._random import RoundSeeds, Seeds
 from gbgnn.aggregation import IDENTITY, Aggregation, Hop
-from gbgnn.boosting.diagnostics import describe_rounds, measure
 from gbgnn.boosting.ensemble import Ensemble, Round
-from gbgnn.boosting.history import History, Row
+from gbgnn.boosting.history import History, Row, describe_rounds, measure
 from gbgnn.boosting.rules import BoostingRule, Vote
-from gbgnn.boosting.selection import BestRound, RoundSelection
-from gbgnn.boosting.stopping import StopReason
-from gbgnn.learners import ChosenHeads, Heads, Learner, ListedHeads
-from gbgnn.members import for_rows, map_tensors, stack
+from gbgnn.boosting.selection import BestRound, StopReason, better_round
+from gbgnn.learners import Heads, Learner, ListedHeads
 from gbgnn.metrics import Metric, as_metric
 from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.propagation import Representation
-from gbgnn.rounds import RoundContext, TrainingLoss
+from gbgnn.rounds import RoundContext, TrainingLoss, for_rows, map_tensors, stack
 from gbgnn.theory import WeakLearnings
 
 
@@ -31,16 +28,8 @@ from gbgnn.theory import WeakLearnings
 class Boosted:
     """What boosting returns, and what is known of it after every round.
 
-    Parameters
-    ----------
-    ensemble, history
-        The rounds, and what was measured of them.
-    scores
-        Scores of all nodes after the last round.
-    best
-        The round that predicts, with its scores; None while there is no round.
-    stop
-        Why boosting ended; ``INTERRUPTED`` while it goes on.
+    ``scores`` are those of all nodes after the last round, ``best`` is the round that predicts, with its own,
+    None while there is no round; ``stop`` says why boosting ended, ``INTERRUPTED`` while it goes on.
     """
 
     ensemble: Ensemble
@@ -66,23 +55,9 @@ Listen = Callable[[int, Mapping[int, Boosted]], Mapping[int, StopReason]]
 class Member:
     """A model that is to be boosted, alone or beside others whose parts are of the same kinds.
 
-    Parameters
-    ----------
-    aggregation, learner, rule
-        The parts of the method.
-    n_rounds
-        The most rounds to train.
-    seeds
-        A seed for every round.
-    select, metric
-        Which round predicts, see :class:`RoundSelection`, and by what it is judged; None is the task's own.
-    announce
-        Told of the model after every round.
-    keep_learners
-        Whether the fitted heads stay in the ensemble; without, memory is flat in the rounds.
-    known
-        Rounds trained before: they are replayed, not trained, so that the result is the same to the
-        byte as one long run. For a model that is boosted alone.
+    Settings mean what they mean to :class:`~gbgnn.GBGNNClassifier`; a ``metric`` of None is the task's own.
+    ``announce`` is told of the model after every round. Rounds ``known`` from before, of a model that is
+    boosted alone, are replayed, not trained, so that the result is the same to the byte as one long run.
     """
 
     aggregation: Aggregation
@@ -107,17 +82,8 @@ def boost(
 def boost_many(problem: Problem, members: Sequence[Member], *, listen: Listen | None = None) -> list[Boosted]:
     """Train multi-scale models round by round (the paper's Algorithm 1, for any rule and any task).
 
-    No member's rounds depend on other members, up to rounding.
-
-    Parameters
-    ----------
-    problem
-        What all of them are to learn.
-    members
-        The models; they agree in the metric and in all that
-        :func:`~gbgnn.members.shared_settings` says of their parts.
-    listen
-        Told of all models after every round.
+    No member's rounds depend on other members, up to rounding. Members agree in the metric and in all that
+    :func:`~gbgnn.rounds.shared_settings` says of their parts. ``listen`` is told of all after every round.
     """
     metric = members[0].metric or as_metric(problem.task.default_metric)
     rule = stack([member.rule for member in members], problem.inputs.device)
@@ -149,11 +115,12 @@ def boost_many(problem: Problem, members: Sequence[Member], *, listen: Listen | 
         before, training = training, TrainingLoss.at(scores, problem.train, loss)
         total_eta = total_eta + vote.eta
         measured = measure(scores, total_eta, problem, training, rule, metric)
-        rows = describe_rounds(t, hops, heads, vote, own, before, training, measured, started)
-        for place, (i, row, reached) in enumerate(zip(ids, rows, scores.unbind(), strict=True)):
+        reports = [fitted.report(place) for fitted, place in heads]
+        rows = describe_rounds(t, hops, reports, vote, own, before, training, measured, started)
+        for i, hop, (fitted, place), row, reached in zip(ids, hops, heads, rows, scores, strict=True):
             if models[i].goes_on:
-                head = heads.head(place) if members[i].keep_learners else None
-                trained = Round(t, hops[place], head, row["eta"])
+                head = fitted.head(place) if members[i].keep_learners else None
+                trained = Round(t, hop, head, row["eta"])
                 models[i] = add_round(models[i], members[i], trained, row, reached)
         if listen is not None:
             models = end_some(models, listen(t, {i: models[i] for i in ids if len(models[i].ensemble) == t}))
@@ -186,14 +153,14 @@ def take_hops(context: RoundContext, members: Sequence[Member]) -> tuple[Sequenc
 
 def find_votes(
     context: RoundContext, members: Sequence[Member], rule: BoostingRule, state: Any
-) -> tuple[ChosenHeads, Vote]:
+) -> tuple[list[tuple[Heads, int]], Vote]:
     """Train the learners of a round, again where a rule refuses one and would try another.
 
-    A learner that stays refused adds nothing: its step and its direction are zero.
+    Returns for every member the heads of the attempt that was settled on and its place among them. A learner
+    that stays refused adds nothing: its step and its direction are zero.
     """
-    everyone = list(range(len(members)))
     fitted = fit_learners(context, members, 0)
-    heads, vote = ChosenHeads([]).replaced(everyone, fitted), cast_vote(context, rule, fitted, state)
+    heads, vote = [(fitted, i) for i in range(len(members))], cast_vote(context, rule, fitted, state)
     n_attempts = 1 if context.t <= len(members[0].known) else rule.max_attempts
     for attempt in range(1, n_attempts + 1):
         refused = [place for place, refusal in enumerate(vote.refusals()) if refusal is not None]
@@ -209,7 +176,8 @@ def find_votes(
         again = cast_vote(asked, own_rule, fitted, remembered)
         again = replace(again, attempts=torch.full_like(index, attempt + 1))
         vote = map_tensors(lambda a, b, i=index: a.index_copy(0, i.to(a.device), b), vote, again)
-        heads = heads.replaced(refused, fitted)
+        for i, place in enumerate(refused):
+            heads[place] = fitted, i
     vote = rule.on_exhausted(vote)
     is_refused = vote.refusal > 0
     direction = vote.direction.masked_fill(for_rows(is_refused, vote.direction).bool(), 0.0)
@@ -252,7 +220,7 @@ def compare_own(vote: Vote, context: RoundContext, rule: BoostingRule, state: An
 def add_round(model: Boosted, member: Member, trained: Round, row: Row, scores: torch.Tensor) -> Boosted:
     """Return a model with one more round, and whether it is the last one."""
     model.history.append(row)
-    best = RoundSelection(member.select, model.history.metric).better(model.best, row, scores)
+    best = better_round(model.best, row, scores, member.select, model.history.metric)
     model = Boosted(model.ensemble.add(trained), model.history, scores, best)
     asked = member.announce(model) if member.announce is not None else None
     stop = StopReason.ROUNDS_EXHAUSTED if asked is None and trained.t >= member.n_rounds else asked

@@ -1,18 +1,56 @@
-"""Which round is the best so far."""
+"""Why boosting ends, and which round is the best so far."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, Self
 
 import torch
 
 from gbgnn._checks import check_choice
-from gbgnn.boosting.history import Row
 from gbgnn.errors import ParameterError
 
 SELECTIONS = ("auto", "last", "validation", "gradient")
+
+
+class StopReason(StrEnum):
+    """Why the loop ended, and its ``message``, the reason in words.
+
+    Examples
+    --------
+    >>> StopReason.ROUNDS_EXHAUSTED.message
+    'all rounds were trained'
+    """
+
+    message: str
+
+    ROUNDS_EXHAUSTED = "rounds_exhausted", "all rounds were trained"
+    NO_IMPROVEMENT = "no_improvement", "validation stopped improving"
+    NO_BETTER_THAN_CHANCE = "no_better_than_chance", "a learner was no better than chance"
+    WEAK_LEARNING_FAILED = "weak_learning_failed", "a learner did not point along the negative gradient"
+    GRADIENT_VANISHED = "gradient_vanished", "the training loss has no gradient left"
+    DIVERGED = "diverged", "a learner returned NaN or infinity"
+    REQUESTED = "requested", "a callback asked for it"
+    PRUNED = "pruned", "a search gave the model up"
+    INTERRUPTED = "interrupted", "training was interrupted"
+
+    def __new__(cls, value: str, message: str = "") -> Self:
+        """Make a reason of its name and its sentence."""
+        reason = str.__new__(cls, value)
+        reason._value_, reason.message = value, message
+        return reason
+
+    @property
+    def code(self) -> int:
+        """A number for it, from 1, by which tensors hold reasons; 0 is none."""
+        return list(StopReason).index(self) + 1
+
+    @classmethod
+    def from_code(cls, code: int) -> StopReason | None:
+        """Return the reason with this number, or None for 0."""
+        return list(cls)[code - 1] if code else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,52 +62,40 @@ class BestRound:
     key: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class RoundSelection:
-    """How the round that predicts is chosen.
+def check_selection(select: str, has_validation: bool) -> None:
+    """Raise when the choice of the round is unknown or needs validation nodes that are not there."""
+    check_choice("GBGNNClassifier", "select", select, SELECTIONS)
+    if select == "validation" and not has_validation:
+        raise ParameterError(
+            'select="validation" needs validation nodes; pass validation=(nodes, y) or validation_fraction.'
+        )
 
-    Parameters
-    ----------
-    select
-        ``"last"``; ``"validation"``: the best value of the metric on the validation nodes, the lower
-        validation loss among equals; ``"gradient"``: smallest gradient norm, the paper's t*; ``"auto"``:
-        validation where there are validation nodes, else last.
-    metric
-        Name of the metric.
+
+def better_round(
+    best: BestRound | None, row: dict[str, Any], scores: torch.Tensor, select: str, metric: str = "accuracy"
+) -> BestRound:
+    """Return the better of the best round so far and the newest, whose row and scores are given.
 
     Examples
     --------
     >>> best = None
     >>> for t, loss in enumerate((0.4, 0.3, 0.5), start=1):
     ...     row = {"round": t, "val_accuracy": 0.9, "val_loss": loss}
-    ...     best = RoundSelection().better(best, row, torch.empty(0))
+    ...     best = better_round(best, row, torch.empty(0), "auto")
     >>> best.t
     2
     """
+    key = selection_key(row, select, metric)
+    return best if best is not None and best.key >= key else BestRound(row["round"], scores, key)
 
-    select: str = "auto"
-    metric: str = "accuracy"
 
-    def check(self, has_validation: bool) -> None:
-        """Raise when the choice is unknown or needs validation nodes that are not there."""
-        check_choice("GBGNNClassifier", "select", self.select, SELECTIONS)
-        if self.select == "validation" and not has_validation:
-            raise ParameterError(
-                'select="validation" needs validation nodes; pass validation=(nodes, y) or '
-                "validation_fraction."
-            )
-
-    def better(self, best: BestRound | None, row: Row, scores: torch.Tensor) -> BestRound:
-        """Return the better of the best round so far and the newest, whose row and scores are given."""
-        key = self._key(row)
-        return best if best is not None and best.key >= key else BestRound(row["round"], scores, key)
-
-    def _key(self, row: Row) -> tuple[float, ...]:
-        if self.select == "gradient":
-            return (-row["gradient_norm"],)
-        if self.select == "last" or row["val_loss"] is None:
-            return (row["round"],)
-        return validation_key(row, self.metric)
+def selection_key(row: dict[str, Any], select: str, metric: str) -> tuple[float, ...]:
+    """Order rounds by how good they are; see ``select`` of :class:`~gbgnn.GBGNNClassifier`."""
+    if select == "gradient":
+        return (-row["gradient_norm"],)
+    if select == "last" or row["val_loss"] is None:
+        return (row["round"],)
+    return validation_key(row, metric)
 
 
 def validation_key(row: dict[str, Any], metric: str) -> tuple[float, float]:

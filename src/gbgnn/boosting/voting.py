@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 
 from gbgnn.losses import Loss, softmax
-from gbgnn.members import for_rows
+from gbgnn.rounds import for_rows
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,8 @@ class Voting(ABC):
 
     A fitted model holds one. It is made by a boosting rule once the task is known, and is all of a rule that
     prediction needs: what a head's output adds to the scores (``direction``), and what the sum says of the
-    targets (``link``). Outputs and scores have a row per node and may have an axis of members in front.
-
-    Parameters
-    ----------
-    n_outputs
-        Columns of the scores.
+    targets (``link``). Outputs and scores have a row per node and may have an axis of members in front;
+    scores have ``n_outputs`` columns.
     """
 
     n_outputs: int
@@ -92,12 +88,8 @@ class OutputVoting(Voting):
 class ClassVoting(Voting):
     """One class per node is voted for: SAMME's code, 1 for it and -1/(K-1) for every other.
 
-    Parameters
-    ----------
-    n_classes
-        K: the columns of an output. Of one score column, the last class's code is taken.
-    is_soft
-        Vote for every class as far as it is believed in, instead: the argmax becomes a softmax.
+    An output has a column for each of K = ``n_classes``; of one score column, the last class's code is taken.
+    Where it ``is_soft``, every class is voted for as far as it is believed in: the argmax becomes a softmax.
 
     Examples
     --------
@@ -156,10 +148,7 @@ class LabelVoting(ClassVoting):
 class LogProbaVoting(Voting):
     r"""Every class is voted for by its centred log-probability, :math:`(K-1)(\log p_k - \overline{\log p})`.
 
-    Parameters
-    ----------
-    proba_floor
-        Probabilities are kept above this before the logarithm.
+    Probabilities are kept above ``proba_floor`` before the logarithm.
 
     Examples
     --------

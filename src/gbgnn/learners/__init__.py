@@ -1,6 +1,6 @@
 """b: the small learners."""
 
-from gbgnn.learners.base import ChosenHeads, Head, Heads, HeadSpace, Learner, ListedHeads
+from gbgnn.learners.base import Head, Heads, HeadSpace, Learner, ListedHeads
 from gbgnn.learners.constrained import ConstrainedMLP
 from gbgnn.learners.mlp import MLP
 from gbgnn.learners.network import MLPHead
@@ -10,7 +10,6 @@ from gbgnn.rounds import WeakTask
 
 __all__ = [
     "MLP",
-    "ChosenHeads",
     "ConstrainedMLP",
     "Head",
     "HeadSpace",

@@ -106,46 +106,14 @@ class ListedHeads(Heads):
         return self.heads[i]
 
 
-@dataclass(frozen=True, eq=False)
-class ChosenHeads:
-    """The heads that were settled on, each one of those that were trained in some attempt.
-
-    Parameters
-    ----------
-    places
-        For every member the heads of the attempt, and the member's place among them.
-    """
-
-    places: Sequence[tuple[Heads, int]]
-
-    def replaced(self, positions: Sequence[int], heads: Heads) -> ChosenHeads:
-        """Return the choice with the heads of some members changed for others."""
-        places = dict(enumerate(self.places)) | {each: (heads, i) for i, each in enumerate(positions)}
-        return ChosenHeads([places[i] for i in range(len(places))])
-
-    def head(self, i: int) -> Head:
-        """Return the head of one member."""
-        heads, place = self.places[i]
-        return heads.head(place)
-
-    def reports(self) -> list[dict[str, Any] | None]:
-        """Return what the learner of every member has to say of its training, or None."""
-        return [heads.report(place) for heads, place in self.places]
-
-
 @dataclass(frozen=True)
 class HeadSpace:
     """All networks that a learner could have trained, whatever the labels; what a bound must cover.
 
-    Parameters
-    ----------
-    n_layers
-        The theory's L: weight matrices, so one more than hidden layers. Between them is an activation that
-        changes no faster than its input and is zero at zero.
-    max_norm
-        The theory's B: the most that the absolute values in a column of a weight matrix sum to.
-    bias
-        Whether the input has a constant column 1 beside the representation. No other layer has a bias.
+    ``n_layers``, the theory's L, counts weight matrices, so one more than hidden layers. Between them is an
+    activation that changes no faster than its input and is zero at zero. ``max_norm``, the theory's B, is the
+    most that the absolute values in a column of a weight matrix sum to. With a ``bias`` the input has a
+    constant column 1 beside the representation; no other layer has one.
     """
 
     n_layers: int

@@ -1,19 +1,24 @@
-"""BatchedMLP: small ReLU networks of one or several members, trained step by step together."""
+"""BatchedMLP: small ReLU networks of one or several members, and what moves them, step by step together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 
+from gbgnn._optimizers import Coefficients, Moments, Stepper
 from gbgnn._random import draw_bits, hash_grid, mix_
-from gbgnn.learners.batched_optimizers import choose_optimizer, load_kernels
-from gbgnn.learners.initialization import Initialization
-from gbgnn.learners.schedule import Keys, Schedule, Shape
+from gbgnn.learners.schedule import Initialization, Keys, Schedule, Shape
 from gbgnn.losses import Loss
 
 Layer = tuple[torch.Tensor, torch.Tensor]
 """Weights, shape (members, out, in), and biases, (members, out)."""
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+"""Parameters and their gradients, shape (members, n)."""
 
 
 class BatchedMLP:
@@ -22,15 +27,7 @@ class BatchedMLP:
     Rows have a constant column after their own, whose weights are the first layer's bias. Units that a
     narrower member does not have start at zero, get no gradient, and stay there. The gradient is written out:
     autograd's bookkeeping costs as much as the arithmetic of so small a network; a test holds it to autograd.
-
-    Parameters
-    ----------
-    shape
-        The sizes.
-    loss
-        What is made small.
-    like
-        Decides precision and device.
+    ``like`` decides precision and device.
     """
 
     def __init__(self, shape: Shape, loss: Loss, like: torch.Tensor) -> None:
@@ -43,7 +40,9 @@ class BatchedMLP:
         self.weight, self.later_layers = self._split_layers(self.parameters)
         self.gradient, self._gradients = self._split_layers(gradients)
         moved = list(zip(self.parameters, gradients, strict=True))
-        self._optimizer = choose_optimizer(moved, shape.kinds, shape.n_steps)
+        self._optimizer: OneByOne | AllAtOnce = (  # what is fastest on the device
+            OneByOne(moved) if device.type == "cpu" else AllAtOnce(moved, shape.kinds, shape.n_steps)
+        )
         self._kernels = load_kernels(device)
         # On a GPU a step is recorded once, and must find its number there.
         self._step_number = torch.zeros(1, dtype=torch.int64, device=device)
@@ -96,16 +95,8 @@ class BatchedMLP:
     ) -> None:
         """Begin anew with some members, of which those with more steps come first.
 
-        Parameters
-        ----------
-        schedule, keys
-            How each is trained, and what it draws from.
-        rows
-            Labelled rows, shape (rows, columns), or (members, rows, columns).
-        targets
-            Classes, shape (rows,), or numbers, (members, rows, outputs).
-        sample_weights
-            Of every row for every member.
+        Labelled rows are of all, shape (rows, columns), or of each, (members, rows, columns); targets are
+        classes, (rows,), or numbers, (members, rows, outputs); sample weights, of every row for every member.
         """
         shape, m, n = self.shape, len(keys.weights), self.shape.n_rows
         if schedule is not self._loaded:
@@ -300,3 +291,81 @@ def _bmm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None) -> torch.Te
         return torch.bmm(a, b, out=out)
     torch.mm(a[0], b[0], out=out[0])
     return out
+
+
+class OneByOne:
+    """Moves one member after the other, by passes that read and write everything once: fastest on a CPU.
+
+    ``moved`` are parameters and their gradients, pair by pair; every array has a row per member. ``load`` is
+    called before training begins anew, ``step`` with the number of members that go on and, on the device, the
+    number of the step.
+    """
+
+    def __init__(self, moved: Sequence[Pair]) -> None:
+        self._parameters, self._gradients = (
+            [list(rows) for rows in zip(*arrays, strict=True)] for arrays in zip(*moved, strict=True)
+        )
+        self._steppers: list[Stepper] = []
+
+    def load(self, schedule: Schedule) -> None:
+        """Build the optimisers."""
+        self._steppers = [
+            Stepper(
+                own.optimizer,
+                parameters,
+                own.learning_rate,
+                weight_decay=own.weight_decay,
+                momentum=own.momentum,
+            )
+            for own, parameters in zip(schedule.settings, self._parameters, strict=False)
+        ]
+
+    def step(self, m: int, now: torch.Tensor) -> None:
+        """Let each take a step."""
+        for stepper, gradients in zip(self._steppers[:m], self._gradients, strict=False):
+            stepper.step(gradients)
+
+
+class AllAtOnce:
+    """Moves all members by one formula, without asking the device for anything; otherwise like OneByOne."""
+
+    def __init__(self, moved: Sequence[Pair], kinds: frozenset[str], n_steps: int) -> None:
+        like = moved[0][0]
+        self._moved = [
+            (parameters, gradients, Moments.zeros_like(parameters)) for parameters, gradients in moved
+        ]
+        nothing = Coefficients.build(["sgd"] * len(like), [0.0] * len(like), device=like.device)
+        self._coefficients = Coefficients(nothing.table.to(like.dtype), kinds)
+        self._rates, self._roots = (like.new_zeros(len(like), n_steps) for _ in range(2))
+        self._kernels, self._packed = load_kernels(like.device), self._coefficients.pack()
+        self._loaded: Schedule | None = None
+
+    def load(self, schedule: Schedule) -> None:
+        """Take over the settings, unless they are there already, and forget the averages."""
+        if schedule is not self._loaded:
+            m, self._loaded = len(schedule.settings), schedule
+            self._coefficients.table[:m] = schedule.coefficients.table
+            rates, roots = schedule.coefficients.schedule(schedule.n_steps, self._rates.shape[1])
+            self._rates[:m], self._roots[:m] = rates, roots
+            self._packed.copy_(self._coefficients.table[:, :6])
+        for _, _, moments in self._moved:
+            moments.reset()
+
+    def step(self, m: int, now: torch.Tensor) -> None:
+        """Move all, where Triton is there by a kernel that reads and writes everything once."""
+        if self._kernels is not None:
+            for values, gradients, moments in self._moved:
+                averages, schedules = (moments.first, moments.second), (self._rates, self._roots)
+                self._kernels.step(values, gradients, averages, self._packed, schedules, now, m)
+            return
+        rate, root = (schedule[:m].index_select(1, now) for schedule in (self._rates, self._roots))
+        coefficients = self._coefficients.members(slice(m))
+        for values, gradients, moments in self._moved:
+            moments.step(values[:m], gradients[:m], coefficients, rate, root)
+
+
+def load_kernels(device: torch.device) -> Any:
+    """Return the module of our own kernels if they run on a device, else None."""
+    if device.type != "cuda" or find_spec("triton") is None:
+        return None
+    return import_module("gbgnn.learners.kernels")

@@ -14,8 +14,8 @@ from gbgnn._random import Purpose, derive_key, uniform
 from gbgnn._threads import threads_for
 from gbgnn.learners.base import Head, HeadSpace, Learner
 from gbgnn.learners.batched import BatchedMLP, Layer
+from gbgnn.learners.inputs import largest_eigenvalue, norm
 from gbgnn.learners.network import MLPHead
-from gbgnn.learners.scaling import largest_eigenvalue, norm
 from gbgnn.learners.schedule import Schedule, Shape, TrainingSettings
 from gbgnn.rounds import RoundContext, WeakTask
 
@@ -113,7 +113,7 @@ class ConstrainedMLP(Learner):
             momentum=self.momentum,
         )
         schedule, n_columns = Schedule.build([settings], len(rows)), rows.shape[1]
-        shape = Shape.build(
+        shape = Shape(
             schedule,
             n_columns=n_columns,
             fan_in=n_columns,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-
-from gbgnn.learners.cohorts import graph_sizes, phases
 
 Step = Callable[[int, int], None]
 """Takes a step of so many members on so many rows, in memory that never moves, without asking the device."""
@@ -24,11 +23,6 @@ _N_WARM_UP = 3
 
 class StepRunner:
     """Takes steps by calling.
-
-    Parameters
-    ----------
-    step
-        What to do.
 
     Examples
     --------
@@ -49,13 +43,8 @@ class StepRunner:
 class GraphRunner:
     """Takes steps by replaying CUDA graphs: that launches all kernels at once.
 
-    Parameters
-    ----------
-    step
-        What to do.
-    capacity, n_rows
-        The most members there are, and the most rows of a step. Fewer members come in sizes of which each
-        has a graph, recorded when it is first needed and kept; fewer rows are padded.
+    ``capacity`` and ``n_rows`` are the most members there are, and the most rows of a step. Fewer members
+    come in sizes of which each has a graph, recorded when it is first needed and kept; fewer rows are padded.
     """
 
     def __init__(self, step: Step, capacity: int, n_rows: int) -> None:
@@ -100,3 +89,42 @@ class GraphRunner:
             graph.capture_end()
             self._graphs[size, length] = graph
         return self._graphs[size, length]
+
+
+def phases(n_steps: Sequence[int], sizes: Sequence[int] | None = None) -> Iterator[tuple[int, int]]:
+    """Yield how many members go on together for how many steps, until the last is done.
+
+    ``n_steps`` are those of every member, the most first. ``sizes`` are the numbers of members that may step
+    together, increasing, None for any: those who are done may have to come along.
+
+    Examples
+    --------
+    >>> list(phases([30, 30, 20, 5]))
+    [(4, 5), (3, 15), (2, 10)]
+    >>> list(phases([30, 30, 20, 5], sizes=[1, 2, 4]))
+    [(4, 20), (2, 10)]
+    """
+    done, size, waiting = 0, 0, 0
+    for n_going_on in range(len(n_steps), 0, -1):
+        end = n_steps[n_going_on - 1]
+        if end == done:
+            continue
+        fitting = n_going_on if sizes is None else next(size for size in sizes if size >= n_going_on)
+        if waiting and fitting != size:
+            yield size, waiting
+            waiting = 0
+        size, waiting, done = fitting, waiting + end - done, end
+    if waiting:
+        yield size, waiting
+
+
+def graph_sizes(capacity: int) -> list[int]:
+    """Return the numbers of members that may step together where each number has to be prepared for.
+
+    Examples
+    --------
+    >>> graph_sizes(64)
+    [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]
+    """
+    shares = [share / 2**k for k in range(capacity.bit_length()) for share in (1, 0.75)]
+    return sorted({math.ceil(share * capacity) for share in shares})

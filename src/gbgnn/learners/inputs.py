@@ -1,12 +1,15 @@
-"""InputMap: what a network is trained on, made of rows of a representation; RowBasis, their coordinates."""
+"""What a network is trained on: rows of one size (InputMap) and in coordinates of their own (RowBasis)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import torch
+
+from gbgnn.rounds import map_tensors
 
 BASES = ("features", "rows")
 
@@ -24,12 +27,7 @@ class RowBasis:
     columns of :math:`B = A^\top L^{-\top} R` are orthonormal for every orthogonal R. A random R makes
     coordinates alike, as features are to an optimiser that scales each of them by its own past.
 
-    Parameters
-    ----------
-    rows
-        The rows A, shape (..., M, C).
-    transform
-        :math:`L^{-\top} R`, shape (..., M, M).
+    ``rows`` are A, shape (..., M, C), and ``transform`` is :math:`L^{-\top} R`, shape (..., M, M).
 
     Examples
     --------
@@ -60,10 +58,6 @@ class RowBasis:
         transform = torch.linalg.solve_triangular(factor.mT, turn, upper=True)
         return cls(rows, transform.to(rows.dtype))
 
-    def member(self, i: int) -> RowBasis:
-        """Return the basis of one set of rows."""
-        return RowBasis(self.rows[i], self.transform[i])
-
     def coordinates(self, X: torch.Tensor) -> torch.Tensor:
         """Return the coordinates of rows, shape (..., rows, M)."""
         return (X @ self.rows.mT) @ self.transform
@@ -77,15 +71,9 @@ class RowBasis:
 class InputMap:
     """Rows without what they have in common, of size one, and in coordinates of the labelled rows' own space.
 
+    That is x -> (x - shift) / size, then its coordinates in a basis; None leaves rows or columns as they are.
     All are affine maps, so that a first layer for their result is one for raw rows. Dimensions in front are
     so many sets of rows.
-
-    Parameters
-    ----------
-    shift, size
-        x -> (x - shift) / size; None leaves rows as they are.
-    basis
-        The coordinates; None keeps the columns.
 
     Examples
     --------
@@ -118,8 +106,8 @@ class InputMap:
 
     def member(self, i: int) -> InputMap:
         """Return the map of one member."""
-        shift, size = (None if part is None else part[i] for part in (self.shift, self.size))
-        return InputMap(shift, size, None if self.basis is None else self.basis.member(i))
+        own: InputMap = map_tensors(lambda part: part[i], self)
+        return own
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """Return rows, mapped."""
@@ -146,6 +134,42 @@ def is_smaller(basis: str, n_rows: int, n_columns: int) -> bool:
     (True, False, False)
     """
     return basis == "rows" and n_rows < n_columns
+
+
+def norm(values: torch.Tensor) -> float:
+    """Return the root of the sum of squares; squares of tiny numbers do not vanish.
+
+    Examples
+    --------
+    >>> norm(torch.tensor([3e-200, 4e-200], dtype=torch.float64))
+    5e-200
+    """
+    largest = values.abs().max().double()
+    return float(largest * (values.double() / largest).norm()) if largest > 0 else 0.0
+
+
+def largest_eigenvalue(
+    product: Callable[[torch.Tensor], torch.Tensor], start: torch.Tensor, n_steps: int
+) -> float:
+    """Return the largest eigenvalue of a positive semi-definite operator, by power iteration.
+
+    ``start`` is random, so that no eigenvector is missed. The value comes from below, and slowly where the
+    next eigenvalues are near. Gradient descent forgives that: it diverges only with steps of more than twice
+    the inverse.
+
+    Examples
+    --------
+    >>> S = torch.tensor([[2.0, 1.0], [1.0, 2.0]])
+    >>> round(largest_eigenvalue(S.matmul, torch.tensor([1.0, 0.0]), n_steps=20), 4)
+    3.0
+    """
+    vector, size = start, start.norm()
+    for _ in range(n_steps):
+        if not size > 0:  # the operator is zero
+            break
+        vector = product(vector / size)
+        size = vector.norm()
+    return float(size)
 
 
 @lru_cache(maxsize=8)

@@ -135,34 +135,15 @@ def step(
     now: torch.Tensor,
     n_members: int,
 ) -> None:
-    """Move the values of the first members, in place.
+    """Move the values, shape (members, n_values), of the first ``n_members``, in place.
 
-    Parameters
-    ----------
-    values, gradients, moments
-        Arrays of shape (members, n_values).
-    coefficients
-        For every member decay, keep, take, learn, floor, and 1 for Adam.
-    schedules
-        Rates and roots, shape (members, n_steps).
-    now
-        The number of the step.
-    n_members
-        How many members move.
+    Coefficients are those of :meth:`~gbgnn._optimizers.Coefficients.pack`, schedules its rates and roots,
+    shape (members, n_steps), and ``now`` is the number of the step.
     """
     n_values = values.shape[1]
     grid = (triton.cdiv(n_values, _BLOCK), n_members)
-    _step_kernel[grid](
-        values,
-        gradients,
-        *moments,
-        coefficients,
-        *schedules,
-        now,
-        n_values,
-        schedules[0].shape[1],
-        BLOCK=_BLOCK,
-    )
+    arrays = (values, gradients, *moments, coefficients, *schedules)
+    _step_kernel[grid](*arrays, now, n_values, schedules[0].shape[1], BLOCK=_BLOCK)
 
 
 def dropout(
@@ -174,37 +155,21 @@ def dropout(
     now: torch.Tensor,
     depth: int,
 ) -> None:
-    """Apply ReLU and dropout to hidden units, in place.
+    """Apply ReLU and dropout to hidden units, shape (members, places, units), in place.
 
-    Parameters
-    ----------
-    hidden
-        Shape (members, places, units); dense, members or places first in memory.
-    chosen
-        The rows of every step, shape (members, n_steps, places or more); None for all rows in order.
-    keys
-        Shape (members, n_steps, n_layers).
-    thresholds, kept
-        The draw from which on a unit is kept, and what it is then multiplied by.
-    now, depth
-        The number of the step, and of the hidden layer.
+    In memory they are dense, members or places first. ``chosen`` are the rows of every step, shape (members,
+    n_steps, places or more), None for all rows in order; ``keys`` are of shape (members, n_steps, n_layers).
+    From ``thresholds`` on a unit is kept, and multiplied by ``kept``. ``now`` is the number of the step.
     """
-    n_members, n_places, n_units = hidden.shape
     assert hidden.numel() < 2**31, "places are counted in 32 bits"
+    arrays = (hidden, keys if chosen is None else chosen, keys, thresholds, kept, now)
+    n_chosen = 0 if chosen is None else chosen.shape[2]
     _dropout_kernel[(triton.cdiv(hidden.numel(), _BLOCK),)](
-        hidden,
-        keys if chosen is None else chosen,
-        keys,
-        thresholds,
-        kept,
-        now,
+        *arrays,
         hidden.numel(),
-        n_members,
-        n_places,
-        n_units,
-        keys.shape[1],
-        keys.shape[2],
-        0 if chosen is None else chosen.shape[2],
+        *hidden.shape,
+        *keys.shape[1:],
+        n_chosen,
         depth,
         IS_BATCHED=chosen is not None,
         ROWS_FIRST=_has_rows_first(hidden),
@@ -214,18 +179,9 @@ def dropout(
 
 def dropout_gradient(errors: torch.Tensor, hidden: torch.Tensor, kept: torch.Tensor) -> None:
     """Take errors of hidden units back through dropout and ReLU, in place; all arguments as of dropout."""
-    n_members, n_places, n_units = hidden.shape
-    _gradient_kernel[(triton.cdiv(hidden.numel(), _BLOCK),)](
-        errors,
-        hidden,
-        kept,
-        hidden.numel(),
-        n_members,
-        n_places,
-        n_units,
-        ROWS_FIRST=_has_rows_first(hidden),
-        BLOCK=_BLOCK,
-    )
+    options = {"ROWS_FIRST": _has_rows_first(hidden), "BLOCK": _BLOCK}
+    grid = (triton.cdiv(hidden.numel(), _BLOCK),)
+    _gradient_kernel[grid](errors, hidden, kept, hidden.numel(), *hidden.shape, **options)
 
 
 def _has_rows_first(hidden: torch.Tensor) -> bool:

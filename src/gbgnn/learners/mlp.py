@@ -103,16 +103,9 @@ class MLP(Learner):
 
     def settings(self, n_rows: int) -> TrainingSettings:
         """Return how a network is trained on so many labelled rows."""
-        return TrainingSettings(
-            units=self.units,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            dropout=self.dropout if self.hidden_layers else 0.0,
-            optimizer=self.optimizer,
-            learning_rate=self.learning_rate,
-            momentum=self.momentum,
-            weight_decay=self.penalty(n_rows),
-        )
+        settings = {name: getattr(self, name) for name in MLP.may_differ}
+        dropout = self.dropout if self.hidden_layers else 0.0
+        return TrainingSettings(**settings | {"dropout": dropout, "weight_decay": self.penalty(n_rows)})
 
     def fit(self, context: RoundContext) -> Head:
         """Train one network on the labelled rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -33,14 +33,9 @@ class LinearLayer(nn.Module):
 
 
 class MLPHead(Head):
-    """A fitted network: linear layers with ReLU between them.
+    """A fitted network: linear layers with ReLU between them, and what the learner reports of its training.
 
-    Parameters
-    ----------
-    layers
-        The linear layers, from the first.
-    report
-        What the learner has to say of its training. It is not part of the model file.
+    That report is not part of the model file.
     """
 
     def __init__(self, layers: Sequence[LinearLayer], report: dict[str, Any] | None = None) -> None:
@@ -88,18 +83,9 @@ class MLPHead(Head):
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Networks that were trained together.
+    """Networks that were trained together: whose they are, and their layers for mapped rows.
 
-    Parameters
-    ----------
-    positions
-        Whose they are.
-    layers
-        Weights, shape (members, out, in), and biases, for mapped rows.
-    inputs
-        How rows are mapped: one map for all, or one for each.
-    units
-        Hidden units of each member; those after them are padding.
+    ``inputs`` is one map for all, or one for each. After the first ``units`` of a member there is padding.
     """
 
     positions: Sequence[int]
@@ -109,19 +95,13 @@ class Trained:
 
     def head(self, place: int) -> MLPHead:
         """Return the network of one member, on raw rows and without padding."""
-        own = [(weight[place], bias[place]) for weight, bias in self.layers]
-        kept, last = self.units[place], len(own) - 1
-        cut = [
-            (
-                weight[: kept if depth < last else None, : kept if depth else None],
-                bias[: kept if depth < last else None],
-            )
-            for depth, (weight, bias) in enumerate(own)
+        kept = [self.units[place]] * (len(self.layers) - 1)
+        first, *rest = [
+            (weight[place, :n_out, :n_in], bias[place, :n_out])
+            for (weight, bias), n_out, n_in in zip(self.layers, [*kept, None], [None, *kept], strict=True)
         ]
-        inputs = self.inputs
-        if inputs.is_batched:
-            inputs = inputs.member(place)
-        layers = [inputs.fold(*cut[0]), *cut[1:]]
+        inputs = self.inputs.member(place) if self.inputs.is_batched else self.inputs
+        layers = [inputs.fold(*first), *rest]
         if len(self.positions) == 1:  # else a head would hold on to the weights of all
             return MLPHead([LinearLayer(weight.contiguous(), bias) for weight, bias in layers])
         return MLPHead.from_layers(layers)
@@ -138,14 +118,11 @@ class MLPHeads(Heads):
     """The networks of several members, by those that were trained together."""
 
     parts: Sequence[Trained]
+    _built: dict[int, MLPHead] = field(default_factory=dict)
 
     @cached_property
     def _places(self) -> dict[int, tuple[Trained, int]]:
         return {i: (part, place) for part in self.parts for place, i in enumerate(part.positions)}
-
-    @cached_property
-    def _built(self) -> dict[int, MLPHead]:
-        return {}
 
     def head(self, i: int) -> MLPHead:
         """Return the network of one member."""

@@ -1,17 +1,17 @@
-"""Networks that are trained together: their sizes, and what every step of training draws and takes."""
+"""Networks that are trained together: their sizes, first weights, and what a step draws and takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
 
 from gbgnn._optimizers import Coefficients
 from gbgnn._random import Purpose, derive_keys, draw_bits, dropout_threshold, extend_keys, hash_grid
+from gbgnn.rounds import map_tensors
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,8 @@ class TrainingSettings:
 class Keys:
     """Keys of the streams that networks draw from, int32; computed on the host, where small numbers are fast.
 
-    Parameters
-    ----------
-    weights
-        Of the weights and biases of every layer, shape (members, layers, 2).
-    dropout
-        Of every step and hidden layer, shape (members, n_steps, hidden layers); empty without dropout.
-    orders
-        Of every epoch's order of rows, shape (members, epochs); empty where a step takes all rows.
+    Of the weights and biases of every layer, shape (members, layers, 2); for dropout, of every step and
+    hidden layer; of every epoch's order of rows, (members, epochs). What nobody draws is empty.
     """
 
     weights: torch.Tensor
@@ -61,20 +55,7 @@ class Keys:
 class Schedule:
     """How long and on which rows each of some networks is trained, as columns of shape (members,).
 
-    Parameters
-    ----------
-    settings
-        Those of each.
-    n_rows
-        Number of labelled rows.
-    epochs, batch
-        Passes over them, and rows per step.
-    units
-        Width of hidden layers.
-    dropout, threshold
-        Dropout of hidden units, and the draw below which one is dropped, an int32.
-    coefficients
-        Those of the optimisers.
+    ``batch`` is the number of rows per step, ``threshold`` the draw, an int32, below which a unit is dropped.
 
     Examples
     --------
@@ -115,17 +96,13 @@ class Schedule:
     def members(self, positions: Sequence[int]) -> Schedule:
         """Return the columns of some members, on the host."""
         index = torch.tensor(positions)
-        chosen = self._map(lambda column: column[index], self.coefficients.members(index))
+        chosen: Schedule = map_tensors(lambda column: column[index], self)
         return replace(chosen, settings=[self.settings[i] for i in positions])
 
     def to(self, device: torch.device) -> Schedule:
         """Return the columns on a device."""
-        return self._map(lambda column: column.to(device), self.coefficients.to(device))
-
-    def _map(self, change: Callable[[torch.Tensor], torch.Tensor], coefficients: Coefficients) -> Schedule:
-        names = ("epochs", "batch", "units", "dropout", "threshold")
-        columns: dict[str, Any] = {name: change(getattr(self, name)) for name in names}
-        return replace(self, **columns, coefficients=coefficients)
+        moved: Schedule = map_tensors(lambda column: column.to(device), self)
+        return moved
 
     @property
     def batches(self) -> torch.Tensor:
@@ -193,49 +170,17 @@ _ALIGNMENT = 16
 """Rows have a multiple of this many columns: products of matrices are up to 1.4 times as fast."""
 
 
-@dataclass(frozen=True)
 class Shape:
-    """The sizes of networks that are trained together; a smaller member is padded with zeros.
+    """The sizes of networks trained together, by a schedule on the host; smaller ones are padded with zeros.
 
-    Parameters
-    ----------
-    n_members
-        How many there is room for.
-    n_rows, n_places
-        Number of labelled rows, and of those that a step takes.
-    n_columns, fan_in
-        Columns that are trained on. Weights are drawn as for ``fan_in`` columns.
-    units, n_hidden, n_outputs
-        Width and number of hidden layers, and columns of the output.
-    n_steps
-        The most steps of a member.
-    is_batched
-        Whether a step takes some of the rows only.
-    is_shared
-        Whether all members have the same rows.
-    has_dropout
-        Whether some member has dropout.
-    kinds
-        The optimisers there are.
+    There is room for ``n_members``. A step takes ``n_places`` of the ``n_rows`` labelled rows, some of them
+    only where it ``is_batched``. Rows have ``n_columns``, are the same for all members where that
+    ``is_shared``, and weights are drawn as for ``fan_in``. ``n_steps`` are the most of a member; whether some
+    member ``has_dropout``, and the ``kinds`` of optimisers there are, decide what a step computes.
     """
 
-    n_members: int
-    n_rows: int
-    n_places: int
-    n_columns: int
-    fan_in: int
-    units: int
-    n_hidden: int
-    n_outputs: int
-    n_steps: int
-    is_batched: bool
-    is_shared: bool
-    has_dropout: bool
-    kinds: frozenset[str]
-
-    @classmethod
-    def build(
-        cls,
+    def __init__(
+        self,
         schedule: Schedule,
         *,
         n_columns: int,
@@ -243,23 +188,14 @@ class Shape:
         n_hidden: int,
         n_outputs: int,
         is_shared: bool,
-    ) -> Shape:
-        """Return the sizes of networks that are trained by a schedule, on the host."""
-        return cls(
-            n_members=len(schedule.settings),
-            n_rows=schedule.n_rows,
-            n_places=int(schedule.batch.max()),
-            n_columns=n_columns,
-            fan_in=fan_in,
-            units=int(schedule.units.max()),
-            n_hidden=n_hidden,
-            n_outputs=n_outputs,
-            n_steps=int(schedule.n_steps.max()),
-            is_batched=schedule.is_batched,
-            is_shared=is_shared,
-            has_dropout=n_hidden > 0 and bool((schedule.dropout > 0).any()),
-            kinds=frozenset(own.optimizer for own in schedule.settings),
-        )
+    ) -> None:
+        self.n_columns, self.fan_in, self.is_shared = n_columns, fan_in, is_shared
+        self.n_hidden, self.n_outputs, self.units = n_hidden, n_outputs, int(schedule.units.max())
+        self.n_members, self.n_steps = len(schedule.settings), int(schedule.n_steps.max())
+        self.n_rows, self.n_places = schedule.n_rows, int(schedule.batch.max())
+        self.is_batched = schedule.is_batched
+        self.has_dropout = n_hidden > 0 and bool((schedule.dropout > 0).any())
+        self.kinds = frozenset(own.optimizer for own in schedule.settings)
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -277,3 +213,60 @@ class Shape:
     def later_sizes(self) -> list[tuple[int, int]]:
         """Outputs and inputs of every layer but the first."""
         return [(n_out, n_in) for n_in, n_out in pairwise(self.widths[1:])]
+
+
+@dataclass(frozen=True, eq=False)
+class Initialization:
+    r"""Draws weights and biases uniformly from :math:`\pm 1 / \sqrt{\text{fan in}}`.
+
+    A number depends on its place in its layer and on the layer's key, so that a narrow network draws the same
+    alone and inside a wider one. Parameters are in the order of :class:`~gbgnn.learners.batched.BatchedMLP`.
+
+    Of every parameter there are the hash of its ``places``; the ``streams``, from which of the keys, weights
+    and biases of every layer in turn, it is drawn; ``layers``, whose it is (padding is one layer more, of
+    zeros); and ``units``, the last hidden unit that it joins: it is absent where a network has no such unit.
+    """
+
+    fan_in: int
+    places: torch.Tensor
+    streams: torch.Tensor
+    layers: torch.Tensor
+    units: torch.Tensor
+
+    @classmethod
+    def build(cls, shape: Shape, device: torch.device) -> Initialization:
+        """Lay out the parameters of networks with these sizes."""
+        parts = []
+        for depth, (n_out, n_in) in enumerate([(shape.widths[1], shape.n_columns), *shape.later_sizes]):
+            n_padding = shape.widths[0] - n_in - 1 if depth == 0 else 0
+            # A column per input, then that of the bias, whose place is the first.
+            column = torch.arange(n_in + 1 + n_padding, device=device)
+            is_weight, is_padding = column < n_in, column > n_in
+            out = torch.arange(n_out, device=device)[:, None].expand(-1, len(column))
+            joined = torch.where(is_weight, column, -1) if depth else torch.full_like(column, -1)
+            tables = (
+                hash_grid(torch.where(is_weight, column, 0), n_out).T,
+                torch.where(is_weight, 2 * depth, 2 * depth + 1).expand_as(out),
+                torch.where(is_padding, shape.n_hidden + 1, depth).expand_as(out),
+                torch.maximum(joined, out) if depth < shape.n_hidden else joined.expand_as(out),
+            )
+            # Later layers have their weights first, then their biases.
+            pieces = [slice(None)] if depth == 0 else [slice(n_in), slice(n_in, None)]
+            parts += [[table[:, piece].flatten() for table in tables] for piece in pieces]
+        return cls(shape.fan_in, *(torch.cat(column) for column in zip(*parts, strict=True)))
+
+    def find_spreads(self, schedule: Schedule, dtype: torch.dtype) -> torch.Tensor:
+        """Return by what draws of 24 bits are multiplied in every layer, shape (members, layers + 1)."""
+        n_layers, units = int(self.layers.max()), schedule.units.double()
+        fans = [torch.full_like(units, self.fan_in), *[units] * (n_layers - 1)]
+        spreads = [*(2 / fan.sqrt() for fan in fans), torch.zeros_like(units)]
+        return (torch.stack(spreads, dim=1) * 2**-24).to(dtype)
+
+    def draw(self, keys: torch.Tensor, spreads: torch.Tensor, units: torch.Tensor | None) -> torch.Tensor:
+        """Return the parameters of every member, from keys of shape (members, layers, 2).
+
+        Of some ``units`` only where networks differ in them.
+        """
+        bits = draw_bits(self.places, keys.flatten(1).index_select(1, self.streams))
+        drawn = (bits >> 8).to(spreads.dtype).mul_(spreads.index_select(1, self.layers))
+        return drawn if units is None else drawn.masked_fill_(self.units >= units[:, None], 0.0)

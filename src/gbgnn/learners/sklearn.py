@@ -114,11 +114,7 @@ class SklearnLearner(Learner):
         return SklearnHead(fitted, task.n_outputs)
 
     def _fit_one(
-        self,
-        rows: np.ndarray,
-        targets: np.ndarray,
-        weights: np.ndarray,
-        random: np.random.RandomState,
+        self, rows: np.ndarray, targets: np.ndarray, weights: np.ndarray, random: np.random.RandomState
     ) -> Any:
         estimator = clone(self.estimator)
         names = [k for k in sorted(estimator.get_params()) if k.split("__")[-1] == "random_state"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -34,42 +34,8 @@ class Kind:
     patience: int | None
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """How long some members of a cohort are trained.
-
-    Parameters
-    ----------
-    on_host, on_device
-        Their schedule.
-    n_steps, n_rows
-        Steps of each, and the most rows that one of them takes at each step.
-    """
-
-    on_host: Schedule
-    on_device: Schedule
-    n_steps: list[int]
-    n_rows: list[int]
-
-    @classmethod
-    def build(cls, settings: Sequence[TrainingSettings], n_rows: int, device: torch.device) -> Plan:
-        """Return the plan of members with these settings, those with more steps first."""
-        schedule = Schedule.build(settings, n_rows)
-        n_steps: list[int] = schedule.n_steps.tolist()
-        sizes = schedule.sizes(n_steps[0]).amax(dim=0).tolist()
-        return cls(schedule, schedule.to(device), n_steps, sizes)
-
-
 class Cohort:
-    """Members that are trained in lockstep, and the memory for it.
-
-    Parameters
-    ----------
-    ids
-        The members, those with more steps first.
-    network
-        Their networks.
-    """
+    """Members that are trained in lockstep, those with more steps first, and the memory for it."""
 
     def __init__(self, ids: list[int], network: BatchedMLP) -> None:
         self.ids, self.network, shape = ids, network, network.shape
@@ -78,24 +44,24 @@ class Cohort:
         self.runner: GraphRunner | StepRunner = StepRunner(network.step)
         if network.weight.device.type == "cuda":
             self.runner = GraphRunner(network.step, shape.n_members, shape.n_places)
-        self._plan: tuple[list[int], Plan] | None = None
+        self._planned: list[int] = []
 
-    def plan(self, ids: list[int], settings: Sequence[TrainingSettings]) -> Plan:
-        """Return the plan for some members: that of the last round, if it was of the same ones."""
-        if self._plan is None or self._plan[0] != ids:
-            own = Plan.build(settings, self.network.shape.n_rows, self.network.weight.device)
-            self._plan = ids, own
-        return self._plan[1]
+    def plan(self, ids: list[int], settings: Mapping[int, TrainingSettings]) -> None:
+        """Plan how long some members are trained, unless they are those of the last round.
+
+        ``n_steps`` are the steps of each, ``n_rows`` the most rows that one of them takes at each step.
+        """
+        if self._planned == ids:
+            return
+        self._planned = ids
+        self.schedule = Schedule.build([settings[member] for member in ids], self.network.shape.n_rows)
+        self.on_device = self.schedule.to(self.network.weight.device)
+        self.n_steps: list[int] = self.schedule.n_steps.tolist()
+        self.n_rows: list[int] = self.schedule.sizes(self.n_steps[0]).amax(dim=0).tolist()
 
 
 class Trainer:
-    """Trains networks, and keeps the memory and the CUDA graphs for it from round to round.
-
-    Parameters
-    ----------
-    kind
-        What the networks have in common.
-    """
+    """Trains networks of a kind, and keeps the memory and the CUDA graphs for it from round to round."""
 
     def __init__(self, kind: Kind) -> None:
         self._kind, self._cohorts = kind, list[Cohort]()
@@ -118,26 +84,31 @@ class Trainer:
             if not ids:
                 continue
             positions, shape = [place[member] for member in ids], cohort.network.shape
-            plan = cohort.plan(ids, [settings[member] for member in ids])
+            cohort.plan(ids, settings)
             seeds = [context.seed[i] for i in positions]
-            keys = plan.on_host.derive_keys(seeds, shape.n_steps, shape.n_hidden).to(device)
+            keys = cohort.schedule.derive_keys(seeds, shape.n_steps, shape.n_hidden).to(device)
             is_all = positions == list(range(context.n_members))
             own = task.members(slice(None) if is_all else torch.tensor(positions, device=device))
-            jobs.append(Job(cohort, positions, keys, plan, own, X if X.is_shared else X.members(positions)))
+            jobs.append(Job(cohort, positions, keys, own, X if X.is_shared else X.members(positions)))
 
         def train(job: Job) -> Trained:
             inputs, rows = self._prepare(job.X, job.task) if shared is None else shared
-            network, plan = job.cohort.network, job.plan
-            network.load(plan.on_device, job.keys, rows, job.task.targets, job.task.weights)
+            cohort, network = job.cohort, job.cohort.network
+            network.load(cohort.on_device, job.keys, rows, job.task.targets, job.task.weights)
             if self._kind.patience is None:
-                job.cohort.runner.run(plan.n_steps, plan.n_rows)
+                cohort.runner.run(cohort.n_steps, cohort.n_rows)
             else:
                 train_until(job, inputs, self._kind.patience)
             layers = network.layers(len(job.positions), copy=True)
-            return Trained(job.positions, layers, inputs, [own.units for own in plan.on_host.settings])
+            return Trained(job.positions, layers, inputs, [own.units for own in cohort.schedule.settings])
 
-        with threads_for(jobs[0].cohort.work_of_step if len(jobs) == 1 else 0):
-            return MLPHeads(_map(train, jobs, device))
+        n_workers = min(n_threads(), len(jobs)) if device.type == "cpu" else 1
+        if n_workers < 2:
+            with threads_for(jobs[0].cohort.work_of_step if len(jobs) == 1 else 0):
+                return MLPHeads([train(job) for job in jobs])
+        # A cohort on each core, so that cores need not wait for each other at every step.
+        with ThreadPoolExecutor(n_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return MLPHeads(list(pool.map(train, jobs)))
 
     def _prepare(self, X: Representation, task: WeakTask) -> tuple[InputMap, torch.Tensor]:
         """Return how rows are mapped, and the labelled rows after that."""
@@ -149,49 +120,42 @@ class Trainer:
         self, settings: Mapping[int, TrainingSettings], context: RoundContext, *, is_new: bool
     ) -> None:
         """Form cohorts of the members that go on: for what is new, and when half of them have left."""
-        ids, is_shared = list(context.ids or ()), context.X.is_shared
+        ids, task, scores = list(context.ids or ()), context.weak_task, context.scores
         n_planned = sum(len(cohort.ids) for cohort in self._cohorts)
         if 2 * len(ids) > n_planned and not is_new:
             return
         self._cohorts = []  # the old memory goes before the new is taken
-        schedule = Schedule.build([settings[member] for member in ids], len(context.weak_task.rows))
-        like = torch.empty(0, dtype=context.scores.dtype, device=context.scores.device)
-        by_epoch = self._kind.patience is not None
-        n_columns = self._n_columns(context)
-        costs = _choose_costs(like.device, n_columns, len(ids))
-        for positions in split_cohorts(schedule, costs, by_epoch=by_epoch):
-            own = schedule.members(positions)
-            shape = Shape.build(
-                own,
+        n_rows, fan_in = len(task.rows), context.X.shape[1]
+        n_columns = n_rows if is_smaller(self._kind.basis, n_rows, fan_in) else fan_in
+        schedule = Schedule.build([settings[member] for member in ids], n_rows)
+        costs = _choose_costs(scores.device, n_columns, len(ids))
+        for positions in split_cohorts(schedule, costs, by_epoch=self._kind.patience is not None):
+            shape = Shape(
+                schedule.members(positions),
                 n_columns=n_columns,
-                fan_in=context.X.shape[1],
+                fan_in=fan_in,
                 n_hidden=self._kind.hidden_layers,
-                n_outputs=context.weak_task.n_outputs,
-                is_shared=is_shared,
+                n_outputs=task.n_outputs,
+                is_shared=context.X.is_shared,
             )
-            network = BatchedMLP(shape, context.weak_task.loss, like)
+            network = BatchedMLP(shape, task.loss, like=scores.new_empty(0))
             self._cohorts.append(Cohort([ids[i] for i in positions], network))
-
-    def _n_columns(self, context: RoundContext) -> int:
-        n_rows, n_columns = len(context.weak_task.rows), context.X.shape[1]
-        return n_rows if is_smaller(self._kind.basis, n_rows, n_columns) else n_columns
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What a cohort has to do in a round: for which members, drawing from what, how long, on which rows."""
+    """What a cohort has to do in a round: for which members, drawing from what, on which rows."""
 
     cohort: Cohort
     positions: list[int]
     keys: Keys
-    plan: Plan
     task: WeakTask
     X: Representation
 
 
 def train_until(job: Job, inputs: InputMap, patience: int) -> None:
     """Train until no member's validation loss has fallen for ``patience`` epochs; go back to the best."""
-    task, network, m = job.task, job.cohort.network, len(job.positions)
+    task, cohort, network, m = job.task, job.cohort, job.cohort.network, len(job.positions)
     if task.val_rows is None or task.val_targets is None:
         raise ParameterError(
             "MLP.patience stops on validation nodes, but there are none; pass validation= or "
@@ -202,16 +166,16 @@ def train_until(job: Job, inputs: InputMap, patience: int) -> None:
     lowest = rows.new_full((m,), math.inf)
     n_since = torch.zeros(m, dtype=torch.int64, device=rows.device)
     has_stopped = torch.zeros(m, dtype=torch.bool, device=rows.device)
-    n_batches = int(job.plan.on_host.batches[0])
-    for epoch in range(int(job.plan.on_host.epochs.max())):
-        job.cohort.runner.run([n_batches] * m, job.plan.n_rows[:n_batches])
+    n_batches = int(cohort.schedule.batches[0])
+    for epoch in range(int(cohort.schedule.epochs.max())):
+        cohort.runner.run([n_batches] * m, cohort.n_rows[:n_batches])
         loss = task.loss.evaluate("values", network.outputs(rows, m), task.val_targets).mean(dim=-1)
         is_better = (loss < lowest) & ~has_stopped
         lowest, n_since = torch.where(is_better, loss, lowest), torch.where(is_better, 0, n_since + 1)
         for kept, now in zip(best, network.parameters, strict=True):
             kept.copy_(torch.where(is_better.view(m, *[1] * (now.ndim - 1)), now[:m], kept))
         # Those that have stopped come along, and nothing of that is kept.
-        has_stopped |= (n_since >= patience) | (job.plan.on_device.epochs <= epoch + 1)
+        has_stopped |= (n_since >= patience) | (cohort.on_device.epochs <= epoch + 1)
         if bool(has_stopped.all()):
             break
     for kept, now in zip(best, network.parameters, strict=True):
@@ -224,12 +188,3 @@ def _choose_costs(device: torch.device, width: int, n_members: int) -> Costs:
         most = min(_MOST_ON_CPU, -(-n_members // n_threads()))
         return Costs(call=200.0, product=4e-5 * width, weight=6e-4 * width, most=most)
     return Costs(call=40.0, product=1e-7 * width, weight=7e-6 * width, most=_MOST_ON_GPU)
-
-
-def _map(train: Callable[[Job], Trained], jobs: Sequence[Job], device: torch.device) -> list[Trained]:
-    """Train cohorts: on a CPU one on each core, so that cores need not wait for each other at every step."""
-    n_workers = min(n_threads(), len(jobs)) if device.type == "cpu" else 1
-    if n_workers < 2:
-        return [train(job) for job in jobs]
-    with ThreadPoolExecutor(n_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        return list(pool.map(train, jobs))

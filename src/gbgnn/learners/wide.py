@@ -15,8 +15,8 @@ from gbgnn._random import generator
 from gbgnn._threads import threads_for
 from gbgnn.errors import GBGNNWarning, ParameterError
 from gbgnn.learners.base import Head, Learner
+from gbgnn.learners.inputs import largest_eigenvalue, norm
 from gbgnn.learners.network import MLPHead
-from gbgnn.learners.scaling import largest_eigenvalue, norm
 from gbgnn.rounds import RoundContext
 from gbgnn.theory.kernels import RowSeparation, separate_rows
 

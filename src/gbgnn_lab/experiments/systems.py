@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from gbgnn._devices import as_device
-from gbgnn.boosting.diagnostics import peak_memory
+from gbgnn.boosting.history import peak_memory
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset, csbm
 from gbgnn.errors import ParameterError, WeakLearnerError, suggest

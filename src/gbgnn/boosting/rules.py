@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from sklearn.base import BaseEstimator
 
-from gbgnn.boosting.stopping import StopReason
-from gbgnn.boosting.voting import Voting, class_codes
+from gbgnn.boosting.selection import StopReason
+from gbgnn.boosting.voting import Voting
 from gbgnn.errors import ParameterError
 from gbgnn.losses import Loss, SoftmaxCrossEntropy
-from gbgnn.problem import LabelledNodes, Problem
+from gbgnn.problem import Problem
 from gbgnn.rounds import RoundContext, WeakTask
 from gbgnn.tasks import Task
 from gbgnn.theory import WeakLearnings
@@ -26,22 +26,11 @@ Numbers = Any
 class Vote:
     """What a rule makes of learners: ``eta * direction`` is added to the scores of all nodes.
 
-    Parameters
-    ----------
-    eta
-        The step.
-    direction
-        The paper's f^(t), all nodes, shape (members, N, n_outputs).
-    quality
-        The angle of the direction with the negative gradient, on the labelled rows.
-    weighted_error
-        Share of the labelled nodes the learner gets wrong, by their sample weights this round; None where
-        the task has no right and wrong.
-    refusal
-        Why a learner cannot be used, the :attr:`StopReason.code <gbgnn.boosting.StopReason.code>`; 0 where
-        it can.
-    attempts
-        How many learners the loop tried before it settled on this one.
+    The direction is the paper's f^(t), shape (members, N, n_outputs), and ``quality`` its angle with the
+    negative gradient, on the labelled rows. ``weighted_error`` is the share of the labelled nodes that the
+    learner gets wrong, by their sample weights this round, None where the task has no right and wrong. A
+    ``refusal`` says why a learner cannot be used, by its :attr:`StopReason.code
+    <gbgnn.boosting.StopReason.code>`; 0 where it can. The loop counts the ``attempts`` before it settled.
     """
 
     eta: Numbers
@@ -154,22 +143,6 @@ class BoostingRule(BaseEstimator, ABC):
         return vote
 
 
-class WeightedRule(BoostingRule):
-    """A rule that asks for the classes every round, and remembers how much each labelled node weighs."""
-
-    def loss_for(self, task: Task) -> Loss:
-        """Return the softmax cross entropy: progress is measured by it in the paper's figures."""
-        return SoftmaxCrossEntropy()
-
-    def start(self, problem: Problem, n_members: int) -> torch.Tensor:
-        """Return the sample weights of round 1: those of the training loss."""
-        return problem.train.weights.expand(n_members, -1)
-
-    def ask(self, context: RoundContext, state: torch.Tensor) -> WeakTask:
-        """Ask for the classes, by sample weight."""
-        return label_task(context, state)
-
-
 def check_classes(rule: BoostingRule, task: Task) -> None:
     """Raise unless the task is to tell classes apart, one per node."""
     if not task.has_classes:
@@ -191,28 +164,6 @@ def label_task(context: RoundContext, sample_weight: torch.Tensor) -> WeakTask:
         val_rows=None if val is None else val.rows,
         val_targets=None if val is None else val.targets,
     )
-
-
-def code_residuals(sample_weight: torch.Tensor, train: LabelledNodes, K: int, scale: float) -> torch.Tensor:
-    r"""Return the negative gradient of :math:`\log \sum_n s_n \exp(-c \langle y_n, Y_n\rangle)`, y in codes.
-
-    The sample weight of a node is its share of the sum, so the gradient is ``sample_weight * scale * code``.
-    """
-    codes = class_codes(train.targets, K, like=sample_weight)
-    shares = torch.where(train.weights > 0, sample_weight / train.weights, 0.0)
-    return scale * shares[..., None] * codes
-
-
-def find_wrong(direction: torch.Tensor, train: LabelledNodes) -> torch.Tensor:
-    """Return which labelled nodes have their largest column at another class."""
-    return direction[..., train.rows, :].argmax(dim=-1) != train.targets
-
-
-def weighted_error(
-    direction: torch.Tensor, train: LabelledNodes, sample_weight: torch.Tensor
-) -> torch.Tensor:
-    """Return the share of labelled nodes, by weight, whose largest column is not their class."""
-    return (sample_weight * find_wrong(direction, train)).sum(dim=-1)
 
 
 def normalized(sample_weight: torch.Tensor) -> torch.Tensor:

@@ -10,13 +10,8 @@ import torch
 from gbgnn import MLP, Adjacency, MultiLabel, Regression
 from gbgnn._random import Seeds
 from gbgnn.boosting import BoostingRule, FunctionalGradient, Samme, SammeR, StopReason, Vote, Voting, boost
-from gbgnn.boosting.rules.base import (
-    check_classes,
-    code_residuals,
-    label_task,
-    normalized,
-    weighted_error,
-)
+from gbgnn.boosting.rules import check_classes, label_task, normalized
+from gbgnn.boosting.samme import code_residuals, weighted_error
 from gbgnn.boosting.voting import ClassVoting
 from gbgnn.errors import ParameterError
 from gbgnn.losses import Loss, SoftmaxCrossEntropy

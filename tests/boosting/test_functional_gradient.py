@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from gbgnn import MLP, FunctionalGradient, GBGNNClassifier, StopReason
 from gbgnn.boosting import Vote
-from gbgnn.boosting.diagnostics import guaranteed_decrease
+from gbgnn.boosting.history import guaranteed_decrease
 from gbgnn.errors import GBGNNWarning, ParameterError, WeakLearnerError
 from gbgnn.learners import Head
 from gbgnn.losses import Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from gbgnn._checks import check_choice, check_integer, check_number
-from gbgnn.boosting.rules.base import BoostingRule, Vote, check_classes, label_task, normalized
-from gbgnn.boosting.stopping import StopReason
+from gbgnn.boosting.rules import BoostingRule, Vote, check_classes, label_task, normalized
+from gbgnn.boosting.selection import StopReason
 from gbgnn.boosting.voting import LabelVoting, OutputVoting, Voting
 from gbgnn.errors import GBGNNWarning, ParameterError
 from gbgnn.losses import LOSSES, Loss, SquaredError
