@@ -236,8 +236,7 @@ def baseline(
 
     settings = key_values(setting, "--set") | ({} if depth is None else {"depth": depth})
     choose_model(name, dataset, **settings)  # a wrong name should not wait for the data
-    place = {"dataset": dataset, "data_dir": data_dir, "split": split, "split_seed": split_seed}
-    data = Source().override(**place, normalize=normalize, options=data_option).load()
+    data = Source().override(dataset, data_dir, split, split_seed, normalize, data_option).load()
     rows: list[dict[str, Any]] = []
     with screen.show_progress(quiet=quiet, n_lines=None) as progress:
         progress.begin("run", runs)

@@ -6,12 +6,12 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import gbgnn
 from gbgnn.cli import screen
 from gbgnn.cli.files import Saved, open_saved
 from gbgnn.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from gbgnn.estimators import GBGNNClassifier
     from gbgnn.theory import Certificate, DepthBound, GeneralisationBound
 
 _FACTS = ("holds", "met", "gamma_total", "best_round", "smoothness", "n_labelled")
@@ -44,13 +44,12 @@ def certify(
     --learner constrained) and rule gradient; without them there is a certificate only. A bound of 1 or more
     is vacuous.
     """
-    from gbgnn.persistence import load
     from gbgnn.reports import certificate_figure, check_figure_path, write_figure
 
     if plot is not None:
         check_figure_path(plot)  # before anything slow
     saved = open_saved(saved_path)
-    model = load(saved.model_path)
+    model = gbgnn.load(saved.model_path)
     certificate = model.certificate_
     bounds, depth, reason = _bounds(
         model, saved, dataset, data_dir, delta=delta, confidence=confidence, complexity=complexity
@@ -84,10 +83,10 @@ def certify(
 
 
 def _bounds(
-    model: GBGNNClassifier, saved: Saved, dataset: str | None, data_dir: Path | None, **wanted: Any
+    model: gbgnn.GBGNNClassifier, saved: Saved, dataset: str | None, data_dir: Path | None, **wanted: Any
 ) -> tuple[Bounds, DepthBound | None, str | None]:
     """Return the bounds, by depth too where there is one score, or the reason why there are none."""
-    from gbgnn.guarantees import covered_spaces, depth_bound, generalisation_bound
+    from gbgnn.guarantees import covered_spaces
 
     try:
         covered_spaces(model.model_)
@@ -95,19 +94,21 @@ def _bounds(
         return {}, None, str(error)
     if dataset is None and "data" not in saved.config:
         return {}, None, "a bare model file does not know its graph; name the data with --dataset."
-    source = saved.source(dataset=dataset, data_dir=data_dir)
+    source = saved.source.override(dataset, data_dir)
     graph = source.load_graph()
     if saved.graph_checksum not in (None, graph.checksum):
         raise DataError(
             f"the graph of {source.dataset} is not the one of the fit (or changed since), so the bound would "
             "not be about this model; fit again."
         )
-    bounds = {kind: generalisation_bound(model, graph=graph, **wanted | how) for kind, how in _KINDS.items()}
-    depth = depth_bound(model, graph=graph, **wanted) if model.scores_.shape[1] == 1 else None
+    bounds = {
+        kind: gbgnn.generalisation_bound(model, graph=graph, **wanted | how) for kind, how in _KINDS.items()
+    }
+    depth = gbgnn.depth_bound(model, graph=graph, **wanted) if model.scores_.shape[1] == 1 else None
     return bounds, depth, None
 
 
-def _show_certificate(certificate: Certificate, model: GBGNNClassifier, n_shown: int) -> None:
+def _show_certificate(certificate: Certificate, model: gbgnn.GBGNNClassifier, n_shown: int) -> None:
     n_rounds, n_met = len(certificate.rounds), len(certificate.met)
     kept = "every promise was kept" if certificate.holds else "A PROMISE WAS BROKEN"
     screen.out(f"condition met in {n_met} of {screen.counted(n_rounds, 'round')}; {kept}")

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import gbgnn
 from gbgnn.cli import screen
 from gbgnn.cli.files import Source
 
@@ -31,14 +32,13 @@ def smoothing(
     """
     from gbgnn.registry import as_part
     from gbgnn.reports import check_figure_path, smoothing_figure, write_figure
-    from gbgnn.smoothing import smoothing_profile
 
     if plot is not None:
         check_figure_path(plot)  # before anything slow
     recipe = as_part("propagation", propagation)
-    source = Source().override(dataset=dataset, data_dir=data_dir, normalize=normalize, options=data_option)
+    source = Source().override(dataset, data_dir, normalize=normalize, options=data_option)
     graph = source.load_graph()
-    profile = smoothing_profile(graph, rounds=rounds, propagation=recipe, rank_limit=rank_limit)
+    profile = gbgnn.smoothing_profile(graph, rounds=rounds, propagation=recipe, rank_limit=rank_limit)
     if plot is not None:
         write_figure(smoothing_figure(profile, f"Over-smoothing: {dataset}, P {propagation}"), plot)
     if as_json:
@@ -70,20 +70,16 @@ def explain(profile: SmoothingProfile) -> str:
         return "How near the features come to the top eigenspace is not known, because it was not found."
     if 0 in profile.norm:
         t = profile.norm.index(0)
-        return (
-            "The features are zero."
-            if t == 0
-            else f"{_after(t)} nothing is left: P sends the features to zero."
-        )
+        left = f"{_after(t)} nothing is left: P sends the features to zero."
+        return left if t else "The features are zero."
     reached = profile.hops_until(0.99)
     t = profile.rounds if reached is None else reached
     percent = math.floor(100 * (1 - profile.distance[t] ** 2)) if reached is None else 99
     one_each = profile.top_dimension is not None and 0 < profile.top_dimension <= profile.n_components
     there = ", where nodes of one component differ by a fixed factor only" if one_each else ""
     outlook = _outlook(profile) if reached is None else ""
-    return (
-        f"{_after(t)} {percent} % of the signal (its squared norm) is in the top eigenspace{there}{outlook}."
-    )
+    share = f"{_after(t)} {percent} % of the signal (its squared norm)"
+    return f"{share} is in the top eigenspace{there}{outlook}."
 
 
 def _after(t: int) -> str:
