@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -84,8 +84,7 @@ class RoundReport:
     @property
     def row(self) -> Row:
         """The history's newest row."""
-        newest: Row = self.history[-1]
-        return newest
+        return self.history.rows[-1]
 
     @property
     def validation_score(self) -> float | None:
@@ -245,24 +244,21 @@ class LogProgress(Callback):
 
     def on_round(self, report: RoundReport) -> StopReason | None:
         """Log the newest row."""
-        if self._is_due(report.t, report.n_rounds):
-            self._log(f"round {report.t}/{report.n_rounds}  {_describe_round(report)}")
+        self._log("round", report.t, report.n_rounds, _describe_round(report))
         return None
 
     def on_epoch(self, report: EpochReport) -> None:
         """Log the epoch's row."""
-        if self._is_due(report.epoch, report.n_epochs):
-            self._log(f"epoch {report.epoch}/{report.n_epochs}  {_describe_epoch(report)}")
+        self._log("epoch", report.epoch, report.n_epochs, _describe_epoch(report))
 
     def on_fine_tuned(self, report: FineTuningReport) -> None:
         """Log what came of it."""
         _LOGGER.info("%s", report)
 
-    def _is_due(self, done: int, most: int) -> bool:
-        return done % self.every == 0 or done == most
-
-    def _log(self, line: str) -> None:
-        _LOGGER.info("%s  %.1f s", line, time.perf_counter() - self._started)
+    def _log(self, noun: str, done: int, most: int, words: str) -> None:
+        if done % self.every == 0 or done == most:
+            seconds = time.perf_counter() - self._started
+            _LOGGER.info("%s %d/%d  %s  %.1f s", noun, done, most, words, seconds)
 
 
 class Counter(Protocol):
@@ -307,34 +303,10 @@ class ShowProgress(Callback):
         self._counter.update(report.epochs, total=report.epochs)
 
 
-def announce_start(callbacks: Sequence[Callback], start: StartReport) -> None:
-    """Tell every callback that boosting begins."""
-    for callback in callbacks:
-        callback.on_start(start)
-
-
-def announce_round(callbacks: Sequence[Callback], report: RoundReport) -> StopReason | None:
-    """Tell every callback of a round; return the first wish to stop."""
-    wishes = [callback.on_round(report) for callback in callbacks]
+def announce(callbacks: Sequence[Callback], event: str, report: Any) -> StopReason | None:
+    """Tell every callback of an event, by the name of its method; return the first wish to stop."""
+    wishes = [getattr(callback, event)(report) for callback in callbacks]
     return next((wish for wish in wishes if wish is not None), None)
-
-
-def announce_end(callbacks: Sequence[Callback], model: FittedModel) -> None:
-    """Tell every callback that boosting is over."""
-    for callback in callbacks:
-        callback.on_end(model)
-
-
-def announce_epoch(callbacks: Sequence[Callback], report: EpochReport) -> None:
-    """Tell every callback of an epoch."""
-    for callback in callbacks:
-        callback.on_epoch(report)
-
-
-def announce_fine_tuned(callbacks: Sequence[Callback], report: FineTuningReport) -> None:
-    """Tell every callback that fine-tuning is over."""
-    for callback in callbacks:
-        callback.on_fine_tuned(report)
 
 
 def _describe_round(report: RoundReport) -> str:
