@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -227,9 +227,8 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         self.model_ = plan.model(boosted)
         announce(callbacks, "on_end", self.model_)
         if plan.tuner is not None and boosted.stop is not StopReason.PRUNED:
-            self.model_ = fine_tune_model(
-                self.model_, plan.problem, plan.tuner, lambda report: announce(callbacks, "on_epoch", report)
-            )
+            on_epoch = partial(announce, callbacks, "on_epoch")
+            self.model_ = fine_tune_model(self.model_, plan.problem, plan.tuner, on_epoch)
             announce(callbacks, "on_fine_tuned", FineTuningReport.from_model(self.model_))
         return self
 
