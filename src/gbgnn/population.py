@@ -12,7 +12,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from gbgnn._checks import check_integer
-from gbgnn._devices import as_device, as_dtype
 from gbgnn._random import Seeds, root_seed
 from gbgnn._threads import one_thread
 from gbgnn.aggregation import Aggregation
@@ -28,7 +27,7 @@ from gbgnn.metrics import Metric
 from gbgnn.problem import LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import Interval, PolynomialRows, chebyshev_terms, spectral_interval
 from gbgnn.propagation.polynomial import Basis, ChebyshevBasis, PowerBasis, TermRows
-from gbgnn.registry import as_part
+from gbgnn.registry import as_device, as_dtype, as_part
 
 Listener = Callable[[int, Mapping[int, float | None]], Collection[int]]
 """Is told of the validation scores after a round, by member, and says which members to drop."""

@@ -228,9 +228,9 @@ def baseline(
         raise UsageError("name a baseline, or see which there are with gbgnn baseline --list.")
     import numpy as np
 
-    from gbgnn._devices import as_device
     from gbgnn.boosting.diagnostics import peak_memory
     from gbgnn.cli.files import Source, describe
+    from gbgnn.registry import as_device
     from gbgnn_lab.baselines import BASELINES, choose_model, fit_baseline
     from gbgnn_lab.experiments.records import judge
 

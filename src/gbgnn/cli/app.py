@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gbgnn._version import __version__
-from gbgnn.cli import certify, datasets, fit, inspect, predict, smoothing, tune
+from gbgnn.cli import datasets, fit, inspect, predict, theory, tune
 from gbgnn.cli.command import HELP, GuardedGroup, epilog, read_help, register, with_help
 from gbgnn.cli.model_options import ModelCommand
 
@@ -42,14 +42,12 @@ def root(
 
 
 app.callback(help=read_help(root), epilog=epilog(HELP["examples"]["gbgnn"].items()))(root)
-register(app, fit.fit, cls=ModelCommand)
-register(app, tune.tune, cls=ModelCommand)
-register(app, predict.predict)
-register(app, predict.evaluate)
-register(app, inspect.inspect)
-register(app, certify.certify)
-register(app, smoothing.smoothing)
-register(app, datasets.convert)
+for function in (fit.fit, tune.tune):
+    register(app, function, cls=ModelCommand)
+for function in (predict.predict, predict.evaluate, inspect.inspect):
+    register(app, function)
+for function in (theory.certify, theory.smoothing, datasets.convert):
+    register(app, function)
 
 datasets_app = typer.Typer(rich_markup_mode="rich")
 datasets_app.callback(
