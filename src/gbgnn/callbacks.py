@@ -17,22 +17,11 @@ from gbgnn.boosting import Ensemble, History, StopReason
 from gbgnn.boosting.history import Row
 from gbgnn.boosting.selection import validation_key
 from gbgnn.errors import GBGNNWarning, ParameterError
-from gbgnn.finetuning.loop import EpochReport, FineTuningReport
+from gbgnn.finetuning.loop import EpochReport as EpochReport
+from gbgnn.finetuning.loop import FineTuningReport as FineTuningReport
 from gbgnn.model import FittedModel
 from gbgnn.persistence import save
 from gbgnn.problem import Problem
-
-__all__ = [
-    "Callback",
-    "Checkpoint",
-    "EarlyStopping",
-    "EpochReport",
-    "FineTuningReport",
-    "LogProgress",
-    "RoundReport",
-    "ShowProgress",
-    "StartReport",
-]
 
 _LOGGER = logging.getLogger("gbgnn")
 _SHARE = 0.02

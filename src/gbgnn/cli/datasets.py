@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -12,9 +12,6 @@ from gbgnn.cli import screen
 from gbgnn.cli.command import as_split
 from gbgnn.cli.files import describe
 from gbgnn.errors import DatasetNotFoundError
-
-if TYPE_CHECKING:
-    from gbgnn.datasets import Dataset
 
 
 def list_datasets(context: typer.Context, data_dir: Path | None = None, as_json: bool = False) -> None:
@@ -111,7 +108,7 @@ def describe_entry(name: str, data_dir: Any) -> dict[str, Any]:
     }
 
 
-def describe_dataset(data: Dataset) -> dict[str, Any]:
+def describe_dataset(data: gbgnn.datasets.Dataset) -> dict[str, Any]:
     """Return what is true of a loaded data set."""
     graph = data.graph
     return {

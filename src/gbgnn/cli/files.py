@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gbgnn
 from gbgnn._files import to_json
@@ -24,9 +24,6 @@ from gbgnn.cli.command import as_split, describe_error, key_values
 from gbgnn.cli.screen import counted
 from gbgnn.errors import DataError, GBGNNError, ModelFileError, ParameterError, suggest
 from gbgnn.runs import CHECKPOINT, CONFIG, EPOCHS, HISTORY, METRICS, MODEL, RunFolder, describe_versions
-
-if TYPE_CHECKING:
-    from gbgnn.datasets import Dataset
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ class Source:
         given: dict[str, Any] = {name: value for name, value in values if value is not None}
         return replace(old, **given, options=old.options | key_values(options, "--data-option"))
 
-    def load(self) -> Dataset:
+    def load(self) -> gbgnn.datasets.Dataset:
         """Return the data set."""
         keywords = {
             "name": self.dataset,
@@ -166,7 +163,7 @@ def _drop_none(table: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in kept.items() if v is not None and v != {}}
 
 
-def fingerprint(data: Dataset) -> dict[str, str]:
+def fingerprint(data: gbgnn.datasets.Dataset) -> dict[str, str]:
     """Return checksums of all that training sees: the graph, and the labels of all but the test nodes."""
     from gbgnn.graph import labels_checksum
 
@@ -174,7 +171,7 @@ def fingerprint(data: Dataset) -> dict[str, str]:
     return {"graph": data.graph.checksum, "labels": labels}
 
 
-def describe(data: Dataset) -> str:
+def describe(data: gbgnn.datasets.Dataset) -> str:
     """Return the size of a data set in a line, its classes those of the training nodes."""
     import numpy as np
 
@@ -192,7 +189,7 @@ def name_class(label: Any, class_names: Mapping[str, str]) -> str:
     return class_names.get(str(label), str(label))
 
 
-def list_class_names(data: Dataset) -> dict[str, str]:
+def list_class_names(data: gbgnn.datasets.Dataset) -> dict[str, str]:
     """Return the name of each integer class, for a run's record; empty where labels speak for themselves."""
     if data.class_names is None or data.y.dtype.kind != "i":
         return {}
@@ -202,7 +199,7 @@ def list_class_names(data: Dataset) -> dict[str, str]:
 def start_run(
     model: gbgnn.GBGNNClassifier,
     source: Source,
-    data: Dataset,
+    data: gbgnn.datasets.Dataset,
     *,
     out: Path | None,
     force: bool,
@@ -281,7 +278,7 @@ def _rescue(model: gbgnn.GBGNNClassifier, run: RunFolder) -> str:
     return f"The trained model ({size:,.1f} MB) is in {elsewhere}. {free}; {again}"
 
 
-def _default_path(data: Dataset) -> Path:
+def _default_path(data: gbgnn.datasets.Dataset) -> Path:
     """Return a folder named after data and time, with a number where another run has the name."""
     stem = re.sub(r"[^\w.-]+", "-", Path(data.name).name).strip("-.") or "graph"
     first = Path("runs", f"{stem}-{datetime.now():%Y%m%d-%H%M%S}")

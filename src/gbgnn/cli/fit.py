@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -21,10 +21,6 @@ from gbgnn.cli.predict import score_splits, show_scores
 from gbgnn.errors import DataError, GBGNNError, ParameterError
 from gbgnn.runs import CHECKPOINT, CONFIG, MODEL, RunFolder
 
-if TYPE_CHECKING:
-    from gbgnn.datasets import Dataset
-    from gbgnn.settings import Settings
-
 SECONDS = 5.0
 """Time between two checkpoints where nobody said how many rounds."""
 
@@ -36,7 +32,7 @@ class Job:
     """A run that is ready to train. ``n_known`` counts the rounds that are trained already."""
 
     model: gbgnn.GBGNNClassifier
-    data: Dataset
+    data: gbgnn.datasets.Dataset
     run: RunFolder
     checkpoint_every: int | None
     n_known: int = 0
@@ -107,7 +103,7 @@ def fit(
 
 
 def new_job(
-    settings: Settings, source: Source, *, out: Path | None, force: bool, checkpoint_every: int | None
+    settings: dict[str, Any], source: Source, *, out: Path | None, force: bool, checkpoint_every: int | None
 ) -> Job:
     """Prepare a new run: check the settings, load the data, make the folder."""
     from gbgnn.settings import build_model
@@ -228,7 +224,7 @@ def _why_not_resumable(model: gbgnn.GBGNNClassifier) -> str | None:
     return None
 
 
-def _weigh_by_label(model: gbgnn.GBGNNClassifier, data: Dataset) -> None:
+def _weigh_by_label(model: gbgnn.GBGNNClassifier, data: gbgnn.datasets.Dataset) -> None:
     """Let class weights of a file, where every key is text, go by the labels themselves or their names."""
     if not isinstance(model.class_weight, dict):
         return
@@ -244,7 +240,9 @@ def _weigh_by_label(model: gbgnn.GBGNNClassifier, data: Dataset) -> None:
     model.class_weight = {labels[key]: weight for key, weight in model.class_weight.items()}
 
 
-def _report(model: gbgnn.GBGNNClassifier, data: Dataset, seconds: float, notes: list[str]) -> dict[str, Any]:
+def _report(
+    model: gbgnn.GBGNNClassifier, data: gbgnn.datasets.Dataset, seconds: float, notes: list[str]
+) -> dict[str, Any]:
     from gbgnn.callbacks import FineTuningReport
 
     tuning = model.fine_tuning_
