@@ -91,7 +91,7 @@ def fit(
         seconds = time.perf_counter() - started
         with _rounds_kept(job, KeyboardInterrupt), files.rescued(model, run):
             notes = files.save_model(model, run)
-            metrics = _report(model, data, seconds, notes)  # reads test labels, which training has not
+            metrics = _report(job, seconds, notes)  # reads test labels, which training has not
             files.finish_run(run, model, metrics)
     finally:
         run.discard()
@@ -240,12 +240,11 @@ def _weigh_by_label(model: gbgnn.GBGNNClassifier, data: gbgnn.datasets.Dataset) 
     model.class_weight = {labels[key]: weight for key, weight in model.class_weight.items()}
 
 
-def _report(
-    model: gbgnn.GBGNNClassifier, data: gbgnn.datasets.Dataset, seconds: float, notes: list[str]
-) -> dict[str, Any]:
+def _report(job: Job, seconds: float, notes: list[str]) -> dict[str, Any]:
     from gbgnn.callbacks import FineTuningReport
 
-    tuning = model.fine_tuning_
+    model, data = job.model, job.data
+    tuned = None if model.fine_tuning_ is None else asdict(FineTuningReport.from_model(model.model_))
     return {
         "dataset": data.name,
         "rounds": len(model.history_),  # a tuned model has those up to the best only
@@ -254,7 +253,7 @@ def _report(
         "stop_message": model.stop_reason_.message,
         "seconds": seconds,
         "seed": model.seed_,
-        "fine_tuning": None if tuning is None else asdict(FineTuningReport.from_model(model.model_)),
+        "fine_tuning": tuned,
         "splits": score_splits(model, data),
         "notes": notes,
     }
