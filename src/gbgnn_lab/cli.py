@@ -9,30 +9,19 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from gbgnn.cli import screen
-from gbgnn.cli.command import (
-    INTERRUPTED,
-    AsJson,
-    DataDir,
-    DataOption,
-    Normalize,
-    Split,
-    SplitSeed,
-    UsageError,
-    key_values,
-    register,
-)
+from gbgnn.cli.command import INTERRUPTED, UsageError, key_values, register
 from gbgnn_lab.experiments.options import RUN, CompareOptions, Flag, Options, read_flags
 
 if TYPE_CHECKING:
     from gbgnn_lab.experiments.report import Report
 
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 T = TypeVar("T")
 REPRODUCE_EXAMPLES = (
     ("gbgnn reproduce table1 --quick", "a look at everything, within ten minutes on two cores"),
@@ -109,8 +98,8 @@ def reproduce(
             rich_help_panel=RUN,
         ),
     ] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    as_json: bool = False,
+    quiet: bool = False,
     **given: Any,
 ) -> None:
     """Do an experiment of the paper again, and write its tables and figures beside the paper's numbers.
@@ -132,7 +121,7 @@ def reproduce(
     show_report(report, as_json=as_json)
 
 
-def compare(as_json: AsJson = False, quiet: Quiet = False, **given: Any) -> None:
+def compare(as_json: bool = False, quiet: bool = False, **given: Any) -> None:
     """Run gbgnn and other systems on the same splits, and rank them by test accuracy.
 
     gbgnn has its defaults, the others their published settings. Every run has a process of its own, for its
@@ -208,13 +197,13 @@ def baseline(
         ),
     ] = None,
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")] = "auto",
-    data_dir: DataDir = None,
-    split: Split = None,
-    split_seed: SplitSeed = None,
-    normalize: Normalize = None,
-    data_option: DataOption = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    data_dir: Path | None = None,
+    split: str | None = None,
+    split_seed: int | None = None,
+    normalize: bool | None = None,
+    data_option: list[str] | None = None,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Train another graph neural network with its published settings, on the same data and split as gbgnn.
 
