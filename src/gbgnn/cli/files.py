@@ -241,9 +241,10 @@ def save_model(model: gbgnn.GBGNNClassifier, run: RunFolder) -> list[str]:
 
 def finish_run(run: RunFolder, model: gbgnn.GBGNNClassifier, metrics: dict[str, Any]) -> None:
     """Write the record of what has run, and put the folder in place; the model is there already."""
-    epochs = {} if model.fine_tuning_ is None else {EPOCHS: to_lines(model.fine_tuning_["history"])}
     told = {HISTORY: to_lines(model.history_.rows), METRICS: to_json(metrics, indent=2) + "\n"}
-    run.finish(told | epochs)
+    if model.fine_tuning_ is not None:
+        told[EPOCHS] = to_lines(model.fine_tuning_["history"])
+    run.finish(told)
 
 
 def to_lines(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -281,7 +282,6 @@ def _rescue(model: gbgnn.GBGNNClassifier, run: RunFolder) -> str:
 def _default_path(data: gbgnn.datasets.Dataset) -> Path:
     """Return a folder named after data and time, with a number where another run has the name."""
     stem = re.sub(r"[^\w.-]+", "-", Path(data.name).name).strip("-.") or "graph"
-    first = Path("runs", f"{stem}-{datetime.now():%Y%m%d-%H%M%S}")
-    others = (first.with_name(f"{first.name}_{number}") for number in itertools.count(2))
-    paths = itertools.chain([first], others)
+    name, endings = f"{stem}-{datetime.now():%Y%m%d-%H%M%S}", (f"_{n}" for n in itertools.count(2))
+    paths = (Path("runs", name + ending) for ending in itertools.chain([""], endings))
     return next(path for path in paths if not (path.exists() or RunFolder(path).partial.exists()))
