@@ -233,12 +233,12 @@ class LogProgress(Callback):
 
     def on_round(self, report: RoundReport) -> StopReason | None:
         """Log the newest row."""
-        self._log("round", report.t, report.n_rounds, _describe_round(report))
+        self._log("round", report.t, report.n_rounds, _describe(report.row, report.history.metric))
         return None
 
     def on_epoch(self, report: EpochReport) -> None:
         """Log the epoch's row."""
-        self._log("epoch", report.epoch, report.n_epochs, _describe_epoch(report))
+        self._log("epoch", report.epoch, report.n_epochs, _describe(report.row, report.metric))
 
     def on_fine_tuned(self, report: FineTuningReport) -> None:
         """Log what came of it."""
@@ -274,7 +274,7 @@ class ShowProgress(Callback):
     def on_round(self, report: RoundReport) -> StopReason | None:
         """Show the numbers of a new round."""
         if report.t > self._n_known:
-            self._counter.update(report.t, _describe_round(report))
+            self._counter.update(report.t, _describe(report.row, report.history.metric))
         return None
 
     def on_end(self, model: FittedModel) -> None:
@@ -285,7 +285,7 @@ class ShowProgress(Callback):
         """Show the numbers of an epoch."""
         if report.epoch == 0:
             self._counter.begin("epoch", report.n_epochs)
-        self._counter.update(report.epoch, _describe_epoch(report))
+        self._counter.update(report.epoch, _describe(report.row, report.metric))
 
     def on_fine_tuned(self, report: FineTuningReport) -> None:
         """Show that all epochs are there."""
@@ -298,20 +298,9 @@ def announce(callbacks: Sequence[Callback], event: str, report: Any) -> StopReas
     return next((wish for wish in wishes if wish is not None), None)
 
 
-def _describe_round(report: RoundReport) -> str:
-    row, metric = report.row, report.history.metric
-    train, cosine = f"{_shorten(metric)} {row[f'train_{metric}']:.3f}", f"cos {row['cosine']:.3f}"
-    return f"loss {row['train_loss']:.4f}  {train}{_validation(row, metric)}  {cosine}"
-
-
-def _describe_epoch(report: EpochReport) -> str:
-    return f"loss {report.row['train_loss']:.4f}{_validation(report.row, report.metric)}"
-
-
-def _validation(row: Row, metric: str) -> str:
-    value = row[f"val_{metric}"]
-    return "" if value is None else f"  val {_shorten(metric)} {value:.3f}"
-
-
-def _shorten(metric: str) -> str:
-    return "acc" if metric == "accuracy" else metric
+def _describe(row: Row, metric: str) -> str:
+    """Return what a round or an epoch has of loss, metric and cosine, in a few words."""
+    name = "acc" if metric == "accuracy" else metric
+    words = {"loss": "train_loss", name: f"train_{metric}", f"val {name}": f"val_{metric}", "cos": "cosine"}
+    known = {word: row[column] for word, column in words.items() if row.get(column) is not None}
+    return "  ".join(f"{word} {value:{'.4f' if word == 'loss' else '.3f'}}" for word, value in known.items())
