@@ -42,12 +42,14 @@ def root(
 
 
 app.callback(help=read_help(root), epilog=epilog(HELP["examples"]["gbgnn"].items()))(root)
-for function in (fit.fit, tune.tune):
-    register(app, function, cls=ModelCommand)
-for function in (predict.predict, predict.evaluate, inspect.inspect):
-    register(app, function)
-for function in (theory.certify, theory.smoothing, datasets.convert):
-    register(app, function)
+register(app, fit.fit, cls=ModelCommand)
+register(app, tune.tune, cls=ModelCommand)
+register(app, predict.predict)
+register(app, predict.evaluate)
+register(app, inspect.inspect)
+register(app, theory.certify)
+register(app, theory.smoothing)
+register(app, datasets.convert)
 
 datasets_app = typer.Typer(rich_markup_mode="rich")
 datasets_app.callback(

@@ -253,7 +253,7 @@ def read_parameters(docstring: str) -> dict[str, tuple[str, str | None]]:
     """Return the meaning of every name in a section Parameters, and the name whose entry it shares."""
     _, _, section = docstring.partition("Parameters\n----------\n")
     section = re.split(r"\n\n\S.*\n---", section)[0]
-    found = {}
+    found: dict[str, tuple[str, str | None]] = {}
     for entry in re.split(r"\n(?=\S)", section) if section else ():
         heading, _, text = entry.partition("\n")
         names = [name.strip() for name in heading.partition(":")[0].split(",")]
@@ -287,8 +287,8 @@ def _read_files() -> dict[str, str]:
 @cache
 def _read_source(name: str) -> Fields:
     """Return the settings of a class of ours, none for one of another package."""
-    line = re.compile(rf"^class {re.escape(name)}\b", re.MULTILINE)
-    text = next(filter(line.search, _read_files().values()), "")
+    heading = re.compile(rf"^class {re.escape(name)}\b", re.MULTILINE)
+    text = next(filter(heading.search, _read_files().values()), "")
     node = next((n for n in ast.parse(text).body if isinstance(n, ast.ClassDef) and n.name == name), None)
     if node is None:
         return ()
