@@ -29,10 +29,10 @@ from gbgnn import (
     Lazy,
     datasets,
 )
-from gbgnn._devices import as_device
 from gbgnn.aggregation import Linear, NonLinear
 from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
 from gbgnn.persistence import read_header, save
+from gbgnn.registry import as_device
 from gbgnn.testing import two_blocks
 
 GRAPH, Y = two_blocks(40, n_classes=3)

@@ -4,6 +4,7 @@ import importlib.metadata
 
 import numpy as np
 import pytest
+import torch
 from sklearn.tree import DecisionTreeClassifier
 
 from gbgnn import MLP, GBGNNClassifier, GivenMatrix, SklearnLearner, registry
@@ -11,7 +12,7 @@ from gbgnn.boosting import Voting
 from gbgnn.errors import ParameterError
 from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy
 from gbgnn.metrics import Accuracy, Metric, Predicted, Scorer
-from gbgnn.registry import FAMILIES, FITTED, PARAMETERS, as_part, part_class, part_name
+from gbgnn.registry import FAMILIES, FITTED, PARAMETERS, as_device, as_dtype, as_part, part_class, part_name
 from gbgnn.tasks import MultiLabel
 from gbgnn.testing import two_blocks
 
@@ -114,3 +115,20 @@ def test_part_without_a_name_says_how_to_get_one() -> None:
         ParameterError, match=r"Plugin has no name; register it as an entry point of gbgnn\.learner"
     ):
         part_name("learner", Plugin())
+
+
+def test_auto_is_the_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for available, kind in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda available=available: available)
+        assert as_device("auto").type == kind
+
+
+def test_cuda_without_a_device_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ParameterError, match='torch finds no CUDA device; use "cpu" or "auto"'):
+        as_device("cuda:0")
+
+
+def test_words_and_objects() -> None:
+    assert as_device(torch.device("cpu")) == as_device("cpu")
+    assert as_dtype("float64") is as_dtype(torch.float64) is torch.float64

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -17,22 +17,11 @@ from gbgnn.boosting import Ensemble, History, StopReason
 from gbgnn.boosting.history import Row
 from gbgnn.boosting.selection import validation_key
 from gbgnn.errors import GBGNNWarning, ParameterError
-from gbgnn.finetuning.loop import EpochReport, FineTuningReport
+from gbgnn.finetuning.loop import EpochReport as EpochReport
+from gbgnn.finetuning.loop import FineTuningReport as FineTuningReport
 from gbgnn.model import FittedModel
 from gbgnn.persistence import save
 from gbgnn.problem import Problem
-
-__all__ = [
-    "Callback",
-    "Checkpoint",
-    "EarlyStopping",
-    "EpochReport",
-    "FineTuningReport",
-    "LogProgress",
-    "RoundReport",
-    "ShowProgress",
-    "StartReport",
-]
 
 _LOGGER = logging.getLogger("gbgnn")
 _SHARE = 0.02
@@ -84,8 +73,7 @@ class RoundReport:
     @property
     def row(self) -> Row:
         """The history's newest row."""
-        newest: Row = self.history[-1]
-        return newest
+        return self.history.rows[-1]
 
     @property
     def validation_score(self) -> float | None:
@@ -245,24 +233,21 @@ class LogProgress(Callback):
 
     def on_round(self, report: RoundReport) -> StopReason | None:
         """Log the newest row."""
-        if self._is_due(report.t, report.n_rounds):
-            self._log(f"round {report.t}/{report.n_rounds}  {_describe_round(report)}")
+        self._log("round", report.t, report.n_rounds, _describe(report.row, report.history.metric))
         return None
 
     def on_epoch(self, report: EpochReport) -> None:
         """Log the epoch's row."""
-        if self._is_due(report.epoch, report.n_epochs):
-            self._log(f"epoch {report.epoch}/{report.n_epochs}  {_describe_epoch(report)}")
+        self._log("epoch", report.epoch, report.n_epochs, _describe(report.row, report.metric))
 
     def on_fine_tuned(self, report: FineTuningReport) -> None:
         """Log what came of it."""
         _LOGGER.info("%s", report)
 
-    def _is_due(self, done: int, most: int) -> bool:
-        return done % self.every == 0 or done == most
-
-    def _log(self, line: str) -> None:
-        _LOGGER.info("%s  %.1f s", line, time.perf_counter() - self._started)
+    def _log(self, noun: str, done: int, most: int, words: str) -> None:
+        if done % self.every == 0 or done == most:
+            seconds = time.perf_counter() - self._started
+            _LOGGER.info("%s %d/%d  %s  %.1f s", noun, done, most, words, seconds)
 
 
 class Counter(Protocol):
@@ -289,7 +274,7 @@ class ShowProgress(Callback):
     def on_round(self, report: RoundReport) -> StopReason | None:
         """Show the numbers of a new round."""
         if report.t > self._n_known:
-            self._counter.update(report.t, _describe_round(report))
+            self._counter.update(report.t, _describe(report.row, report.history.metric))
         return None
 
     def on_end(self, model: FittedModel) -> None:
@@ -300,57 +285,22 @@ class ShowProgress(Callback):
         """Show the numbers of an epoch."""
         if report.epoch == 0:
             self._counter.begin("epoch", report.n_epochs)
-        self._counter.update(report.epoch, _describe_epoch(report))
+        self._counter.update(report.epoch, _describe(report.row, report.metric))
 
     def on_fine_tuned(self, report: FineTuningReport) -> None:
         """Show that all epochs are there."""
         self._counter.update(report.epochs, total=report.epochs)
 
 
-def announce_start(callbacks: Sequence[Callback], start: StartReport) -> None:
-    """Tell every callback that boosting begins."""
-    for callback in callbacks:
-        callback.on_start(start)
-
-
-def announce_round(callbacks: Sequence[Callback], report: RoundReport) -> StopReason | None:
-    """Tell every callback of a round; return the first wish to stop."""
-    wishes = [callback.on_round(report) for callback in callbacks]
+def announce(callbacks: Sequence[Callback], event: str, report: Any) -> StopReason | None:
+    """Tell every callback of an event, by the name of its method; return the first wish to stop."""
+    wishes = [getattr(callback, event)(report) for callback in callbacks]
     return next((wish for wish in wishes if wish is not None), None)
 
 
-def announce_end(callbacks: Sequence[Callback], model: FittedModel) -> None:
-    """Tell every callback that boosting is over."""
-    for callback in callbacks:
-        callback.on_end(model)
-
-
-def announce_epoch(callbacks: Sequence[Callback], report: EpochReport) -> None:
-    """Tell every callback of an epoch."""
-    for callback in callbacks:
-        callback.on_epoch(report)
-
-
-def announce_fine_tuned(callbacks: Sequence[Callback], report: FineTuningReport) -> None:
-    """Tell every callback that fine-tuning is over."""
-    for callback in callbacks:
-        callback.on_fine_tuned(report)
-
-
-def _describe_round(report: RoundReport) -> str:
-    row, metric = report.row, report.history.metric
-    train, cosine = f"{_shorten(metric)} {row[f'train_{metric}']:.3f}", f"cos {row['cosine']:.3f}"
-    return f"loss {row['train_loss']:.4f}  {train}{_validation(row, metric)}  {cosine}"
-
-
-def _describe_epoch(report: EpochReport) -> str:
-    return f"loss {report.row['train_loss']:.4f}{_validation(report.row, report.metric)}"
-
-
-def _validation(row: Row, metric: str) -> str:
-    value = row[f"val_{metric}"]
-    return "" if value is None else f"  val {_shorten(metric)} {value:.3f}"
-
-
-def _shorten(metric: str) -> str:
-    return "acc" if metric == "accuracy" else metric
+def _describe(row: Row, metric: str) -> str:
+    """Return what a round or an epoch has of loss, metric and cosine, in a few words."""
+    name = "acc" if metric == "accuracy" else metric
+    words = {"loss": "train_loss", name: f"train_{metric}", f"val {name}": f"val_{metric}", "cos": "cosine"}
+    known = {word: row[column] for word, column in words.items() if row.get(column) is not None}
+    return "  ".join(f"{word} {value:{'.4f' if word == 'loss' else '.3f'}}" for word, value in known.items())

@@ -19,18 +19,7 @@ from gbgnn._checks import check_integer
 from gbgnn._random import root_seed
 from gbgnn._threads import one_thread
 from gbgnn.boosting import Boosted, Ensemble, StopReason, boost_many
-from gbgnn.callbacks import (
-    Callback,
-    EarlyStopping,
-    LogProgress,
-    RoundReport,
-    StartReport,
-    announce_end,
-    announce_epoch,
-    announce_fine_tuned,
-    announce_round,
-    announce_start,
-)
+from gbgnn.callbacks import Callback, EarlyStopping, LogProgress, RoundReport, StartReport, announce
 from gbgnn.errors import ParameterError, WeakLearnerError
 from gbgnn.finetuning import FineTuner, FineTuningReport, as_fine_tuner, fine_tune_model
 from gbgnn.fitting import FitPlan, Labels, check_same
@@ -205,12 +194,12 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         )
         known, callbacks = self._known_rounds(plan), self._callbacks()
 
-        def announce(so_far: Boosted) -> StopReason | None:
+        def on_round(so_far: Boosted) -> StopReason | None:
             self.model_ = plan.model(so_far)  # so that an interrupted fit keeps its rounds
-            return announce_round(callbacks, RoundReport(self.model_, self.n_rounds, so_far.scores))
+            return announce(callbacks, "on_round", RoundReport(self.model_, self.n_rounds, so_far.scores))
 
-        announce_start(callbacks, StartReport(plan.problem, self.n_rounds, len(known)))
-        member = replace(plan.member, announce=announce, known=known)
+        announce(callbacks, "on_start", StartReport(plan.problem, self.n_rounds, len(known)))
+        member = replace(plan.member, announce=on_round, known=known)
         (boosted,) = boost_many(plan.problem, [member])
         if not len(boosted.ensemble):
             raise WeakLearnerError(
@@ -218,11 +207,11 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
                 "Give the learner more capacity or epochs, check the features, or try another rule."
             )
         self.model_ = plan.model(boosted)
-        announce_end(callbacks, self.model_)
+        announce(callbacks, "on_end", self.model_)
         if plan.tuner is not None and boosted.stop is not StopReason.PRUNED:
-            on_epoch = partial(announce_epoch, callbacks)
+            on_epoch = partial(announce, callbacks, "on_epoch")
             self.model_ = fine_tune_model(self.model_, plan.problem, plan.tuner, on_epoch)
-            announce_fine_tuned(callbacks, FineTuningReport.from_model(self.model_))
+            announce(callbacks, "on_fine_tuned", FineTuningReport.from_model(self.model_))
         return self
 
     def __getattr__(self, name: str) -> Any:

@@ -17,7 +17,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.class_weight import compute_sample_weight
 
 from gbgnn._checks import check_choice, check_integer, check_number
-from gbgnn._devices import as_device, as_dtype
 from gbgnn._random import Seeds
 from gbgnn.boosting import Boosted, BoostingRule, Member
 from gbgnn.boosting.selection import check_selection
@@ -29,7 +28,7 @@ from gbgnn.model import FittedModel, check_graph
 from gbgnn.problem import InputRecipe, LabelledNodes, Problem
 from gbgnn.propagation import GivenMatrix
 from gbgnn.propagation.rows import NORMS
-from gbgnn.registry import as_part
+from gbgnn.registry import as_device, as_dtype, as_part
 from gbgnn.tasks import Task
 
 Labels = tuple[ArrayLike, ArrayLike]

@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gbgnn._devices import as_device, as_dtype
 from gbgnn._files import as_plain, atomic_path
 from gbgnn._version import __version__
 from gbgnn.boosting import Ensemble, History, Round, StopReason
@@ -27,7 +26,7 @@ from gbgnn.metrics import Metric, Scorer
 from gbgnn.model import FittedModel
 from gbgnn.problem import InputRecipe, LabelledNodes
 from gbgnn.propagation import GivenMatrix
-from gbgnn.registry import PARAMETERS, as_part, part_class, part_name
+from gbgnn.registry import PARAMETERS, as_device, as_dtype, as_part, part_class, part_name
 from gbgnn.settings import FINE_TUNE, build_model
 from gbgnn.tasks import Classification
 

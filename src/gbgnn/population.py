@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from gbgnn._devices import as_device, as_dtype
 from gbgnn._random import root_seed
 from gbgnn._threads import one_thread
 from gbgnn.aggregation import Aggregation
@@ -25,7 +24,7 @@ from gbgnn.learners.base import LABELLED
 from gbgnn.problem import LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import Interval, PolynomialRows, chebyshev_terms, spectral_interval
 from gbgnn.propagation.polynomial import Basis, ChebyshevBasis, PowerBasis, TermRows
-from gbgnn.registry import as_part
+from gbgnn.registry import as_device, as_dtype, as_part
 from gbgnn.rounds import shared_settings
 
 Listener = Callable[[int, Mapping[int, float | None]], Collection[int]]

@@ -1,11 +1,14 @@
-"""Names of parts: the explicit dictionaries behind every string that stands for an object."""
+"""Names of parts, devices and precisions: what every string that stands for an object stands for."""
 
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+import torch
+
 from gbgnn import aggregation, boosting, learners, losses, metrics, propagation, tasks
+from gbgnn._checks import check_choice
 from gbgnn.boosting import voting
 from gbgnn.errors import ParameterError, suggest
 
@@ -120,6 +123,28 @@ def as_part(family: str, value: Any) -> Any:
     raise ParameterError(
         f"{family} must be a name ({names}) or an object of {_BASES[family].__name__}; got {got}.{hint}"
     )
+
+
+def as_device(device: Any) -> torch.device:
+    """Return the torch device; ``"auto"`` is the GPU where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        result = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ParameterError(f'device must be "auto", "cpu" or "cuda"; got {device!r}.') from error
+    if result.type == "cuda" and not torch.cuda.is_available():
+        raise ParameterError(f'device={device!r}, but torch finds no CUDA device; use "cpu" or "auto".')
+    return result
+
+
+def as_dtype(dtype: Any) -> torch.dtype:
+    """Return the torch precision for ``"float32"`` or ``"float64"``."""
+    if isinstance(dtype, torch.dtype):
+        dtype = str(dtype).removeprefix("torch.")
+    check_choice("GBGNNClassifier", "dtype", dtype, ("float32", "float64"))
+    found: torch.dtype = getattr(torch, dtype)
+    return found
 
 
 def _plugins(family: str) -> dict[str, EntryPoint]:

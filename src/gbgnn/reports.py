@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-FORMATS = (".png", ".svg", ".pdf")
-
 INK, QUIET, LINES = "#1f2937", "#6b7280", "#e5e7eb"
 MEASURED, PREDICTED = "#2563eb", "#d97706"
 # Without dates and versions the same result gives the same file.
@@ -47,7 +45,7 @@ def write_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 def check_figure_path(path: str | os.PathLike[str]) -> None:
     """Raise unless :func:`write_figure` can write to ``path``; worth a call before a long computation."""
-    if Path(path).suffix.lower() not in FORMATS:
+    if Path(path).suffix.lower() not in _METADATA:
         raise ParameterError(f"a figure's file must end in .png, .svg or .pdf; got {os.fspath(path)}.")
     blank("", width=1, height=1)
 

@@ -230,11 +230,9 @@ def catch_termination() -> Iterator[None]:
         raise Terminated(signum)
 
     signals = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    try:
+    usual = {}
+    with suppress(ValueError):  # not the main thread, which alone is told of signals
         usual = {each: signal.signal(each, interrupt) for each in signals}
-    except ValueError:  # not the main thread, which alone is told of signals
-        yield
-        return
     try:
         yield
     finally:
@@ -267,13 +265,10 @@ def _own_files(folder: Path) -> list[Path]:
 
 def _check_is_run(folder: Path, *, is_whole: bool = True) -> None:
     """Raise unless a folder is certainly a run, with nothing else in it."""
-    is_ours = folder.is_dir()
-    if is_ours and is_whole:
-        try:
-            config = tomllib.loads((folder / CONFIG).read_text(encoding="utf-8"))
-            is_ours = "gbgnn" in config["run"]["versions"]
-        except (OSError, ValueError, KeyError, TypeError):
-            is_ours = False
+    is_ours = folder.is_dir() and not is_whole
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        config = tomllib.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        is_ours = is_ours or "gbgnn" in config["run"]["versions"]
     if not is_ours:
         raise DataError(f"{folder} is not a run folder and will not be replaced; choose another --out.")
     others = sorted(path.name for path in set(folder.iterdir()) - set(_own_files(folder)))

@@ -156,16 +156,15 @@ def baseline(
         raise UsageError("name a baseline, or see which there are with gbgnn baseline --list.")
     import numpy as np
 
-    from gbgnn._devices import as_device
     from gbgnn.boosting.history import peak_memory
     from gbgnn.cli.files import Source, describe
+    from gbgnn.registry import as_device
     from gbgnn_lab.baselines import BASELINES, choose_model, fit_baseline
     from gbgnn_lab.experiments.records import judge
 
     settings = key_values(setting, "--set") | ({} if depth is None else {"depth": depth})
     choose_model(name, dataset, **settings)  # a wrong name should not wait for the data
-    place = {"dataset": dataset, "data_dir": data_dir, "split": split, "split_seed": split_seed}
-    data = Source().override(**place, normalize=normalize, options=data_option).load()
+    data = Source().override(dataset, data_dir, split, split_seed, normalize, data_option).load()
     rows: list[dict[str, Any]] = []
     with screen.show_progress(quiet=quiet, n_lines=None) as progress:
         progress.begin("run", runs)

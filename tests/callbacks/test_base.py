@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gbgnn import Callback, FineTuner, FittedModel, StopReason
-from gbgnn.callbacks import EpochReport, FineTuningReport, RoundReport, StartReport, announce_round
+from gbgnn.callbacks import EpochReport, FineTuningReport, RoundReport, StartReport, announce
 
 
 class Recorder(Callback):
@@ -119,7 +119,7 @@ def test_all_callbacks_are_told_of_a_round_and_the_first_wish_counts(toy) -> Non
     assert model.stop_reason_ is StopReason.NO_IMPROVEMENT
     assert first.events[1:] == [("round", 1), ("end", "no_improvement")]
     assert third.events[1:] == [("round", 1), ("end", "no_improvement")]
-    assert announce_round([], seen_report(toy)) is None
+    assert announce([], "on_round", seen_report(toy)) is None
 
 
 def seen_report(toy) -> RoundReport:

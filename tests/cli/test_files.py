@@ -49,7 +49,7 @@ def test_paths_are_recorded_in_full_and_names_are_not(
 def test_another_data_set_takes_over_no_options() -> None:
     own = Source("csbm", split_seed=2, normalize=True, options={"n_nodes": 60})
     assert own.override(dataset="karate") == Source("karate", normalize=True)
-    assert own.override(dataset="csbm", options={"n_classes": 3}).options == {"n_nodes": 60, "n_classes": 3}
+    assert own.override(dataset="csbm", options=["n_classes=3"]).options == {"n_nodes": 60, "n_classes": 3}
 
 
 def test_fingerprint_sees_training_labels_and_no_test_label() -> None:

@@ -152,7 +152,7 @@ def test_what_is_read_is_what_the_classes_have(family: str) -> None:
 
 
 def test_fine_tuning_is_read_too() -> None:
-    assert [field.name for field in _read_source("gbgnn.finetuning", "FineTuner")] == [
+    assert [field.name for field in _read_source("FineTuner")] == [
         f.name for f in dataclasses.fields(FineTuner)
     ]
 

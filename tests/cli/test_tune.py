@@ -422,8 +422,17 @@ def test_what_an_option_fixes_is_not_searched(tmp_path: Path) -> None:
     assert _read(text, tmp_path, fixed={"learner__units": 16, "learner__epochs": 5}) == default_space(
         "adj"
     ).changed({"learner__units": 16, "learner__epochs": 5})
-    assert "rule__learning_rate" not in _build(fixed={"learning_rate": 0.5}).ranges
-    assert _build(fixed={"learning_rate": 0.5}).base["rule__learning_rate"] == 0.5
+
+
+def test_the_learning_rate_of_the_model_is_that_of_the_rule_in_options_and_files(tmp_path: Path) -> None:
+    by_option = _build(fixed={"learning_rate": 0.5})
+    assert "rule__learning_rate" not in by_option.ranges
+    assert by_option.base["rule__learning_rate"] == 0.5
+    assert _read("[space]\nlearning_rate = 0.5\n", tmp_path) == by_option
+    assert default_space("adj").changed({"learning_rate": 0.5}) == by_option
+    searched = _read("[space]\nlearning_rate = {low = 0.1, high = 0.5}\n", tmp_path)
+    assert searched.ranges["rule__learning_rate"] == Real(0.1, 0.5)
+    assert "learning_rate" not in searched.ranges
 
 
 def test_a_part_that_an_option_names_is_searched_as_the_file_says(tmp_path: Path) -> None:

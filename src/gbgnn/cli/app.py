@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gbgnn._version import __version__
-from gbgnn.cli import certify, datasets, fit, inspect, predict, smoothing, tune
+from gbgnn.cli import datasets, fit, inspect, predict, theory, tune
 from gbgnn.cli.command import HELP, GuardedGroup, epilog, read_help, register, with_help
 from gbgnn.cli.model_options import ModelCommand
 
@@ -47,8 +47,8 @@ register(app, tune.tune, cls=ModelCommand)
 register(app, predict.predict)
 register(app, predict.evaluate)
 register(app, inspect.inspect)
-register(app, certify.certify)
-register(app, smoothing.smoothing)
+register(app, theory.certify)
+register(app, theory.smoothing)
 register(app, datasets.convert)
 
 datasets_app = typer.Typer(rich_markup_mode="rich")

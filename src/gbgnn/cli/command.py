@@ -145,13 +145,3 @@ def key_values(pairs: list[str] | None, flag: str) -> dict[str, Any]:
 def as_split(text: str | None) -> str | int | None:
     """Return the number of a fold as a number, any other word as it is."""
     return int(text) if text is not None and text.isdecimal() else text
-
-
-# For the commands of other packages, which have no table of their own.
-_SHARED = {name: make_option(told) for name, told in HELP["parameters"]["shared"].items()}
-AsJson = Annotated[bool, _SHARED["as_json"]]
-DataDir = Annotated[Path | None, _SHARED["data_dir"]]
-Split = Annotated[str | None, _SHARED["split"]]
-SplitSeed = Annotated[int | None, _SHARED["split_seed"]]
-Normalize = Annotated[bool | None, _SHARED["normalize"]]
-DataOption = Annotated[list[str] | None, _SHARED["data_option"]]

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+import gbgnn
 from gbgnn.cli import screen
 from gbgnn.cli.command import as_split
 from gbgnn.cli.files import describe
-
-if TYPE_CHECKING:
-    from gbgnn.datasets import Dataset
+from gbgnn.errors import DatasetNotFoundError
 
 
 def list_datasets(context: typer.Context, data_dir: Path | None = None, as_json: bool = False) -> None:
     """List the data sets known by name; any folder of tables can be used too."""
     if context.invoked_subcommand is not None:
         return
-    from gbgnn import datasets
-
-    entries = [describe_entry(name, data_dir) for name in datasets.names()]
+    entries = [describe_entry(name, data_dir) for name in gbgnn.datasets.names()]
     if as_json:
         screen.emit_json({"datasets": entries})
         return
@@ -40,13 +37,10 @@ def info(name: str, data_dir: Path | None = None, as_json: bool = False) -> None
 
     Nothing is downloaded.
     """
-    from gbgnn import datasets
-    from gbgnn.errors import DatasetNotFoundError
-
-    is_known = name in datasets.names()
+    is_known = name in gbgnn.datasets.names()
     facts = describe_entry(name, data_dir) if is_known else {}
     try:
-        facts |= describe_dataset(datasets.load(name, data_dir=data_dir, download=False))
+        facts |= describe_dataset(gbgnn.datasets.load(name, data_dir=data_dir, download=False))
     except DatasetNotFoundError:
         if not is_known:
             raise
@@ -77,16 +71,15 @@ def convert(
 
     Says how much there is and what was mended on the way: repeated edges, self loops.
     """
-    from gbgnn import datasets
-
     columns = {"source": source, "target": target, "weight": weight, "id": id, "label": label, "split": split}
     given: dict[str, Any] = {k: as_split(v) for k, v in columns.items() if v is not None}
     if features is not None:
         given["features"] = [as_split(word.strip()) for word in features.split(",") if word.strip()]
-    flags = {"seed": split_seed, "directed": directed or None, "normalize_features": normalize or None}
-    given |= {k: v for k, v in flags.items() if v is not None}
-    data = datasets.read_tables(edges, nodes, name=name or out.stem, **given)
-    datasets.save_dataset(data, out)
+    if split_seed is not None:
+        given["seed"] = split_seed
+    given |= {"directed": directed, "normalize_features": normalize, "name": name or out.stem}
+    data = gbgnn.datasets.read_tables(edges, nodes, **given)
+    gbgnn.datasets.save_dataset(data, out)
     facts = describe_dataset(data)
     if as_json:
         screen.emit_json(facts | {"written": str(out)})
@@ -99,11 +92,8 @@ def convert(
 
 def describe_entry(name: str, data_dir: Any) -> dict[str, Any]:
     """Return what the catalogue says of a known name, and where it stands on this machine."""
-    from gbgnn import datasets
-    from gbgnn.datasets.catalog import CATALOG
-
-    entry = CATALOG[name]
-    sightings = datasets.where(name, data_dir)
+    entry = gbgnn.datasets.CATALOG[name]
+    sightings = gbgnn.datasets.where(name, data_dir)
     return {
         "name": name,
         "description": entry.description,
@@ -118,7 +108,7 @@ def describe_entry(name: str, data_dir: Any) -> dict[str, Any]:
     }
 
 
-def describe_dataset(data: Dataset) -> dict[str, Any]:
+def describe_dataset(data: gbgnn.datasets.Dataset) -> dict[str, Any]:
     """Return what is true of a loaded data set."""
     graph = data.graph
     return {

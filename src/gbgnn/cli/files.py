@@ -16,18 +16,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gbgnn
 from gbgnn._files import to_json
 from gbgnn.cli.command import as_split, describe_error, key_values
 from gbgnn.cli.screen import counted
 from gbgnn.errors import DataError, GBGNNError, ModelFileError, ParameterError, suggest
 from gbgnn.runs import CHECKPOINT, CONFIG, EPOCHS, HISTORY, METRICS, MODEL, RunFolder, describe_versions
-
-if TYPE_CHECKING:
-    from gbgnn.datasets import Dataset
-    from gbgnn.estimators import GBGNNClassifier
-    from gbgnn.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -59,34 +55,34 @@ class Source:
 
     def to_document(self) -> dict[str, Any]:
         """Return the table ``[data]``; a path is made absolute, so that it can be found from anywhere."""
-        from gbgnn import datasets
-
         document = asdict(self)
         for key in ("dataset", "data_dir"):
             path = document[key]
-            if path is not None and path not in datasets.names() and Path(path).expanduser().exists():
+            if path is not None and path not in gbgnn.datasets.names() and Path(path).expanduser().exists():
                 document[key] = str(Path(path).expanduser().resolve())
         return document
 
-    def override(self, **given: Any) -> Source:
-        """Return the source with what is not None replaced; another data set takes over no options.
+    def override(
+        self,
+        dataset: str | None = None,
+        data_dir: Path | None = None,
+        split: str | None = None,
+        split_seed: int | None = None,
+        normalize: bool | None = None,
+        options: list[str] | None = None,
+    ) -> Source:
+        """Return the source with what an option of the command says; another data set has no old options."""
+        old = (
+            self if dataset in (None, self.dataset) else Source(None, self.data_dir, normalize=self.normalize)
+        )
+        place, fold = None if data_dir is None else str(data_dir), as_split(split)
+        names = ("dataset", "data_dir", "split", "split_seed", "normalize")
+        values = zip(names, (dataset, place, fold, split_seed, normalize), strict=True)
+        given: dict[str, Any] = {name: value for name, value in values if value is not None}
+        return replace(old, **given, options=old.options | key_values(options, "--data-option"))
 
-        Values may be as the command line has them: a path, the number of a fold as text, a list of
-        ``NAME=VALUE``.
-        """
-        same = given.get("dataset") in (None, self.dataset)
-        kept = asdict(self) if same else asdict(self) | {"split": None, "split_seed": None, "options": {}}
-        options = given.pop("options", None) or {}
-        kept["options"] |= options if isinstance(options, dict) else key_values(options, "--data-option")
-        new = {k: str(v) if isinstance(v, Path) else v for k, v in given.items() if v is not None}
-        if isinstance(new.get("split"), str):
-            new["split"] = as_split(new["split"])
-        return Source(**kept | new)
-
-    def load(self) -> Dataset:
+    def load(self) -> gbgnn.datasets.Dataset:
         """Return the data set."""
-        from gbgnn import datasets
-
         keywords = {
             "name": self.dataset,
             "data_dir": self.data_dir,
@@ -94,17 +90,16 @@ class Source:
             "seed": self.split_seed,
             "normalize_features": self.normalize,
         }
-        return datasets.load(**{k: v for k, v in keywords.items() if v is not None} | self.options)
+        return gbgnn.datasets.load(**{k: v for k, v in keywords.items() if v is not None} | self.options)
 
-    def load_graph(self) -> Graph:
+    def load_graph(self) -> gbgnn.Graph:
         """Return the graph alone; labels and a split need not be there."""
-        from gbgnn import datasets
         from gbgnn.datasets.tables import is_plain_table_folder
 
         folder = Path(self.dataset or "").expanduser()
-        if self.dataset in datasets.names() or not is_plain_table_folder(folder):
+        if self.dataset in gbgnn.datasets.names() or not is_plain_table_folder(folder):
             return self.load().graph
-        graph = datasets.read_folder_graph(folder, **self.options)
+        graph = gbgnn.datasets.read_folder_graph(folder, **self.options)
         return graph.with_row_normalized_features() if self.normalize else graph
 
 
@@ -122,14 +117,14 @@ class Saved:
         return dict(self.config.get("run", {}).get("class_names", {}))
 
     @property
-    def graph_checksum(self) -> str | None:
-        """Checksum of the graph that the model was fitted on, where there is a record."""
-        checksum: str | None = self.config.get("run", {}).get("data", {}).get("graph")
-        return checksum
+    def graph_checksum(self) -> Any:
+        """Checksum of the graph that the model was fitted on, None where there is no record."""
+        return self.config.get("run", {}).get("data", {}).get("graph")
 
-    def source(self, **given: Any) -> Source:
-        """Return the data of the fit, or those that are given instead."""
-        return Source.from_document(self.config.get("data", {}), str(self.model_path)).override(**given)
+    @property
+    def source(self) -> Source:
+        """The data of the fit."""
+        return Source.from_document(self.config.get("data", {}), str(self.model_path))
 
 
 def open_saved(path: Path) -> Saved:
@@ -168,7 +163,7 @@ def _drop_none(table: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in kept.items() if v is not None and v != {}}
 
 
-def fingerprint(data: Dataset) -> dict[str, str]:
+def fingerprint(data: gbgnn.datasets.Dataset) -> dict[str, str]:
     """Return checksums of all that training sees: the graph, and the labels of all but the test nodes."""
     from gbgnn.graph import labels_checksum
 
@@ -176,7 +171,7 @@ def fingerprint(data: Dataset) -> dict[str, str]:
     return {"graph": data.graph.checksum, "labels": labels}
 
 
-def describe(data: Dataset) -> str:
+def describe(data: gbgnn.datasets.Dataset) -> str:
     """Return the size of a data set in a line, its classes those of the training nodes."""
     import numpy as np
 
@@ -194,7 +189,7 @@ def name_class(label: Any, class_names: Mapping[str, str]) -> str:
     return class_names.get(str(label), str(label))
 
 
-def list_class_names(data: Dataset) -> dict[str, str]:
+def list_class_names(data: gbgnn.datasets.Dataset) -> dict[str, str]:
     """Return the name of each integer class, for a run's record; empty where labels speak for themselves."""
     if data.class_names is None or data.y.dtype.kind != "i":
         return {}
@@ -202,9 +197,9 @@ def list_class_names(data: Dataset) -> dict[str, str]:
 
 
 def start_run(
-    model: GBGNNClassifier,
+    model: gbgnn.GBGNNClassifier,
     source: Source,
-    data: Dataset,
+    data: gbgnn.datasets.Dataset,
     *,
     out: Path | None,
     force: bool,
@@ -233,7 +228,7 @@ def start_run(
     return run
 
 
-def save_model(model: GBGNNClassifier, run: RunFolder) -> list[str]:
+def save_model(model: gbgnn.GBGNNClassifier, run: RunFolder) -> list[str]:
     """Write the model into a run's folder, without its learners where they cannot be; return what to note."""
     run.check_there()
     try:
@@ -244,11 +239,12 @@ def save_model(model: GBGNNClassifier, run: RunFolder) -> list[str]:
     return []
 
 
-def finish_run(run: RunFolder, model: GBGNNClassifier, metrics: dict[str, Any]) -> None:
+def finish_run(run: RunFolder, model: gbgnn.GBGNNClassifier, metrics: dict[str, Any]) -> None:
     """Write the record of what has run, and put the folder in place; the model is there already."""
-    epochs = {} if model.fine_tuning_ is None else {EPOCHS: to_lines(model.fine_tuning_["history"])}
     told = {HISTORY: to_lines(model.history_.rows), METRICS: to_json(metrics, indent=2) + "\n"}
-    run.finish(told | epochs)
+    if model.fine_tuning_ is not None:
+        told[EPOCHS] = to_lines(model.fine_tuning_["history"])
+    run.finish(told)
 
 
 def to_lines(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -257,7 +253,7 @@ def to_lines(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 @contextmanager
-def rescued(model: GBGNNClassifier, run: RunFolder) -> Iterator[None]:
+def rescued(model: gbgnn.GBGNNClassifier, run: RunFolder) -> Iterator[None]:
     """Note in any error where the trained model is, if anywhere, whose run could not be written."""
     try:
         yield
@@ -266,7 +262,7 @@ def rescued(model: GBGNNClassifier, run: RunFolder) -> Iterator[None]:
         raise
 
 
-def _rescue(model: GBGNNClassifier, run: RunFolder) -> str:
+def _rescue(model: gbgnn.GBGNNClassifier, run: RunFolder) -> str:
     go_on = f"go on with: gbgnn fit --resume {run.path}"
     path = run.partial / MODEL
     if path.is_file():
@@ -283,10 +279,9 @@ def _rescue(model: GBGNNClassifier, run: RunFolder) -> str:
     return f"The trained model ({size:,.1f} MB) is in {elsewhere}. {free}; {again}"
 
 
-def _default_path(data: Dataset) -> Path:
+def _default_path(data: gbgnn.datasets.Dataset) -> Path:
     """Return a folder named after data and time, with a number where another run has the name."""
     stem = re.sub(r"[^\w.-]+", "-", Path(data.name).name).strip("-.") or "graph"
-    first = Path("runs", f"{stem}-{datetime.now():%Y%m%d-%H%M%S}")
-    others = (first.with_name(f"{first.name}_{number}") for number in itertools.count(2))
-    paths = itertools.chain([first], others)
+    name, endings = f"{stem}-{datetime.now():%Y%m%d-%H%M%S}", (f"_{n}" for n in itertools.count(2))
+    paths = (Path("runs", name + ending) for ending in itertools.chain([""], endings))
     return next(path for path in paths if not (path.exists() or RunFolder(path).partial.exists()))

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+import gbgnn
 from gbgnn.cli import files, screen
 from gbgnn.cli.command import UsageError
 from gbgnn.cli.files import Source
@@ -19,12 +20,6 @@ from gbgnn.cli.model_options import override_by_options, read_flags
 from gbgnn.cli.predict import score_splits, show_scores
 from gbgnn.errors import DataError, GBGNNError, ParameterError
 from gbgnn.runs import CHECKPOINT, CONFIG, MODEL, RunFolder
-
-if TYPE_CHECKING:
-    from gbgnn.callbacks import Callback
-    from gbgnn.datasets import Dataset
-    from gbgnn.estimators import GBGNNClassifier
-    from gbgnn.settings import Settings
 
 SECONDS = 5.0
 """Time between two checkpoints where nobody said how many rounds."""
@@ -36,8 +31,8 @@ _WITH_RESUME = ("resume", "data_dir", "checkpoint_every", "as_json", "quiet")
 class Job:
     """A run that is ready to train. ``n_known`` counts the rounds that are trained already."""
 
-    model: GBGNNClassifier
-    data: Dataset
+    model: gbgnn.GBGNNClassifier
+    data: gbgnn.datasets.Dataset
     run: RunFolder
     checkpoint_every: int | None
     n_known: int = 0
@@ -75,14 +70,8 @@ def fit(
     else:
         document = {} if config is None else files.read_toml(config)
         document.pop("run", None)
-        source = Source.from_document(document.pop("data", {}), str(config)).override(
-            dataset=dataset,
-            data_dir=data_dir,
-            split=split,
-            split_seed=split_seed,
-            normalize=normalize,
-            options=data_option,
-        )
+        recorded = Source.from_document(document.pop("data", {}), str(config))
+        source = recorded.override(dataset, data_dir, split, split_seed, normalize, data_option)
         settings = override_by_options(context, flatten_document(document, str(config)))
         job = new_job(settings, source, out=out, force=force, checkpoint_every=checkpoint_every)
     model, data, run = job.model, job.data, job.run
@@ -102,7 +91,7 @@ def fit(
         seconds = time.perf_counter() - started
         with _rounds_kept(job, KeyboardInterrupt), files.rescued(model, run):
             notes = files.save_model(model, run)
-            metrics = _report(model, data, seconds, notes)  # reads test labels, which training has not
+            metrics = _report(job, seconds, notes)  # reads test labels, which training has not
             files.finish_run(run, model, metrics)
     finally:
         run.discard()
@@ -114,7 +103,7 @@ def fit(
 
 
 def new_job(
-    settings: Settings, source: Source, *, out: Path | None, force: bool, checkpoint_every: int | None
+    settings: dict[str, Any], source: Source, *, out: Path | None, force: bool, checkpoint_every: int | None
 ) -> Job:
     """Prepare a new run: check the settings, load the data, make the folder."""
     from gbgnn.settings import build_model
@@ -138,7 +127,6 @@ def new_job(
 
 def resumed_job(path: Path, *, data_dir: Path | None, checkpoint_every: int | None) -> Job:
     """Take up a run where its checkpoint left it; one that was killed before it had any begins again."""
-    from gbgnn.persistence import load
     from gbgnn.settings import build_model, flatten_document
 
     run = RunFolder(path.with_name(path.name.removesuffix(".partial")))
@@ -158,7 +146,7 @@ def resumed_job(path: Path, *, data_dir: Path | None, checkpoint_every: int | No
             )
         for name in (CHECKPOINT, MODEL):
             if (run.partial / name).is_file():
-                model = load(run.partial / name)
+                model = gbgnn.load(run.partial / name)
                 has_learners = all(each.head is not None for each in model.ensemble_)
                 if has_learners and model.fine_tuning_ is None:  # of tuned rounds there is no way on
                     return Job(model.set_params(warm_start=True), data, run, every, len(model.ensemble_))
@@ -195,7 +183,6 @@ def _rounds_kept(job: Job, after: type[BaseException]) -> Iterator[None]:
 
 def _keep_rounds(job: Job) -> str:
     """Save the rounds boosted so far, where they can be saved, and return where it ended and how to go on."""
-    from gbgnn.boosting import StopReason
     from gbgnn.finetuning import as_fine_tuner
     from gbgnn.persistence import read_header
 
@@ -211,7 +198,7 @@ def _keep_rounds(job: Job) -> str:
         pass
     if not run.checkpoint.exists():
         return ""
-    if as_fine_tuner(model.fine_tune) is not None and model.stop_reason_ is not StopReason.INTERRUPTED:
+    if as_fine_tuner(model.fine_tune) is not None and model.stop_reason_ is not gbgnn.StopReason.INTERRUPTED:
         rounds = screen.counted(len(model.history_), "boosted round")
         where = f"in fine-tuning; begin it again from the {rounds} with"
     else:
@@ -219,28 +206,25 @@ def _keep_rounds(job: Job) -> str:
     return f"{where}: gbgnn fit --resume {run.path}"
 
 
-def _checkpoints(job: Job) -> list[Callback]:
-    from gbgnn.callbacks import Checkpoint
-
+def _checkpoints(job: Job) -> list[gbgnn.Callback]:
     every = job.checkpoint_every
     if every is None and _why_not_resumable(job.model) is not None:
         return []
-    return [Checkpoint(job.run.checkpoint, every=every, seconds=SECONDS if every is None else None)]
+    return [gbgnn.Checkpoint(job.run.checkpoint, every=every, seconds=SECONDS if every is None else None)]
 
 
-def _why_not_resumable(model: GBGNNClassifier) -> str | None:
+def _why_not_resumable(model: gbgnn.GBGNNClassifier) -> str | None:
     """Return what it would take to go on with a killed fit of this model; None where nothing is missing."""
-    from gbgnn.learners import SklearnLearner
     from gbgnn.registry import as_part
 
     if not model.keep_learners:
         return "the fitted learners; leave out --no-keep-learners."
-    if isinstance(as_part("learner", model.learner), SklearnLearner):
+    if isinstance(as_part("learner", model.learner), gbgnn.SklearnLearner):
         return "learners that can be stored without pickle, such as mlp; scikit-learn's estimators cannot."
     return None
 
 
-def _weigh_by_label(model: GBGNNClassifier, data: Dataset) -> None:
+def _weigh_by_label(model: gbgnn.GBGNNClassifier, data: gbgnn.datasets.Dataset) -> None:
     """Let class weights of a file, where every key is text, go by the labels themselves or their names."""
     if not isinstance(model.class_weight, dict):
         return
@@ -256,10 +240,11 @@ def _weigh_by_label(model: GBGNNClassifier, data: Dataset) -> None:
     model.class_weight = {labels[key]: weight for key, weight in model.class_weight.items()}
 
 
-def _report(model: GBGNNClassifier, data: Dataset, seconds: float, notes: list[str]) -> dict[str, Any]:
+def _report(job: Job, seconds: float, notes: list[str]) -> dict[str, Any]:
     from gbgnn.callbacks import FineTuningReport
 
-    tuning = model.fine_tuning_
+    model, data = job.model, job.data
+    tuned = None if model.fine_tuning_ is None else asdict(FineTuningReport.from_model(model.model_))
     return {
         "dataset": data.name,
         "rounds": len(model.history_),  # a tuned model has those up to the best only
@@ -268,7 +253,7 @@ def _report(model: GBGNNClassifier, data: Dataset, seconds: float, notes: list[s
         "stop_message": model.stop_reason_.message,
         "seconds": seconds,
         "seed": model.seed_,
-        "fine_tuning": None if tuning is None else asdict(FineTuningReport.from_model(model.model_)),
+        "fine_tuning": tuned,
         "splits": score_splits(model, data),
         "notes": notes,
     }

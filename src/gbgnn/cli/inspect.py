@@ -52,15 +52,16 @@ def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:
         if name not in ("callbacks", "warm_start", "verbose") and value is not None:
             screen.out(f"  {name:<20} {_words(name, value)}")
     metric = header.get("metric", "accuracy")
-    _show_curves(history, metric)
+    measured = ("train_loss", "val_loss", f"train_{metric}", f"val_{metric}")
+    _show_curves(history, measured)
     tuning = header["fine_tuning"]
     if tuning is not None:
         epochs = tuning["history"]
         report = FineTuningReport(tuning["before"], tuning["after"], tuning["kept"], len(epochs), metric)
         screen.out(f"\n{report}")
-        _show_curves(epochs, metric)
+        _show_curves(epochs, measured)
     if rounds:
-        _show_rounds(history, header, rounds)
+        _show_rounds(header, measured, rounds)
 
 
 def _words(name: str, value: Any) -> str:
@@ -77,28 +78,25 @@ def _words(name: str, value: Any) -> str:
 
 
 def _settings_words(settings: dict[str, Any]) -> str:
-    return " ".join(f"{k}={_plain_word(v)}" for k, v in settings.items() if v is not None)
+    """Return settings that have a value: a list with commas, a loss by its name."""
+    words = []
+    for name, value in settings.items():
+        plain = ",".join(map(str, value)) if isinstance(value, list) else value
+        plain = value["name"] if isinstance(value, dict) and "name" in value else plain
+        words += [] if value is None else [f"{name}={plain}"]
+    return " ".join(words)
 
 
-def _plain_word(value: Any) -> str:
-    """Return a value in one word: a list with commas, a loss by its name."""
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return str(value["name"]) if isinstance(value, dict) and "name" in value else str(value)
-
-
-def _show_curves(history: list[Row], metric: str) -> None:
+def _show_curves(history: list[Row], measured: tuple[str, ...]) -> None:
     if len(history) > 1:
-        columns = ("train_loss", "val_loss", f"train_{metric}", f"val_{metric}")
-        curves = {column: [row.get(column) for row in history] for column in columns}
+        curves = {column: [row.get(column) for row in history] for column in measured}
         drawn = screen.draw_curves(curves, ".4f", indent=20)
         if drawn:
             screen.out(f"\n{drawn}")
 
 
-def _show_rounds(history: list[Row], header: dict[str, Any], n_shown: int) -> None:
-    metric = header.get("metric", "accuracy")
-    measured = ("train_loss", "val_loss", f"train_{metric}", f"val_{metric}")
+def _show_rounds(header: dict[str, Any], measured: tuple[str, ...], n_shown: int) -> None:
+    history: list[Row] = header["history"]
     columns = ("round", "eta", *measured, "cosine", "gamma_total", "gradient_norm", "seconds")
     heads = {k: k.replace("_accuracy", "_acc").replace("gradient_norm", "grad_norm") for k in columns}
     how: dict[str, Any] = {"heads": heads, "forms": dict.fromkeys(measured[2:], ".3f"), "drop": _LEAST_WANTED}

@@ -27,7 +27,7 @@ from gbgnn.cli.command import HELP, UsageError, key_values, make_option
 from gbgnn.errors import GBGNNWarning
 
 _META = "gbgnn.settings"  # where a context keeps the flat settings that were given as options
-_SOURCE, _REGISTRY = Path(__file__).parents[1], "gbgnn.registry"
+_SOURCE = Path(__file__).parents[1]
 _TYPES: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str, "list": list[str]}
 
 # Flags of settings whose own name is another's flag already, or never was theirs.
@@ -60,7 +60,6 @@ class Field(NamedTuple):
 
 
 Fields = tuple[Field, ...]
-Entry = tuple[str, str | None]
 
 
 class ModelCommand(TyperCommand):
@@ -133,10 +132,9 @@ def _describe_options() -> Iterator[inspect.Parameter]:
         yield _make_parameter(family, str, family, listed, f"--{family}")
         yield from _describe_family(family, parts)
     for name, told in HELP["options"].items():
-        flags = told.get("flags", [f"--{name.replace('_', '-')}"])
-        kind = _TYPES[told["type"]]
+        flags, kind = told.get("flags", [f"--{name.replace('_', '-')}"]), _TYPES[told["type"]]
         yield _make_parameter(name, kind, told["panel"], told["help"], *flags, metavar=told.get("metavar"))
-    yield from _describe_family("fine_tune", {"": _read_source("gbgnn.finetuning", "FineTuner")})
+    yield from _describe_family("fine_tune", {"": _read_source("FineTuner")})
 
 
 def _describe_family(family: str, parts: Mapping[str, Fields]) -> Iterator[inspect.Parameter]:
@@ -194,12 +192,12 @@ def _option_type(annotation: str) -> Any:
     return float if found == [int, float] else found[0] if len(found) == 1 else None
 
 
-def _shorten(meaning: str, enough: int = 40) -> str:
-    """Return the first sentence, or as many as make a line."""
+def _shorten(meaning: str) -> str:
+    """Return the first sentence, or as many as make 40 letters."""
     told = ""
     for sentence in re.split(r"(?<=[\w)\]]\.) (?=[A-Z0-9])", meaning):
         told = f"{told} {sentence}".strip()
-        if len(told) >= enough:
+        if len(told) >= 40:
             break
     return told
 
@@ -227,7 +225,7 @@ def _literal(default: str | None) -> str | None:
 
 def read_family(family: str) -> dict[str, Fields]:
     """Return the settings of every part of a family, by the part's name, those of plug-ins last."""
-    found = {name: _read_source(_REGISTRY, kind) for name, kind in _registered(family).items()}
+    found = {name: _read_source(kind) for name, kind in _registered(family).items()}
     for point in entry_points(group=f"gbgnn.{family}"):
         try:
             kind = point.load()
@@ -251,16 +249,15 @@ def read_class(kind: type) -> Fields:
     return tuple(fields)
 
 
-def read_parameters(docstring: str) -> dict[str, Entry]:
+def read_parameters(docstring: str) -> dict[str, tuple[str, str | None]]:
     """Return the meaning of every name in a section Parameters, and the name whose entry it shares."""
     _, _, section = docstring.partition("Parameters\n----------\n")
     section = re.split(r"\n\n\S.*\n---", section)[0]
-    found: dict[str, Entry] = {}
+    found: dict[str, tuple[str, str | None]] = {}
     for entry in re.split(r"\n(?=\S)", section) if section else ():
         heading, _, text = entry.partition("\n")
         names = [name.strip() for name in heading.partition(":")[0].split(",")]
-        for name in names:
-            found[name] = _as_plain_text(text), None if name == names[0] else names[0]
+        found |= {name: (_as_plain_text(text), names[0] if i else None) for i, name in enumerate(names)}
     return found
 
 
@@ -272,54 +269,34 @@ def _as_plain_text(text: str) -> str:
     return re.sub(r":\w+:`~?(?:[\w.]+\.)?([^`]*)`", r"\1", text)
 
 
-@cache
-def _read_tree(module: str) -> ast.Module:
-    path = _SOURCE.joinpath(*module.split(".")[1:])
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return ast.parse(file.read_text(encoding="utf-8"))
-
-
 def _registered(family: str) -> dict[str, str]:
     """Return the names of a family in the registry, and the classes that they stand for."""
-    for node in _read_tree(_REGISTRY).body:
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "FAMILIES":
-            table: Any = node.value
-            families = dict(zip(map(ast.literal_eval, table.keys), table.values, strict=True))
-            names = families[family]
-            return dict(zip(map(ast.literal_eval, names.keys), map(ast.unparse, names.values), strict=True))
-    raise AssertionError("the registry has no table FAMILIES")
+    body: list[Any] = ast.parse(_read_files()["registry.py"]).body
+    table = next(line.value for line in body if ast.unparse(getattr(line, "target", line)) == "FAMILIES")
+    families = {key.value: value for key, value in zip(table.keys, table.values, strict=True)}
+    parts = zip(families[family].keys, families[family].values, strict=True)
+    return {key.value: ast.unparse(kind).rpartition(".")[2] for key, kind in parts}
 
 
-def _find_class(module: str, name: str) -> tuple[str, ast.ClassDef] | None:
-    """Return where a class of ours is defined, following imports; None for a class of another package."""
-    first, _, inner = name.partition(".")
-    for node in _read_tree(module).body:
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            return module, node
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "gbgnn":
-            for alias in node.names:
-                if (alias.asname or alias.name) == first and inner:  # of a module, as in the registry
-                    return _find_class(f"{node.module}.{alias.name}", inner)
-                if (alias.asname or alias.name) == name:
-                    return _find_class(str(node.module), alias.name)
-    return None
+@cache
+def _read_files() -> dict[str, str]:
+    files = sorted(_SOURCE.rglob("*.py"))
+    return {str(file.relative_to(_SOURCE)): file.read_text(encoding="utf-8") for file in files}
 
 
-def _read_source(module: str, name: str) -> Fields:
-    found = _find_class(module, name)
-    if found is None:
+@cache
+def _read_source(name: str) -> Fields:
+    """Return the settings of a class of ours, none for one of another package."""
+    heading = re.compile(rf"^class {re.escape(name)}\b", re.MULTILINE)
+    text = next(filter(heading.search, _read_files().values()), "")
+    node = next((n for n in ast.parse(text).body if isinstance(n, ast.ClassDef) and n.name == name), None)
+    if node is None:
         return ()
-    home, node = found
-    inherited = [field for base in node.bases for field in _read_source(home, ast.unparse(base))]
-    meanings = read_parameters(ast.get_docstring(node) or "")
-    fields = {field.name: field for field in (*inherited, *_own_fields(node))}
-    return tuple(Field(*f[:3], *meanings.get(f.name, ("", None))) for f in fields.values())
-
-
-def _own_fields(node: ast.ClassDef) -> Iterator[Field]:
-    if not any(ast.unparse(mark).startswith("dataclass") for mark in node.decorator_list):
-        return
-    for line in node.body:
+    fields = {field.name: field for base in node.bases for field in _read_source(ast.unparse(base))}
+    is_dataclass = any(ast.unparse(mark).startswith("dataclass") for mark in node.decorator_list)
+    for line in node.body if is_dataclass else ():
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
             default = None if line.value is None else ast.unparse(line.value)
-            yield Field(line.target.id, ast.unparse(line.annotation), default)
+            fields[line.target.id] = Field(line.target.id, ast.unparse(line.annotation), default)
+    meanings = read_parameters(ast.get_docstring(node) or "")
+    return tuple(Field(*f[:3], *meanings.get(f.name, ("", None))) for f in fields.values())

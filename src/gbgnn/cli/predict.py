@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import gbgnn
 from gbgnn._files import atomic_path
 from gbgnn.cli import screen
 from gbgnn.cli.files import Saved, name_class, open_saved
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gbgnn.datasets import Dataset
-    from gbgnn.estimators import GBGNNClassifier
-    from gbgnn.graph import Graph
 
 _CHUNK = 65_536
 _FORMATS = (".csv", ".parquet")
@@ -40,18 +39,16 @@ def predict(
     Columns are node (your own id), label, and proba_CLASS for each class. A bare model file knows neither
     your ids nor names of classes: it counts nodes from 0.
     """
-    from gbgnn.persistence import load
-
     if out is not None:
         _check_ending(out)
     saved = open_saved(saved_path)
-    model = load(saved.model_path)
+    model = gbgnn.load(saved.model_path)
     graph = None
     if dataset is None:
         ids = _own_ids(saved, len(model.model_.score_tensor), data_dir)
     else:
-        source = saved.source(dataset=dataset, data_dir=data_dir, normalize=normalize, options=data_option)
-        graph = source.load_graph()
+        given = saved.source.override(dataset, data_dir, normalize=normalize, options=data_option)
+        graph = given.load_graph()
         ids = graph.node_ids
     rows = _choose(ids, nodes)
     found = model.model_.predict_all(rows, graph=graph)
@@ -76,20 +73,11 @@ def evaluate(
     as_json: bool = False,
 ) -> None:
     """Print accuracy, cross entropy and macro-F1 of the training, validation and test nodes."""
-    from gbgnn.persistence import load
-
     saved = open_saved(saved_path)
     if dataset is None and "data" not in saved.config:
         raise DataError(f"{saved_path} is a bare model file, which does not know its data; name a data set.")
-    data = saved.source(
-        dataset=dataset,
-        data_dir=data_dir,
-        split=split,
-        split_seed=split_seed,
-        normalize=normalize,
-        options=data_option,
-    ).load()
-    model = load(saved.model_path)
+    data = saved.source.override(dataset, data_dir, split, split_seed, normalize, data_option).load()
+    model = gbgnn.load(saved.model_path)
     is_own = saved.graph_checksum == data.graph.checksum
     scores = score_splits(model, data, graph=None if is_own else data.graph)
     if as_json:
@@ -140,7 +128,7 @@ def _own_ids(saved: Saved, n_nodes: int, data_dir: Path | None) -> NDArray[Any]:
 
     if "data" not in saved.config:
         return np.arange(n_nodes)
-    data = saved.source(data_dir=data_dir).load()
+    data = saved.source.override(data_dir=data_dir).load()
     if data.graph.checksum != saved.graph_checksum:
         raise DataError(
             f"the graph of {data.name} changed since the fit, so the stored predictions are not about it; "
@@ -168,16 +156,15 @@ def _choose(ids: NDArray[Any], nodes: str | None) -> NDArray[np.int64]:
     return np.array([row_of[name] for name in wanted], dtype=np.int64)
 
 
-def score_splits(model: GBGNNClassifier, data: Dataset, graph: Graph | None = None) -> Scores:
+def score_splits(model: gbgnn.GBGNNClassifier, data: Dataset, graph: gbgnn.Graph | None = None) -> Scores:
     """Return nodes, accuracy, cross entropy and macro-F1 of every part of the split that has nodes."""
     import numpy as np
 
     parts = {name: getattr(data, name) for name in ("train", "val", "test") if len(getattr(data, name))}
-    nodes = np.concatenate(list(parts.values()))
-    found = model.model_.predict_all(nodes, graph=graph)
-    labels, proba = found["predict"], found["predict_proba"]
+    found = model.model_.predict_all(np.concatenate(list(parts.values())), graph=graph)
     ends = np.cumsum([len(part) for part in parts.values()])[:-1]
-    pieces = zip(parts.items(), np.split(labels, ends), np.split(proba, ends), strict=True)
+    labels, proba = (np.split(found[name], ends) for name in ("predict", "predict_proba"))
+    pieces = zip(parts.items(), labels, proba, strict=True)
     return {name: measure(data.y[rows], y, p, model.classes_) for (name, rows), y, p in pieces}
 
 

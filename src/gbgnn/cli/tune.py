@@ -67,14 +67,7 @@ def tune(
         raise UsageError("--validation-fraction is for gbgnn fit; draw validation nodes with --split.")
     if out is not None:
         RunFolder(out, force).check_free()
-    source = Source().override(
-        dataset=dataset,
-        data_dir=data_dir,
-        split=split,
-        split_seed=split_seed,
-        normalize=normalize,
-        options=data_option,
-    )
+    source = Source().override(dataset, data_dir, split, split_seed, normalize, data_option)
     data = load_hidden(source)
     chosen = build_space(
         space,
@@ -167,26 +160,23 @@ def build_space(
     from gbgnn.registry import PARAMETERS
     from gbgnn.search import VARIANTS, SearchSpace, default_space, paper_space
 
-    document, fixed = {} if file is None else _read(file), dict(fixed)
+    document, known = {} if file is None else _read(file), [*VARIANTS, CUSTOM]
     chosen = document.pop("variant", None)
-    chosen, known = variant or chosen or "adj", [*VARIANTS, CUSTOM]
+    chosen = variant or chosen or "adj"
     if chosen not in known:
         hint = suggest(chosen, known) if isinstance(chosen, str) else ""
         raise ParameterError(f"variant must be one of {', '.join(known)}; got {chosen!r}.{hint}")
     space = SearchSpace()
     if chosen != CUSTOM:
         is_tuned = fine_tune or document.get("fine_tune") or any(k.startswith("fine_tune__") for k in fixed)
-        depth = 1 if hidden_layers is None else hidden_layers
         make_space = paper_space if is_paper else default_space
-        space = make_space(chosen, hidden_layers=depth, fine_tune=bool(is_tuned), n_train=n_train)
+        n_layers = 1 if hidden_layers is None else hidden_layers
+        space = make_space(chosen, hidden_layers=n_layers, fine_tune=bool(is_tuned), n_train=n_train)
     # Parts first: a file may say how the settings of a part are searched that an option names.
     space = space.replaced({name: part for name, part in fixed.items() if name in PARAMETERS})
     space = space.replaced(_changes(document, f"{file}, [space]", space))
-    if hidden_layers is not None:
-        fixed["learner__hidden_layers"] = hidden_layers
-    if "learning_rate" in fixed:  # the model's goes before the rule's, which would be searched in vain
-        fixed["rule__learning_rate"] = fixed.pop("learning_rate")
-    return space.replaced(fixed)
+    depth = {} if hidden_layers is None else {"learner__hidden_layers": hidden_layers}
+    return space.replaced({**fixed, **depth})
 
 
 def to_document(space: SearchSpace) -> dict[str, Any]:

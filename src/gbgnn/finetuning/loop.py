@@ -182,7 +182,7 @@ class FineTuningReport:
         return f"fine-tuned {self.epochs} {noun}: {', '.join(changes)}; the {self.kept} model was kept"
 
 
-Listener = Callable[[EpochReport], None]
+Listener = Callable[[EpochReport], object]
 
 
 def fine_tune_model(

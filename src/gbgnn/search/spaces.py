@@ -106,6 +106,8 @@ class SearchSpace:
     def replaced(self, values: Mapping[str, Any]) -> SearchSpace:
         """Return the space with some settings replaced, each by a range or by a value as it stands."""
         new = {**self.kept(values), **values}
+        if values.get("learning_rate") is not None:  # goes before the rule's, which was searched in vain
+            new["rule__learning_rate"] = new.pop("learning_rate")
         ranges = {name: value for name, value in new.items() if isinstance(value, Range)}
         return SearchSpace({k: v for k, v in new.items() if k not in ranges}, ranges)
 

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 
 from gbgnn._checks import check_integer
-from gbgnn._devices import as_device
 from gbgnn.datasets import Dataset
 from gbgnn.errors import ParameterError, suggest
+from gbgnn.registry import as_device
 from gbgnn_lab.baselines.base import BaselineModel
 from gbgnn_lab.baselines.convolutional import GCN, GCNII, TAGCN, GraphSAGE, JKNet
 from gbgnn_lab.baselines.data import TrainingData

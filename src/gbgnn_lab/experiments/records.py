@@ -17,10 +17,10 @@ import torch
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from gbgnn._devices import as_device
 from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError, GBGNNWarning
 from gbgnn.graph import labels_checksum
+from gbgnn.registry import as_device
 from gbgnn.runs import describe_versions
 
 Fields = dict[str, Any]

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gbgnn._devices import as_device
 from gbgnn.boosting.history import peak_memory
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset, csbm
 from gbgnn.errors import ParameterError, WeakLearnerError, suggest
 from gbgnn.estimators import GBGNNClassifier
+from gbgnn.registry import as_device
 from gbgnn.settings import build_model
 from gbgnn_lab.baselines import BASELINES, choose_model, fit_baseline
 from gbgnn_lab.experiments.jobs import Outcome, Tell
