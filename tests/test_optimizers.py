@@ -80,7 +80,7 @@ def test_by_one_formula_every_member_moves_as_by_torchs_class(
     start = torch.randn(m, 7, generator=random, dtype=dtype)
     gradients = torch.randn(6, m, 7, generator=random, dtype=dtype)
     gradients[:, :, 0] = 0  # a parameter that gets no gradient
-    together, moments, c = start.clone(), Moments.zeros_like(start), coefficients_of(members)
+    together, moments, c = start.clone(), Moments(start), coefficients_of(members)
     n_steps = torch.tensor([steps for *_, steps in members])
     rates, roots = (table.to(dtype) for table in c.schedule(n_steps, 6))
     for k in range(6):
@@ -100,16 +100,18 @@ def test_by_one_formula_every_member_moves_as_by_torchs_class(
 def test_first_members_can_move_alone() -> None:
     c = coefficients_of([(name, 0.1, 0.0, 0.0, 3) for name in ("adam", "sgd", "rmsprop")])
     start = torch.ones(3, 2, dtype=torch.float64)
-    moments, moved = Moments.zeros_like(start), start.clone()
+    moments, moved = Moments(start), start.clone()
     rates, roots = (table[:2, :1] for table in c.schedule(torch.full((3,), 3), 1))
-    moments.step(moved[:2], torch.ones(2, 2).double(), c.members(slice(2)), rates, roots)
+    moments.step(moved[:2], torch.ones(2, 2).double(), Coefficients(c.table[:2], c.kinds), rates, roots)
     assert (moved[:2] < 1).all()
     assert torch.equal(moved[2], start[2])
     assert not moments.second[2].any()
 
 
 def test_reset_begins_anew() -> None:
-    moments = Moments(torch.ones(1, 2), torch.ones(1, 2))
+    moments = Moments(torch.ones(1, 2))
+    moments.first.fill_(1)
+    moments.second.fill_(1)
     moments.reset()
     assert not moments.first.any()
     assert not moments.second.any()

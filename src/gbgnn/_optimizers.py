@@ -110,16 +110,6 @@ class Coefficients:
     step: see :meth:`schedule`. A row of ``table`` holds decay, keep, take, learn, floor, whether it is Adam,
     whether it is SGD, and the rate, of one member; ``kinds`` are the methods there are, so that a population
     of one kind is spared the choice.
-
-    Examples
-    --------
-    >>> both = Coefficients.build(["sgd", "adam"], [0.5, 0.1])
-    >>> p, moments = torch.ones(2, 3), Moments.zeros_like(torch.ones(2, 3))
-    >>> now = [table[:, :1].float() for table in both.schedule(torch.tensor([9, 9]), 1)]
-    >>> moments.step(p, torch.full((2, 3), 0.2), both.to(torch.float32), *now)
-    >>> p
-    tensor([[0.9000, 0.9000, 0.9000],
-            [0.9000, 0.9000, 0.9000]])
     """
 
     table: torch.Tensor
@@ -152,10 +142,6 @@ class Coefficients:
         """Return decay, keep, take, learn, floor and whether it is Adam, shape (members, 6)."""
         return self.table[:, :6].contiguous()
 
-    def members(self, ids: slice) -> Coefficients:
-        """Return the rows of some members."""
-        return Coefficients(self.table[ids], self.kinds)
-
     def to(self, dtype: torch.dtype) -> Coefficients:
         """Return the numbers in another precision."""
         return Coefficients(self.table.to(dtype), self.kinds)
@@ -172,17 +158,12 @@ class Coefficients:
 class Moments:
     """The averages of gradients (or of what is made of them) and of their squares that the methods keep.
 
-    They are of parameters of shape (members, n_parameters).
+    They are of parameters of shape (members, n_parameters), and begin with zeros.
     """
 
-    def __init__(self, first: torch.Tensor, second: torch.Tensor) -> None:
-        self.first, self.second = first, second
+    def __init__(self, parameters: torch.Tensor) -> None:
+        self.first, self.second = (torch.zeros_like(parameters) for _ in range(2))
         self._scratch: torch.Tensor | None = None
-
-    @classmethod
-    def zeros_like(cls, parameters: torch.Tensor) -> Moments:
-        """Begin with zeros."""
-        return cls(torch.zeros_like(parameters), torch.zeros_like(parameters))
 
     def reset(self) -> None:
         """Begin anew."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from gbgnn._seed_sequence import derive_seeds
 from gbgnn.errors import ParameterError
+
+Words = NDArray[np.uint32]
 
 
 class Purpose(IntEnum):
@@ -71,6 +73,47 @@ class Seeds:
         return int(sequence.generate_state(1, dtype=np.uint64)[0] >> np.uint64(1))
 
 
+_POOL = 4
+"""Words that NumPy's SeedSequence mixes entropy into."""
+
+
+def derive_seeds(roots: Sequence[int], *path: int) -> list[int]:
+    """Return 63 bits of ``SeedSequence(root, spawn_key=path)`` for each root, all below 2**32.
+
+    One by one that takes longer than training small networks. What it computes is part of NumPy's promise
+    that streams stay as they are; a test holds this to it.
+    """
+    words = [np.array(word, np.uint32) for word in (roots, *[[0]] * (_POOL - 1))]
+    mixing = _Hash(0x43B0D7E5, 0x931E8875)
+    pool = [mixing(word) for word in words]
+    for source, target in permutations(range(_POOL), 2):
+        pool[target] = _join(pool[target], mixing(pool[source]))
+    for step in path:
+        pool = [_join(word, mixing(np.array([step], np.uint32))) for word in pool]
+    output = _Hash(0x8B51F9DD, 0x58F38DED)
+    low, high = (output(word).astype(np.uint64) for word in pool[:2])
+    seeds: list[int] = ((low | high << np.uint64(32)) >> np.uint64(1)).tolist()
+    return seeds
+
+
+class _Hash:
+    """Scrambles words, in another way each time."""
+
+    def __init__(self, constant: int, factor: int) -> None:
+        self._constant, self._factor = constant, factor
+
+    def __call__(self, words: Words) -> Words:
+        words = words ^ np.uint32(self._constant)
+        self._constant = self._constant * self._factor % 2**32
+        words = words * np.uint32(self._constant)
+        return words ^ (words >> np.uint32(16))
+
+
+def _join(words: Words, others: Words) -> Words:
+    joined: Words = np.uint32(0xCA01F9DD) * words - np.uint32(0x4973F715) * others
+    return joined ^ (joined >> np.uint32(16))
+
+
 @dataclass(frozen=True)
 class RoundSeeds(Sequence[int]):
     """The seeds of ``members`` in round ``t``, derived when they are asked for: most parts draw nothing."""
@@ -95,7 +138,7 @@ _ROUNDS = ((16, 0x7FEB352D), (15, 0x846CA68B))
 _LAST_SHIFT = 16
 
 
-def mix(numbers: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def mix(numbers: Words) -> Words:
     """Scramble 32 bits: a finaliser of two products (Wellons' lowbias32) under which no two numbers meet.
 
     Examples
@@ -112,11 +155,6 @@ def mix_(numbers: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Te
     """Scramble the bits of int32 numbers, in place, as :func:`mix` does; they are read as signed.
 
     ``scratch`` is memory of the same shape to work in.
-
-    Examples
-    --------
-    >>> mix_(torch.tensor([0, 1, 2], dtype=torch.int32)).tolist()
-    [0, 1753845952, -787275391]
     """
     scratch = torch.empty_like(numbers) if scratch is None else scratch
     for shift, factor in (*_ROUNDS, (_LAST_SHIFT, 1)):
@@ -137,14 +175,14 @@ def derive_key(seed: int, *path: int) -> int:
     return as_int32(int(derive_keys([seed], *path)[0]))
 
 
-def derive_keys(seeds: Sequence[int], *path: int | NDArray[np.uint32]) -> NDArray[np.uint32]:
+def derive_keys(seeds: Sequence[int], *path: int | Words) -> Words:
     """Return :func:`derive_key` of many seeds and paths, as 32 bits without a sign; paths are broadcast."""
     whole = np.array(seeds, dtype=np.uint64)
     halves = [(half & np.uint64(_MASK)).astype(np.uint32) for half in (whole, whole >> np.uint64(32))]
     return extend_keys(np.zeros(len(whole), np.uint32), *halves, *path)
 
 
-def extend_keys(keys: NDArray[np.uint32], *path: int | NDArray[np.uint32]) -> NDArray[np.uint32]:
+def extend_keys(keys: Words, *path: int | Words) -> Words:
     """Return the keys of paths that go on from those of ``keys``."""
     for number in path:
         keys = mix(keys + np.asarray(number, np.uint32))

@@ -320,7 +320,5 @@ def describe_part(part: Any) -> str:
 def _digest(*arrays: Any) -> str:
     digest = hashlib.sha256()
     for array in arrays:
-        digest.update(
-            np.ascontiguousarray(array.cpu() if isinstance(array, torch.Tensor) else array).tobytes()
-        )
+        digest.update(np.asarray(array.cpu() if isinstance(array, torch.Tensor) else array).tobytes())
     return digest.hexdigest()

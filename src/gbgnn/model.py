@@ -103,8 +103,7 @@ class FittedModel:
     @cached_property
     def scores(self) -> NDArray[Any]:
         """Scores of all nodes at ``best_round``, shape (N, K); copied from the device when asked for."""
-        scores: NDArray[Any] = self.score_tensor.cpu().numpy()
-        return scores
+        return np.asarray(self.score_tensor.cpu())
 
     @property
     def etas(self) -> NDArray[np.float64]:
@@ -114,14 +113,12 @@ class FittedModel:
     @cached_property
     def train_nodes(self) -> NDArray[np.int64]:
         """Ids of the labelled nodes that trained."""
-        nodes: NDArray[np.int64] = self.train.rows.cpu().numpy()
-        return nodes
+        return np.asarray(self.train.rows.cpu())
 
     @cached_property
     def train_targets(self) -> NDArray[Any]:
         """Their targets: indices of classes, or numbers."""
-        targets: NDArray[Any] = self.train.targets.cpu().numpy()
-        return targets
+        return np.asarray(self.train.targets.cpu())
 
     @property
     def is_fine_tuned(self) -> bool:
@@ -157,8 +154,7 @@ class FittedModel:
 
     def decision_function(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
         """Return the scores, shape (n, K); for two classes one number, positive for the second."""
-        margins: NDArray[Any] = self.task.margins(self.find_scores(nodes, graph)).cpu().numpy()
-        return margins
+        return np.asarray(self.task.margins(self.find_scores(nodes, graph)).cpu())
 
     def predict_all(self, nodes: ArrayLike, *, graph: Graph | None = None) -> dict[str, NDArray[Any]]:
         """Return predictions and, where there are any, probabilities, the model applied once."""
@@ -228,8 +224,7 @@ class FittedModel:
         return self.task.decode(self.task.decide(scores, self._link(t)).cpu().numpy())
 
     def _proba(self, scores: torch.Tensor, t: int) -> NDArray[Any]:
-        proba: NDArray[Any] = self.task.proba(scores, self._link(t)).cpu().numpy()
-        return proba
+        return np.asarray(self.task.proba(scores, self._link(t)).cpu())
 
     def _link(self, t: int) -> Any:
         return partial(self.voting.link, total_eta=sum(self.ensemble.etas[:t]))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
@@ -212,13 +213,11 @@ def train_population(
     reason = reason_apart(models, inputs)
     if reason is not None:
         raise ParameterError(reason)
-    members, problem = (
-        [
-            resolve_member(model, inputs.problem, root_seed(model.random_state), keep_learners=False)
-            for model in models
-        ],
-        None,
-    )
+    members = [
+        resolve_member(model, inputs.problem, root_seed(model.random_state), keep_learners=False)
+        for model in models
+    ]
+    problem = None
     if members[0].learner.uses == LABELLED:
         problem = inputs.restrict(members[0].aggregation, max(member.n_rounds for member in members))
     if problem is not None:
@@ -235,8 +234,7 @@ def train_population(
 def _scores(boosted: Boosted, nodes: torch.Tensor) -> NDArray[Any] | None:
     if boosted.best is None or not len(nodes):
         return None
-    found: NDArray[Any] = boosted.best.scores[nodes].cpu().numpy()
-    return found
+    return np.asarray(boosted.best.scores[nodes].cpu())
 
 
 def _listen(on_round: Listener | None, first: int = 0) -> Any:

@@ -214,12 +214,6 @@ def free_settings(part: Any) -> tuple[str, ...]:
 
     A part names them in a tuple ``may_differ``; without one, they are its numbers with a fraction, such as
     rates.
-
-    Examples
-    --------
-    >>> from gbgnn import Samme
-    >>> free_settings(Samme())
-    ('error_floor', 'learning_rate')
     """
     named: tuple[str, ...] | None = getattr(part, "may_differ", None)
     if named is not None:
@@ -275,13 +269,7 @@ def for_rows(value: float | torch.Tensor, like: torch.Tensor) -> Any:
 
 
 def map_tensors(function: Callable[..., torch.Tensor], value: Any, *others: Any) -> Any:
-    """Return a value with a function applied to every tensor in it, and in others of the same form.
-
-    Examples
-    --------
-    >>> map_tensors(lambda each: each[:1], (torch.tensor([1, 2]), None))
-    (tensor([1]), None)
-    """
+    """Return a value with a function applied to every tensor in it, and in others of the same form."""
     if isinstance(value, torch.Tensor):
         return function(value, *others)
     if isinstance(value, tuple):

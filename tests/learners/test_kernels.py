@@ -37,7 +37,7 @@ def test_steps_are_those_of_the_formula(dtype: torch.dtype) -> None:
     schedules = tuple(table.to(dtype) for table in c.schedule(n_steps, 5))
     start = torch.randn(4, 3000, **new)
     mine, other = start.clone(), start.clone()
-    averages, moments = (torch.zeros_like(start), torch.zeros_like(start)), Moments.zeros_like(start)
+    averages, moments = (torch.zeros_like(start), torch.zeros_like(start)), Moments(start)
     for step in range(5):
         gradients, now = torch.randn(4, 3000, **new), torch.tensor([step], device="cuda")
         kernels.step(mine, gradients, averages, c.to(dtype).pack(), schedules, now, 4)

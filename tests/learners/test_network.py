@@ -96,7 +96,7 @@ def test_a_members_head_is_its_network_on_raw_rows_without_padding(
         head, own = heads.head(position), rows[place] if is_batched else X
         sizes = [5, *[units[place]] * n_hidden, 3]
         assert [layer.weight.T.shape for layer in head.layers] == list(pairwise(sizes))
-        mapped = inputs.member(place)(own) if inputs.is_batched else inputs(own)
+        mapped = inputs.member(place)(own)
         torch.testing.assert_close(head(own), plainly.apply(one(layers, place), mapped))
         assert heads.report(position) is None
         assert heads.head(position) is head

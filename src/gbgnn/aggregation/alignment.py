@@ -227,7 +227,7 @@ def _ascend(alignment: AlignmentProblem, members: Sequence[KernelTargetAlignment
     """Return the weights that each member's steps from one lead to, shape (members, n_terms)."""
     weights = alignment.numerator.new_ones(len(members), alignment.numerator.shape[-1])
     names, rates = [each.optimizer for each in members], [each.learning_rate for each in members]
-    optimizer, moments = Coefficients.build(names, rates, device=weights.device), Moments.zeros_like(weights)
+    optimizer, moments = Coefficients.build(names, rates, device=weights.device), Moments(weights)
     epochs = torch.tensor([each.epochs for each in members], device=weights.device)
     schedule = optimizer.schedule(epochs, max(each.epochs for each in members))
     for rate, root in zip(*(table.T[..., None] for table in schedule), strict=True):

@@ -26,6 +26,8 @@ Columns = dict[str, Any]
 class History:
     """What was measured of each round; ``history["val_accuracy"]`` is a column, ``history[3]`` a row.
 
+    ``metric`` is the name of that which chooses the round.
+
     The columns
     -----------
     round, eta, attempts, seconds, peak_memory
@@ -54,13 +56,6 @@ class History:
         Weights of the hop, and their kernel target alignment where they were learned.
     learner
         What the learner has to say of its training; None where it says nothing.
-
-    Parameters
-    ----------
-    rows
-        The rows so far.
-    metric
-        Name of the metric that chooses the round.
 
     Examples
     --------
@@ -215,13 +210,7 @@ def to_host(value: Any) -> Any:
 
 
 def as_rows(columns: Columns, n_members: int) -> list[Row]:
-    """Return what was measured, member by member: numbers of Python, None where there is none.
-
-    Examples
-    --------
-    >>> as_rows({"eta": torch.tensor([0.5, 1.0]), "gamma": torch.tensor([0.25, math.nan])}, 2)
-    [{'eta': 0.5, 'gamma': 0.25}, {'eta': 1.0, 'gamma': None}]
-    """
+    """Return what was measured, member by member: numbers of Python, None where there is none."""
     found: list[Sequence[Any]] = []
     for name, column in columns.items():
         values = [None] * n_members if column is None else column

@@ -99,13 +99,7 @@ def selection_key(row: dict[str, Any], select: str, metric: str) -> tuple[float,
 
 
 def validation_key(row: dict[str, Any], metric: str) -> tuple[float, float]:
-    """Order rounds and epochs by their metric on the validation nodes, equals by their validation loss.
-
-    Examples
-    --------
-    >>> validation_key({"val_r2": 0.5, "val_loss": 0.2}, "r2")
-    (0.5, -0.2)
-    """
+    """Order rounds and epochs by their metric on the validation nodes, equals by their validation loss."""
     value: float = row[f"val_{metric}"]
     # What a metric cannot say is no better than anything: scikit-learn's may answer with NaN.
     return (-math.inf if math.isnan(value) else value, -row["val_loss"])

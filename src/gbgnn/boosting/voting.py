@@ -169,13 +169,7 @@ class LogProbaVoting(Voting):
 
 
 def class_codes(labels: torch.Tensor, n_classes: int, like: torch.Tensor) -> torch.Tensor:
-    """Return SAMME's code of each label: 1 for the class, -1/(K-1) for every other.
-
-    Examples
-    --------
-    >>> class_codes(torch.tensor([1]), 3, like=torch.empty(0)).tolist()
-    [[-0.5, 1.0, -0.5]]
-    """
+    """Return SAMME's code of each label: 1 for the class, -1/(K-1) for every other."""
     codes = like.new_full((*labels.shape, n_classes), -1 / (n_classes - 1))
     return codes.scatter_(-1, labels[..., None], 1.0)
 
@@ -188,12 +182,6 @@ def average_vote_proba(scores: torch.Tensor, total_eta: float | torch.Tensor) ->
 
 
 def samme_step(error: torch.Tensor | float, n_classes: int) -> torch.Tensor:
-    """Return SAMME's step for learners with this weighted error.
-
-    Examples
-    --------
-    >>> samme_step(0.5, 2).tolist(), round(float(samme_step(0.05, 3)), 2)
-    (0.0, 3.64)
-    """
+    """Return SAMME's step for learners with this weighted error."""
     error = torch.as_tensor(error, dtype=torch.float64)
     return ((1 - error) / error).log() + math.log(n_classes - 1)

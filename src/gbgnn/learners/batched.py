@@ -174,8 +174,7 @@ class BatchedMLP:
 
     def outputs(self, rows: torch.Tensor, m: int) -> torch.Tensor:
         """Return the outputs of the first ``m`` members for rows of their own or of all, without dropout."""
-        first, *rest = self.layers(m)
-        return apply_layers(first, rest, rows)
+        return apply_layers(self.layers(m), rows)
 
     def _take(
         self, values: torch.Tensor, chosen: torch.Tensor, out: torch.Tensor | None = None
@@ -272,15 +271,15 @@ class BatchedMLP:
             _bmm(error.mT, rows, self.gradient[:m])
 
 
-def apply_layers(first: Layer, rest: list[Layer], rows: torch.Tensor) -> torch.Tensor:
+def apply_layers(layers: list[Layer], rows: torch.Tensor) -> torch.Tensor:
     """Return the outputs of networks, shape (members, rows, outputs), for rows of all or of each."""
-    weight, bias = first
+    weight, bias = layers[0]
     if rows.ndim == 2:
         stacked = torch.addmm(bias.flatten(), rows, weight.flatten(0, 1).T)
         output = stacked.view(len(rows), len(weight), -1).transpose(0, 1)
     else:
         output = torch.baddbmm(bias[:, None], rows, weight.mT)
-    for weight, bias in rest:
+    for weight, bias in layers[1:]:
         output = torch.baddbmm(bias[:, None], output.relu_(), weight.mT)
     return output
 
@@ -331,9 +330,7 @@ class AllAtOnce:
 
     def __init__(self, moved: Sequence[Pair], kinds: frozenset[str], n_steps: int) -> None:
         like = moved[0][0]
-        self._moved = [
-            (parameters, gradients, Moments.zeros_like(parameters)) for parameters, gradients in moved
-        ]
+        self._moved = [(parameters, gradients, Moments(parameters)) for parameters, gradients in moved]
         nothing = Coefficients.build(["sgd"] * len(like), [0.0] * len(like), device=like.device)
         self._coefficients = Coefficients(nothing.table.to(like.dtype), kinds)
         self._rates, self._roots = (like.new_zeros(len(like), n_steps) for _ in range(2))
@@ -359,7 +356,7 @@ class AllAtOnce:
                 self._kernels.step(values, gradients, averages, self._packed, schedules, now, m)
             return
         rate, root = (schedule[:m].index_select(1, now) for schedule in (self._rates, self._roots))
-        coefficients = self._coefficients.members(slice(m))
+        coefficients = Coefficients(self._coefficients.table[:m], self._coefficients.kinds)
         for values, gradients, moments in self._moved:
             moments.step(values[:m], gradients[:m], coefficients, rate, root)
 

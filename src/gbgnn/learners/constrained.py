@@ -102,16 +102,11 @@ class ConstrainedMLP(Learner):
 
     def fit(self, context: RoundContext) -> Head:
         """Train one network on the labelled rows."""
-        rows = self._inputs(context.X.rows(context.weak_task.rows))
+        rows = context.X.rows(context.weak_task.rows)
+        if self.bias:
+            rows = torch.cat([rows, rows.new_ones(len(rows), 1)], dim=1)
         rows, task = _scale(rows, context.weak_task, context.seed)
-        settings = TrainingSettings(
-            units=self.units,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            optimizer=self.optimizer,
-            learning_rate=self.learning_rate,
-            momentum=self.momentum,
-        )
+        settings = TrainingSettings.of(self)
         schedule, n_columns = Schedule.build([settings], len(rows)), rows.shape[1]
         shape = Shape(
             schedule,
@@ -130,22 +125,15 @@ class ConstrainedMLP(Learner):
             for n_places in schedule.sizes(shape.n_steps)[0].tolist():
                 network.step(1, n_places)
                 self._project(network.layers(1))
-        return MLPHead.from_layers(self._on_raw_inputs([(w[0], b[0]) for w, b in network.layers(1)]))
-
-    def _inputs(self, rows: torch.Tensor) -> torch.Tensor:
-        return torch.cat([rows, rows.new_ones(len(rows), 1)], dim=1) if self.bias else rows
+        (weight, bias), *rest = [(w[0], b[0]) for w, b in network.layers(1)]
+        if self.bias:  # the weight of the constant column
+            weight, bias = weight[:, :-1], weight[:, -1]
+        return MLPHead.from_layers([(weight, bias), *rest])
 
     def _project(self, layers: list[Layer]) -> None:
         for weight, bias in layers:
             project_columns(weight[0].T, self.max_norm)
             bias.zero_()
-
-    def _on_raw_inputs(self, layers: list[Layer]) -> list[Layer]:
-        """Make the weight of the constant column the first layer's bias."""
-        if not self.bias:
-            return layers
-        (weight, _), *rest = layers
-        return [(weight[:, :-1], weight[:, -1]), *rest]
 
 
 def _scale(rows: torch.Tensor, task: WeakTask, seed: int) -> tuple[torch.Tensor, WeakTask]:

@@ -98,15 +98,9 @@ class InputMap:
             return scaling
         return cls(scaling.shift, scaling.size, RowBasis.of(scaling(rows)))
 
-    @property
-    def is_batched(self) -> bool:
-        """Whether there is a map for each member."""
-        parts = (self.shift, None if self.basis is None else self.basis.rows)
-        return any(part is not None and part.ndim > 2 for part in parts)
-
     def member(self, i: int) -> InputMap:
-        """Return the map of one member."""
-        own: InputMap = map_tensors(lambda part: part[i], self)
+        """Return the map of one member, which may be that of all."""
+        own: InputMap = map_tensors(lambda part: part[i] if part.ndim > 2 else part, self)
         return own
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
@@ -126,24 +120,12 @@ class InputMap:
 
 
 def is_smaller(basis: str, n_rows: int, n_columns: int) -> bool:
-    """Say whether a learner with this ``basis`` is trained on coordinates: where there are fewer of them.
-
-    Examples
-    --------
-    >>> is_smaller("rows", 140, 1433), is_smaller("rows", 500, 100), is_smaller("features", 140, 1433)
-    (True, False, False)
-    """
+    """Say whether a learner with this ``basis`` is trained on coordinates: where there are fewer of them."""
     return basis == "rows" and n_rows < n_columns
 
 
 def norm(values: torch.Tensor) -> float:
-    """Return the root of the sum of squares; squares of tiny numbers do not vanish.
-
-    Examples
-    --------
-    >>> norm(torch.tensor([3e-200, 4e-200], dtype=torch.float64))
-    5e-200
-    """
+    """Return the root of the sum of squares; squares of tiny numbers do not vanish."""
     largest = values.abs().max().double()
     return float(largest * (values.double() / largest).norm()) if largest > 0 else 0.0
 

@@ -103,9 +103,8 @@ class MLP(Learner):
 
     def settings(self, n_rows: int) -> TrainingSettings:
         """Return how a network is trained on so many labelled rows."""
-        settings = {name: getattr(self, name) for name in MLP.may_differ}
         dropout = self.dropout if self.hidden_layers else 0.0
-        return TrainingSettings(**settings | {"dropout": dropout, "weight_decay": self.penalty(n_rows)})
+        return TrainingSettings.of(self, dropout=dropout, weight_decay=self.penalty(n_rows))
 
     def fit(self, context: RoundContext) -> Head:
         """Train one network on the labelled rows."""

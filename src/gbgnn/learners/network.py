@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -38,9 +38,9 @@ class MLPHead(Head):
     That report is not part of the model file.
     """
 
-    def __init__(self, layers: Sequence[LinearLayer], report: dict[str, Any] | None = None) -> None:
+    def __init__(self, layers: Iterable[Layer], report: dict[str, Any] | None = None) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(layers)
+        self.layers = nn.ModuleList(LinearLayer(*layer) for layer in layers)
         self._report = report
 
     takes_sparse = True
@@ -71,14 +71,14 @@ class MLPHead(Head):
     def from_state(cls, state: dict[str, torch.Tensor], report: dict[str, Any] | None = None) -> MLPHead:
         """Build the network again; the shapes of the weights say how deep and wide it is."""
         n_layers = sum(name.endswith(".weight") for name in state)
-        pairs = [(state[f"layers.{i}.weight"], state[f"layers.{i}.bias"]) for i in range(n_layers)]
-        return cls([LinearLayer(*pair) for pair in pairs], report)
+        names = [f"layers.{i}" for i in range(n_layers)]
+        return cls([(state[f"{name}.weight"], state[f"{name}.bias"]) for name in names], report)
 
     @classmethod
     def from_layers(cls, layers: list[Layer], report: dict[str, Any] | None = None) -> MLPHead:
         """Build the network from copies of weights, shape (out, in), and biases."""
-        copies = [[each.clone(memory_format=torch.contiguous_format) for each in layer] for layer in layers]
-        return cls([LinearLayer(*pair) for pair in copies], report)
+        dense = torch.contiguous_format
+        return cls([(w.clone(memory_format=dense), b.clone(memory_format=dense)) for w, b in layers], report)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,17 +100,15 @@ class Trained:
             (weight[place, :n_out, :n_in], bias[place, :n_out])
             for (weight, bias), n_out, n_in in zip(self.layers, [*kept, None], [None, *kept], strict=True)
         ]
-        inputs = self.inputs.member(place) if self.inputs.is_batched else self.inputs
-        layers = [inputs.fold(*first), *rest]
+        layers = [self.inputs.member(place).fold(*first), *rest]
         if len(self.positions) == 1:  # else a head would hold on to the weights of all
-            return MLPHead([LinearLayer(weight.contiguous(), bias) for weight, bias in layers])
+            return MLPHead([(weight.contiguous(), bias) for weight, bias in layers])
         return MLPHead.from_layers(layers)
 
     def evaluate(self, rows: torch.Tensor) -> torch.Tensor:
         """Return the outputs for rows that are mapped already, block by block."""
-        first, *rest = self.layers
-        n_rows = max(1, _UNITS_AT_ONCE // first[0].shape[:2].numel())
-        return torch.cat([apply_layers(first, rest, block) for block in rows.split(n_rows, dim=-2)], dim=1)
+        n_rows = max(1, _UNITS_AT_ONCE // self.layers[0][0].shape[:2].numel())
+        return torch.cat([apply_layers(self.layers, block) for block in rows.split(n_rows, dim=-2)], dim=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +27,12 @@ class TrainingSettings:
     learning_rate: float = 0.01
     momentum: float = 0.0
     weight_decay: float = 0.0
+
+    @classmethod
+    def of(cls, learner: Any, **changes: Any) -> TrainingSettings:
+        """Return those of a learner, whose settings have the same names, with some changes."""
+        names = [field.name for field in fields(cls) if hasattr(learner, field.name)]
+        return cls(**{name: getattr(learner, name) for name in names} | changes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +102,7 @@ class Schedule:
 
     def members(self, positions: Sequence[int]) -> Schedule:
         """Return the columns of some members, on the host."""
-        index = torch.tensor(positions)
-        chosen: Schedule = map_tensors(lambda column: column[index], self)
-        return replace(chosen, settings=[self.settings[i] for i in positions])
+        return Schedule.build([self.settings[i] for i in positions], self.n_rows)
 
     def to(self, device: torch.device) -> Schedule:
         """Return the columns on a device."""

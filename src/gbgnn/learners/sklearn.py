@@ -123,7 +123,8 @@ class SklearnLearner(Learner):
             return estimator.fit(rows, targets, sample_weight=weights)
         drawn = random.choice(len(rows), size=len(rows), p=weights / weights.sum())
         if is_classifier(estimator) and len(np.unique(targets[drawn])) < 2:
-            drawn[:2] = _two_classes(targets)  # most classifiers refuse a single class
+            # Most classifiers refuse a single class.
+            drawn[:2] = np.unique(targets, return_index=True)[1][:2]
         return estimator.fit(rows[drawn], targets[drawn])
 
     def _check_fits(self, task: WeakTask) -> None:
@@ -138,8 +139,3 @@ class SklearnLearner(Learner):
                 f"{name} is a regressor, but this boosting rule asks for classes; use a classifier or "
                 'FunctionalGradient(target="gradient").'
             )
-
-
-def _two_classes(targets: np.ndarray) -> np.ndarray:
-    _, first = np.unique(targets, return_index=True)
-    return first[:2]
