@@ -25,13 +25,6 @@ class Stepper:
     ``name`` is one of ``OPTIMIZERS``; the settings are those of :mod:`torch.optim`, and Adam ignores
     ``momentum``. RMSprop is Adam that averages no gradients and has long forgotten its start. With momentum,
     that is what moves the momentum, which in turn moves the parameters.
-
-    Examples
-    --------
-    >>> w = torch.tensor([1.0])
-    >>> Stepper("sgd", [w], 0.5).step([torch.tensor([0.2])])
-    >>> w
-    tensor([0.9000])
     """
 
     def __init__(
@@ -141,10 +134,6 @@ class Coefficients:
     def pack(self) -> torch.Tensor:
         """Return decay, keep, take, learn, floor and whether it is Adam, shape (members, 6)."""
         return self.table[:, :6].contiguous()
-
-    def to(self, dtype: torch.dtype) -> Coefficients:
-        """Return the numbers in another precision."""
-        return Coefficients(self.table.to(dtype), self.kinds)
 
     def schedule(self, n_steps: torch.Tensor, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return rates and roots of every step, shape (members, longest); after its last, a rate is 0."""

@@ -98,7 +98,6 @@ def learner_round(
     weights = torch.full((len(rows),), 1 / len(rows), dtype=torch.float64) if weights is None else weights
     if n_outputs is None:
         n_outputs = targets.shape[1] if is_numeric else int(targets.max()) + 1
-    val_rows, val_targets = (None, None) if val is None else val
     loss = SquaredError() if is_numeric else SoftmaxCrossEntropy()
     train = LabelledNodes(rows, targets, weights)
     P = Propagator(sp.eye_array(len(X), format="csr"), X.device, X.dtype)
@@ -106,7 +105,7 @@ def learner_round(
     problem = Problem(NodeInputs.from_tensor(X, P), task, train)
     scores = torch.zeros(len(X), n_outputs, dtype=X.dtype)
     training = TrainingLoss.at(scores, train, loss)
-    asked = WeakTask(rows, targets, weights, n_outputs, loss, val_rows, val_targets)
+    asked = WeakTask(rows, targets, weights, n_outputs, loss, *(val or ()))
     return RoundContext(1, problem, problem.inputs.features, (), scores, training, seed, asked)
 
 

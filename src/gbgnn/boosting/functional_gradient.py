@@ -157,12 +157,9 @@ class FunctionalGradient(BoostingRule):
 def _weighted_error(direction: torch.Tensor, context: RoundContext) -> torch.Tensor | None:
     """Return the share, by size of gradient, of the labelled nodes that the direction gets wrong."""
     train, task = context.train, context.problem.task
-    wrong = task.misses(
-        task.decide(direction[..., train.rows, :], partial(context.training.loss.evaluate, "link")),
-        train.targets,
-    )
+    decided = task.decide(direction[..., train.rows, :], partial(context.training.loss.evaluate, "link"))
+    wrong = task.misses(decided, train.targets)
     if wrong is None:
         return None
     sizes = context.training.residuals.abs().sum(dim=-1) * train.weights
-    total = sizes.sum(dim=-1)
-    return ((sizes * wrong).sum(dim=-1) / total).nan_to_num(0.0)  # no gradient: 0 / 0
+    return ((sizes * wrong).sum(dim=-1) / sizes.sum(dim=-1)).nan_to_num(0.0)  # no gradient: 0 / 0

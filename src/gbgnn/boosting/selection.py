@@ -74,17 +74,7 @@ def check_selection(select: str, has_validation: bool) -> None:
 def better_round(
     best: BestRound | None, row: dict[str, Any], scores: torch.Tensor, select: str, metric: str = "accuracy"
 ) -> BestRound:
-    """Return the better of the best round so far and the newest, whose row and scores are given.
-
-    Examples
-    --------
-    >>> best = None
-    >>> for t, loss in enumerate((0.4, 0.3, 0.5), start=1):
-    ...     row = {"round": t, "val_accuracy": 0.9, "val_loss": loss}
-    ...     best = better_round(best, row, torch.empty(0), "auto")
-    >>> best.t
-    2
-    """
+    """Return the better of the best round so far and the newest, whose row and scores are given."""
     key = selection_key(row, select, metric)
     return best if best is not None and best.key >= key else BestRound(row["round"], scores, key)
 

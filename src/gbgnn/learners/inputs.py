@@ -138,12 +138,6 @@ def largest_eigenvalue(
     ``start`` is random, so that no eigenvector is missed. The value comes from below, and slowly where the
     next eigenvalues are near. Gradient descent forgives that: it diverges only with steps of more than twice
     the inverse.
-
-    Examples
-    --------
-    >>> S = torch.tensor([[2.0, 1.0], [1.0, 2.0]])
-    >>> round(largest_eigenvalue(S.matmul, torch.tensor([1.0, 0.0]), n_steps=20), 4)
-    3.0
     """
     vector, size = start, start.norm()
     for _ in range(n_steps):

@@ -33,10 +33,7 @@ class LinearLayer(nn.Module):
 
 
 class MLPHead(Head):
-    """A fitted network: linear layers with ReLU between them, and what the learner reports of its training.
-
-    That report is not part of the model file.
-    """
+    """A fitted network: linear layers with ReLU between them, and a report of the training, not in files."""
 
     def __init__(self, layers: Iterable[Layer], report: dict[str, Any] | None = None) -> None:
         super().__init__()

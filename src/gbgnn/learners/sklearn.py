@@ -104,10 +104,8 @@ class SklearnLearner(Learner):
         task = context.weak_task
         self._check_fits(task)
         rows, targets = context.X.rows(task.rows).cpu().numpy(), task.targets.cpu().numpy()
-        if not task.is_regression or get_tags(self.estimator).target_tags.multi_output:
-            columns = [targets]
-        else:
-            columns = list(targets.T)
+        is_one = not task.is_regression or get_tags(self.estimator).target_tags.multi_output
+        columns = [targets] if is_one else list(targets.T)
         random = np.random.RandomState(context.seed % 2**32)
         weights = task.weights.cpu().numpy()
         fitted = [self._fit_one(rows, column, weights, random) for column in columns]

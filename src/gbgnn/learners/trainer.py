@@ -226,7 +226,7 @@ def _choose_costs(device: torch.device, width: int, n_members: int) -> Costs:
 
 
 def find_sizes(schedule: Schedule) -> Numbers:
-    """Return rows of a step and of an epoch's last, steps of an epoch and in all, and units of each member."""
+    """Return each member's rows of a step and of an epoch's last, steps of an epoch and in all, and units."""
     last = schedule.n_rows - (schedule.batches - 1) * schedule.batch
     columns = (schedule.batch, last, schedule.batches, schedule.n_steps, schedule.units)
     return np.stack([column.double().numpy() for column in columns])
