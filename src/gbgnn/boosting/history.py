@@ -174,7 +174,9 @@ def describe_rounds(
     quality, own, eta, loss_before, rounding, gradient_norm, error, measured = to_host(
         (*moved, vote.weighted_error, measured)
     )
-    learned, n_members = [hop.record() for hop in hops], len(hops)
+    # Members may share a hop, whose record takes longer to make than to look up.
+    records, n_members = {id(hop): hop.record() for hop in {id(hop): hop for hop in hops}.values()}, len(hops)
+    learned = [records[id(hop)] for hop in hops]
     columns = {
         "round": [t] * n_members,
         "eta": eta,
