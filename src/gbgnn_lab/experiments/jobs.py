@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -41,13 +41,15 @@ class Outcome:
 class Job:
     """A run, or a team of runs of one identity but for their seeds, made together.
 
-    ``work``, which must pickle, is called with ``runs=``, those that are not recorded yet, and ``tell=``,
-    which takes a few words on how it goes; it returns an :class:`Outcome` for each.
+    ``work``, which must pickle, is called with ``run=`` and returns an :class:`Outcome`; that of a team with
+    ``runs=``, those that are not recorded yet, and returns one for each. It is also given ``tell=``, which
+    takes a few words on how it goes.
     """
 
     identity: Fields  # as of the records, but for run
     runs: Sequence[int]  # their seeds
-    work: Callable[..., Sequence[Outcome]]
+    work: Callable[..., Any]
+    is_team: bool = False
 
     @property
     def identities(self) -> list[Fields]:
@@ -61,13 +63,8 @@ class Job:
 
 
 def single_jobs(identity: Fields, n_runs: int, work: Callable[..., Outcome]) -> list[Job]:
-    """Return a job for each of the runs 0, 1, ...; ``work`` takes one ``run=``, and returns its outcome."""
-    return [Job(identity, [run], partial(one_by_one, work)) for run in range(n_runs)]
-
-
-def one_by_one(work: Callable[..., Outcome], runs: Sequence[int], tell: Tell) -> list[Outcome]:
-    """Return the outcomes of runs that are not made together."""
-    return [work(run=run, tell=tell) for run in runs]
+    """Return a job for each of the runs 0, 1, ..."""
+    return [Job(identity, [run], work) for run in range(n_runs)]
 
 
 def run_jobs(
@@ -132,7 +129,11 @@ def run_job(job: Job, tell: Tell = lambda words: None) -> list[Record]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", GBGNNWarning)
         try:
-            outcomes, failure = job.work(runs=job.runs, tell=tell), None
+            if job.is_team:
+                outcomes = job.work(runs=job.runs, tell=tell)
+            else:
+                outcomes = [job.work(run=job.runs[0], tell=tell)]
+            failure = None
         except Exception as error:
             outcomes, failure = [Outcome()] * len(job.runs), f"{type(error).__name__}: {error}"
     said = list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, GBGNNWarning)))
