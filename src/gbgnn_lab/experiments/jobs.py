@@ -31,10 +31,11 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run returns: the settings of the model that was judged, and what was measured."""
+    """What a run returns: the settings of the model that was judged, what was measured, or why it failed."""
 
     settings: Fields = field(default_factory=dict)
     results: Fields = field(default_factory=dict)
+    failure: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,11 +134,10 @@ def run_job(job: Job, tell: Tell = lambda words: None) -> list[Record]:
                 outcomes = job.work(runs=job.runs, tell=tell)
             else:
                 outcomes = [job.work(run=job.runs[0], tell=tell)]
-            failure = None
         except Exception as error:
-            outcomes, failure = [Outcome()] * len(job.runs), f"{type(error).__name__}: {error}"
+            outcomes = [Outcome(failure=f"{type(error).__name__}: {error}")] * len(job.runs)
     said = list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, GBGNNWarning)))
-    return _make_records(job, started, outcomes, failure, {"warnings": said} if said else {})
+    return _make_records(job, started, outcomes, {"warnings": said} if said else {})
 
 
 def _run_apart(processes: Processes, job: Job) -> list[Record]:
@@ -145,17 +145,15 @@ def _run_apart(processes: Processes, job: Job) -> list[Record]:
     try:
         records: list[Record] = processes.call(run_job, job)
     except ProcessDiedError as error:
-        return _make_records(job, started, [Outcome()] * len(job.runs), str(error), {})
+        return _make_records(job, started, [Outcome(failure=str(error))] * len(job.runs), {})
     return records
 
 
-def _make_records(
-    job: Job, started: float, outcomes: Sequence[Outcome], failure: str | None, more: Fields
-) -> list[Record]:
+def _make_records(job: Job, started: float, outcomes: Sequence[Outcome], more: Fields) -> list[Record]:
     seconds = round((time.perf_counter() - started) / len(job.runs), 3)
     return [
-        Record(identity, as_plain(outcome.settings), as_plain(outcome.results | more), failure, seconds)
-        for identity, outcome in zip(job.identities, outcomes, strict=True)
+        Record(identity, as_plain(each.settings), as_plain(each.results | more), each.failure, seconds)
+        for identity, each in zip(job.identities, outcomes, strict=True)
     ]
 
 
