@@ -137,13 +137,7 @@ class BaselineResult:
 
 
 def fit_baseline(
-    name: str,
-    data: Dataset,
-    *,
-    seed: int,
-    depth: int | None = None,
-    device: Any = "cpu",
-    **overrides: Any,
+    name: str, data: Dataset, *, seed: int, depth: int | None = None, device: Any = "cpu", **overrides: Any
 ) -> BaselineResult:
     """Fit a baseline with its published hyper-parameters and predict all nodes.
 

@@ -129,7 +129,7 @@ class StackModel(NetworkModel):
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the layers, and what mixes."""
-        widths = [data.n_features, *[self.units] * (self.depth - 1), data.n_classes]
+        widths = [data.graph.n_features, *[self.units] * (self.depth - 1), data.n_classes]
         layers = nn.ModuleList(self.layer(*pair) for pair in pairwise(widths))
         return {"layers": layers, "P": data.mixing(self.propagation)}
 
@@ -179,7 +179,7 @@ class JKNet(NetworkModel):
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the layers, the linear one, and what mixes."""
-        widths = pairwise([data.n_features, *[self.units] * self.depth])
+        widths = pairwise([data.graph.n_features, *[self.units] * self.depth])
         return {
             "layers": nn.ModuleList(GraphConvolution(*pair) for pair in widths),
             "head": Dense(self.units * self.depth, data.n_classes),
@@ -188,10 +188,10 @@ class JKNet(NetworkModel):
 
     def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes."""
-        first, *rest = network.layers
-        kept: list[torch.Tensor] = [first(network.P, dropout(data.features, rate)).relu()]
-        for layer in rest:
-            kept.append(layer(network.P, dropout(kept[-1], rate)).relu())
+        H, kept = data.features, []
+        for layer in network.layers:
+            H = layer(network.P, dropout(H, rate)).relu()
+            kept.append(H)
         scores: torch.Tensor = network.head(dropout(torch.cat(kept, dim=1), rate))
         return scores
 
@@ -213,7 +213,7 @@ class GCNII(NetworkModel):
         """Return the linear layers, the hops between them, and what mixes."""
         strengths = [math.log(self.identity / hop + 1) for hop in range(1, self.depth + 1)]
         return {
-            "enter": Dense(data.n_features, self.units),
+            "enter": Dense(data.graph.n_features, self.units),
             "layers": nn.ModuleList(ResidualConvolution(self.units, self.restart, s) for s in strengths),
             "leave": Dense(self.units, data.n_classes),
             "P": data.mixing(AugmentedAdjacency()),

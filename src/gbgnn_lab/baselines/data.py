@@ -119,16 +119,6 @@ class TrainingData:
         data = cls(dataset.graph, train, validation, classes.n_columns, torch.device(device))
         return data, classes.decode(np.arange(classes.n_columns))
 
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes."""
-        return self.graph.n_nodes
-
-    @property
-    def n_features(self) -> int:
-        """Number of features of a node."""
-        return int(self.graph.features.shape[1])
-
     @cached_property
     def features(self) -> torch.Tensor | SparseMatrix:
         """The features of all nodes, sparse where the graph has them sparse."""
@@ -155,6 +145,6 @@ class TrainingData:
 
     def one_hot(self) -> torch.Tensor:
         """Return the training labels as rows of zeros and a one, zero rows for all other nodes."""
-        Y = torch.zeros(self.n_nodes, self.n_classes, device=self.device)
+        Y = torch.zeros(self.graph.n_nodes, self.n_classes, device=self.device)
         Y[self.train.rows, self.train.targets] = 1
         return Y

@@ -64,7 +64,7 @@ class GAT(NetworkModel):
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the layers."""
         convolution = partial(import_geometric("gat").GATConv, dropout=self.dropout)
-        widths = [data.n_features, *[self.heads * self.units] * (self.depth - 1)]
+        widths = [data.graph.n_features, *[self.heads * self.units] * (self.depth - 1)]
         last = convolution(widths[-1], data.n_classes, heads=self.output_heads, concat=False)
         hidden = [convolution(n_in, self.units, self.heads) for n_in in widths[:-1]]
         return {"layers": nn.ModuleList([*hidden, last])}
@@ -90,7 +90,7 @@ class MoNet(NetworkModel):
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the layers, the maps from degrees to coordinates, and the degrees."""
         convolution = import_geometric("monet").GMMConv
-        widths = pairwise([data.n_features, *[self.units] * (self.depth - 1), data.n_classes])
+        widths = pairwise([data.graph.n_features, *[self.units] * (self.depth - 1), data.n_classes])
         return {
             "layers": nn.ModuleList(convolution(*pair, self.coordinates, self.kernels) for pair in widths),
             "maps": nn.ModuleList(nn.Linear(2, self.coordinates) for _ in range(self.depth)),
@@ -111,7 +111,7 @@ class MoNet(NetworkModel):
 def _inverse_root_degrees(data: TrainingData) -> torch.Tensor:
     """Return for every edge the inverse square roots of the in-degrees of its two ends."""
     _, targets = data.edges
-    degrees = torch.bincount(targets, minlength=data.n_nodes).clamp_min(1)
+    degrees = torch.bincount(targets, minlength=data.graph.n_nodes).clamp_min(1)
     return degrees.to(torch.float32).rsqrt()[data.edges].t().contiguous()
 
 
@@ -120,7 +120,7 @@ class Encoder(nn.Module):
 
     def __init__(self, settings: DGI, data: TrainingData) -> None:
         super().__init__()
-        widths = pairwise([data.n_features, *[settings.units] * settings.depth])
+        widths = pairwise([data.graph.n_features, *[settings.units] * settings.depth])
         self.layers = nn.ModuleList(GraphConvolution(*pair) for pair in widths)
         self.activation = nn.PReLU(settings.units)
         self.P, self.X = data.mixing(AugmentedAdjacency()), data.features

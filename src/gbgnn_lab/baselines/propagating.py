@@ -55,7 +55,7 @@ class MLP(NetworkModel):
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the perceptron."""
-        return {"perceptron": Perceptron([data.n_features, self.units, data.n_classes], self.dropout)}
+        return {"perceptron": Perceptron([data.graph.n_features, self.units, data.n_classes], self.dropout)}
 
     def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes."""
@@ -79,7 +79,7 @@ class APPNP(NetworkModel):
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the perceptron, and what mixes."""
-        widths = [data.n_features, self.units, data.n_classes]
+        widths = [data.graph.n_features, self.units, data.n_classes]
         return {
             "perceptron": Perceptron(widths, self.dropout, bias=False),
             "P": data.mixing(AugmentedAdjacency()),
@@ -150,7 +150,7 @@ class AdaGCN(BaselineModel):
             (list(first.parameters()), self.weight_decay + self.first_weight_decay),
             (list(last.parameters()), self.weight_decay),
         ]
-        scores = X.new_zeros(data.n_nodes, data.n_classes)
+        scores = X.new_zeros(data.graph.n_nodes, data.n_classes)
         for hop in range(self.depth + 1):
             X = inputs.P(X) if hop else X
             result = train(self, network, partial(_score_rows, network, X), groups, data, weights)

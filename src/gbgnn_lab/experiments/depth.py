@@ -52,7 +52,7 @@ def stages(data: Mapping[str, Dataset], options: Options) -> Iterator[Sequence[J
         for depth in options.depths:
             for system in find_systems(options.systems):
                 if options.quick and isinstance(system, BaselineSystem):
-                    system = replace(system, overrides={"epochs": QUICK_EPOCHS})
+                    system = replace(system, settings={"epochs": QUICK_EPOCHS})
                 identity = {**known, "system": system.name, "depth": depth, "quick": options.quick}
                 work = partial(measure, system, each, options.device, depth=depth)
                 jobs += single_jobs(identity, options.runs or 0, work)

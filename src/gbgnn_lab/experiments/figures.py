@@ -88,9 +88,8 @@ def stages(data: Mapping[str, Dataset], options: Options) -> Iterator[Sequence[J
                 settings, how = find_settings(kind, layers, known, searched)
                 settings["n_rounds"] = n_rounds
                 identity = {**known, "kind": kind, "hidden_layers": layers, "settings": how | settings}
-                jobs += single_jobs(
-                    identity, options.runs or 0, partial(trace_rounds, each, settings, options.device)
-                )
+                work = partial(trace_rounds, each, settings, options.device)
+                jobs += single_jobs(identity, options.runs or 0, work)
     yield jobs
 
 

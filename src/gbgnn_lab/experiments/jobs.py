@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -31,23 +31,26 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run returns: the settings of the model that was judged, and what was measured."""
+    """What a run returns: the settings of the model that was judged, what was measured, or why it failed."""
 
     settings: Fields = field(default_factory=dict)
     results: Fields = field(default_factory=dict)
+    failure: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
     """A run, or a team of runs of one identity but for their seeds, made together.
 
-    ``work``, which must pickle, is called with ``runs=``, those that are not recorded yet, and ``tell=``,
-    which takes a few words on how it goes; it returns an :class:`Outcome` for each.
+    ``work``, which must pickle, is called with ``run=`` and returns an :class:`Outcome`; that of a team with
+    ``runs=``, those that are not recorded yet, and returns one for each. It is also given ``tell=``, which
+    takes a few words on how it goes.
     """
 
     identity: Fields  # as of the records, but for run
     runs: Sequence[int]  # their seeds
-    work: Callable[..., Sequence[Outcome]]
+    work: Callable[..., Any]
+    is_team: bool = False
 
     @property
     def identities(self) -> list[Fields]:
@@ -61,13 +64,8 @@ class Job:
 
 
 def single_jobs(identity: Fields, n_runs: int, work: Callable[..., Outcome]) -> list[Job]:
-    """Return a job for each of the runs 0, 1, ...; ``work`` takes one ``run=``, and returns its outcome."""
-    return [Job(identity, [run], partial(one_by_one, work)) for run in range(n_runs)]
-
-
-def one_by_one(work: Callable[..., Outcome], runs: Sequence[int], tell: Tell) -> list[Outcome]:
-    """Return the outcomes of runs that are not made together."""
-    return [work(run=run, tell=tell) for run in runs]
+    """Return a job for each of the runs 0, 1, ..."""
+    return [Job(identity, [run], work) for run in range(n_runs)]
 
 
 def run_jobs(
@@ -132,11 +130,14 @@ def run_job(job: Job, tell: Tell = lambda words: None) -> list[Record]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", GBGNNWarning)
         try:
-            outcomes, failure = job.work(runs=job.runs, tell=tell), None
+            if job.is_team:
+                outcomes = job.work(runs=job.runs, tell=tell)
+            else:
+                outcomes = [job.work(run=job.runs[0], tell=tell)]
         except Exception as error:
-            outcomes, failure = [Outcome()] * len(job.runs), f"{type(error).__name__}: {error}"
+            outcomes = [Outcome(failure=f"{type(error).__name__}: {error}")] * len(job.runs)
     said = list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, GBGNNWarning)))
-    return _make_records(job, started, outcomes, failure, {"warnings": said} if said else {})
+    return _make_records(job, started, outcomes, {"warnings": said} if said else {})
 
 
 def _run_apart(processes: Processes, job: Job) -> list[Record]:
@@ -144,17 +145,15 @@ def _run_apart(processes: Processes, job: Job) -> list[Record]:
     try:
         records: list[Record] = processes.call(run_job, job)
     except ProcessDiedError as error:
-        return _make_records(job, started, [Outcome()] * len(job.runs), str(error), {})
+        return _make_records(job, started, [Outcome(failure=str(error))] * len(job.runs), {})
     return records
 
 
-def _make_records(
-    job: Job, started: float, outcomes: Sequence[Outcome], failure: str | None, more: Fields
-) -> list[Record]:
+def _make_records(job: Job, started: float, outcomes: Sequence[Outcome], more: Fields) -> list[Record]:
     seconds = round((time.perf_counter() - started) / len(job.runs), 3)
     return [
-        Record(identity, as_plain(outcome.settings), as_plain(outcome.results | more), failure, seconds)
-        for identity, outcome in zip(job.identities, outcomes, strict=True)
+        Record(identity, as_plain(each.settings), as_plain(each.results | more), each.failure, seconds)
+        for identity, each in zip(job.identities, outcomes, strict=True)
     ]
 
 

@@ -7,7 +7,7 @@ one of the paper's models, every system run by us on the same split and machine.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -64,8 +64,6 @@ HOW = (
 _OWN = re.compile(r"public 0 of (\d+)")
 _ROWS = {cell.title: cell for variant in VARIANTS for cell in (Cell(variant), Cell(variant, fine_tune=True))}
 """The paper's rows of GB-GNN."""
-Cite = Callable[[str, str], float | None]
-"""From a system and a data set to a published accuracy in percent, if there is one."""
 
 
 def compare(options: CompareOptions, *, progress: Progress | None = None) -> Report:
@@ -197,7 +195,7 @@ class RankedSystem:
         }
 
 
-def rank_systems(records: Sequence[Record], cite: Cite | None = None) -> list[RankedSystem]:
+def rank_systems(records: Sequence[Record], *, is_cited: bool = False) -> list[RankedSystem]:
     """Return the systems of one data set, the best first, those without a result last."""
     runs = group_by_name(records, "system", SYSTEMS)
     summaries = {name: summarize(found) for name, found in runs.items()}
@@ -205,21 +203,21 @@ def rank_systems(records: Sequence[Record], cite: Cite | None = None) -> list[Ra
     ranked = []
     for name, summary in summaries.items():
         rank = None if summary is None else 1 + sum(mean > summary.mean for mean in means)
-        cited = None if cite is None else cite(name, records[0]["dataset"])
+        cited = cite(name, records[0]["dataset"]) if is_cited else None
         ranked.append(RankedSystem(name, runs[name], summary, rank, cited))
     return sorted(ranked, key=lambda each: (each.rank is None, each.rank))
 
 
 def rank_report(
-    title: str, records: Sequence[Record], notes: Sequence[str] = (), cite: Cite | None = None
+    title: str, records: Sequence[Record], notes: Sequence[str] = (), *, is_cited: bool = False
 ) -> Report:
     """Return a board per data set, and one over all where there are several."""
     by_name = group_by_name(records, "dataset", DATASETS)
-    boards = {name: rank_systems(found, cite) for name, found in by_name.items()}
+    boards = {name: rank_systems(found, is_cited=is_cited) for name, found in by_name.items()}
     tables, reasons, data = [], [], []
     for name, board in boards.items():
         machines = {device for each in board for device in each.devices.split(" and ")}
-        is_shown = {"Cited": cite is not None, "On": len(machines) > 1}
+        is_shown = {"Cited": is_cited, "On": len(machines) > 1}
         rows = [each.make_cells() for each in board]
         columns = [column for column in rows[0] if is_shown.get(column, True)]
         cells = [[row[column] for column in columns] for row in rows]
@@ -303,7 +301,7 @@ def _tabulate_comparison(records: Sequence[Record]) -> Report:
         )
         if others:
             notes.append(f"{baseline.title}: {baseline.cited_from} has {others}; in brackets what is cited.")
-    return rank_report("Comparison of models", records, notes, cite)
+    return rank_report("Comparison of models", records, notes, is_cited=True)
 
 
 COMPARISON = Experiment(

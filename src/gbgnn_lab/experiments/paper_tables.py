@@ -9,7 +9,7 @@ from string import ascii_lowercase
 
 from gbgnn.cli.screen import counted
 from gbgnn.datasets import Dataset
-from gbgnn_lab.experiments.jobs import Experiment, Job, one_by_one
+from gbgnn_lab.experiments.jobs import Experiment, Job
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import ACCURACY, DATASETS, LAYERS, VARIANTS, Accuracy, Cell, title_dataset
 from gbgnn_lab.experiments.records import DIGITS, Fields, Record, identify_data, identity_key, read_records
@@ -74,7 +74,7 @@ def stages(
     jobs = []
     for (cell, _), each in boosted.items():
         search = partial(searching.search, cell, each, **how)
-        jobs += [Job(identify(cell, each), team, search) for team in teams]
+        jobs += [Job(identify(cell, each), team, search, is_team=True) for team in teams]
     yield jobs
     found = {record.key: record for record in read_records(options.out, *borrows, name)}
     jobs = []
@@ -82,7 +82,7 @@ def stages(
         for run in runs if cell.fine_tune else ():
             first = found[identity_key(identify(cell.boosted, each) | {"run": run})]
             fine_tune = partial(searching.search_fine_tuning, cell, each, first=first, **how)
-            jobs.append(Job(identify(cell, each), [run], partial(one_by_one, fine_tune)))
+            jobs.append(Job(identify(cell, each), [run], fine_tune))
     yield jobs
 
 

@@ -149,8 +149,9 @@ def search_fine_tuning(
         )
     seen = data.without_test_labels()
     space, validation = cell_space(cell, protocol.space, len(seen.train)), (seen.val, seen.y[seen.val])
-    kept = first.results["finalists"][: protocol.finalists]
-    finalists = [_boost(each, space, seen, run, device) for each in kept]
+    finalists = []
+    for kept in first.results["finalists"][: protocol.finalists]:
+        finalists.append(_boost(kept, space, seen, run, device))
     fixed = {name: value for name, value in space.base.items() if name.startswith(_BLOCK)}
     ranges = {name: given for name, given in space.distributions().items() if name.startswith(_BLOCK)}
     ranges["finalist"] = CategoricalDistribution(range(len(finalists)))

@@ -50,6 +50,7 @@ class System(ABC):
 
     name: str
     title: str
+    settings: Mapping[str, Any] = field(default_factory=dict)  # those that are not default or published
 
     @abstractmethod
     def fit(self, data: Dataset, *, seed: int, device: Any, depth: int | None = None) -> Fitted:
@@ -62,9 +63,7 @@ class System(ABC):
 
 @dataclass(frozen=True)
 class BoostedSystem(System):
-    """gbgnn, with given settings for what is not default."""
-
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    """gbgnn."""
 
     def fit(self, data: Dataset, *, seed: int, device: Any, depth: int | None = None) -> Fitted:
         """Fit; the round that predicts is chosen by validation, as is the default."""
@@ -94,21 +93,19 @@ class _LastScores(Callback):
 
 @dataclass(frozen=True)
 class BaselineSystem(System):
-    """A baseline with its published settings."""
-
-    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """A baseline."""
 
     def fit(self, data: Dataset, *, seed: int, device: Any, depth: int | None = None) -> Fitted:
         """Fit; the epoch that predicts is chosen by validation."""
-        fitted = fit_baseline(self.name, data, seed=seed, depth=depth, device=device, **self.overrides)
+        fitted = fit_baseline(self.name, data, seed=seed, depth=depth, device=device, **self.settings)
         facts = {"best_epoch": fitted.best_epoch, "n_parameters": fitted.n_parameters}
         return Fitted(fitted.predictions, fitted.settings, facts)
 
     def for_warmup(self) -> BaselineSystem:
         """Take an epoch, where there are any."""
-        known = asdict(choose_model(self.name, "", **self.overrides))
+        known = asdict(choose_model(self.name, "", **self.settings))
         fewer: Fields = {name: 1 for name in ("epochs", "head_epochs") if name in known}
-        return replace(self, overrides={**self.overrides, **fewer})
+        return replace(self, settings={**self.settings, **fewer})
 
 
 OURS: tuple[BoostedSystem, ...] = (

@@ -71,7 +71,7 @@ def test_a_model_of_ones_own_may_have_any_setting(given: TrainingData) -> None:
         depth: int = count(1)
 
         def fit(self, data: TrainingData) -> BaselineFit:
-            return BaselineFit(torch.full((data.n_nodes, data.n_classes), self.warmth), 0, 0)
+            return BaselineFit(torch.full((data.graph.n_nodes, data.n_classes), self.warmth), 0, 0)
 
     Constant(warmth=-300.0).check()
     with pytest.raises(ParameterError, match="Constant.depth must be an integer >= 1; got 0"):

@@ -86,7 +86,7 @@ def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
 def test_graph_convolution_equals_the_dense_formula(given: TrainingData) -> None:
     layer = GraphConvolution(8, 4)
     torch.nn.init.normal_(layer.bias)
-    A = torch.tensor(given.graph.adjacency.toarray(), dtype=torch.float32) + torch.eye(given.n_nodes)
+    A = torch.tensor(given.graph.adjacency.toarray(), dtype=torch.float32) + torch.eye(given.graph.n_nodes)
     root = A.sum(dim=1).rsqrt()
     P = root[:, None] * A * root
     expected = P @ given.features @ layer.dense.weight + layer.bias
@@ -120,7 +120,7 @@ def test_residual_convolution_equals_its_twin(given: TrainingData, number: int) 
     layer = ResidualConvolution(8, 0.2, math.log(0.5 / number + 1))
     twin = peers("GCN2Conv")(8, alpha=0.2, theta=0.5, layer=number)
     twin.weight1.data = layer.weight.data
-    H, start = given.features, torch.randn(given.n_nodes, 8)
+    H, start = given.features, torch.randn(given.graph.n_nodes, 8)
     close(layer(given.mixing(AugmentedAdjacency()), H, start), twin(H, start, given.edges))
 
 

@@ -45,10 +45,10 @@ def test_importing_the_extra_warns_of_nothing() -> None:
 def test_attention_equals_the_dense_formula(given: TrainingData) -> None:
     network = Network(GAT(depth=1, output_heads=2), given).eval()
     (layer,) = network.layers
-    heads = (given.features @ layer.lin.weight.t()).view(given.n_nodes, 2, 3)
+    heads = (given.features @ layer.lin.weight.t()).view(given.graph.n_nodes, 2, 3)
     towards, fro = (heads * layer.att_dst).sum(dim=2), (heads * layer.att_src).sum(dim=2)
     hears = torch.tensor(given.graph.adjacency.toarray(), dtype=torch.bool) | torch.eye(120, dtype=torch.bool)
-    expected = torch.zeros(given.n_nodes, 3)
+    expected = torch.zeros(given.graph.n_nodes, 3)
     for head in range(2):
         logits = functional.leaky_relu(towards[:, None, head] + fro[None, :, head], 0.2)
         attention = logits.masked_fill(~hears, -torch.inf).softmax(dim=1)

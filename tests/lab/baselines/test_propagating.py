@@ -49,7 +49,7 @@ def test_appnp_equals_its_twin(given: TrainingData) -> None:
 def test_appnp_comes_to_personalised_pagerank(given: TrainingData) -> None:
     network = Network(APPNP(depth=200, restart=0.2), given).eval()
     P = given.mixing(AugmentedAdjacency()).tensor.to_dense()
-    inverse = torch.linalg.inv(torch.eye(given.n_nodes) - 0.8 * P)
+    inverse = torch.linalg.inv(torch.eye(given.graph.n_nodes) - 0.8 * P)
     expected = 0.2 * inverse @ network.perceptron(given.features)
     torch.testing.assert_close(network(), expected, rtol=1e-3, atol=1e-4)
 
@@ -183,7 +183,7 @@ def walk(given: TrainingData) -> Propagator:
 
 
 def proba_of(given: TrainingData) -> torch.Tensor:
-    return torch.randn(given.n_nodes, 3, generator=torch.Generator().manual_seed(0)).softmax(dim=1)
+    return torch.randn(given.graph.n_nodes, 3, generator=torch.Generator().manual_seed(0)).softmax(dim=1)
 
 
 @pytest.mark.parametrize("spread", [0.2, 0.9])

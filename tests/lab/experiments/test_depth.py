@@ -44,7 +44,7 @@ def test_runs_have_the_depth_that_was_asked_for(tiny, tmp_path):
 
 def test_without_quick_settings_are_the_published_ones(tiny, tmp_path, monkeypatch):
     def measured(system, data, device, run, depth, tell):
-        return Outcome(dict(system.overrides))
+        return Outcome(dict(system.settings))
 
     monkeypatch.setattr(depth, "measure", measured)
     (jobs,) = DEPTH.stages(

@@ -77,7 +77,7 @@ def jobs(n: int, work: Any = None) -> list[Job]:
 
 
 def team(runs: Sequence[int], work: Any = None) -> Job:
-    return Job(PLACE, runs, partial(together, work or half))
+    return Job(PLACE, runs, partial(together, work or half), is_team=True)
 
 
 def together(work: Any, runs: Sequence[int], tell: Any) -> list[Outcome]:

@@ -20,7 +20,6 @@ from gbgnn_lab.experiments.report import (
     format_duration,
     group_by_name,
     group_records,
-    sort_names,
     summarize,
     tell_numbers,
 )
@@ -127,10 +126,6 @@ def test_numbers_are_for_programs():
     runs = [Record({}, results={"test_accuracy": 0.5}), Record({}, failure="no")]
     assert tell_numbers(runs) == {"runs": 2, "failed": 1, "mean": 50.0, "std": None}
     assert tell_numbers(runs[1:]) == {"runs": 1, "failed": 1, "mean": None, "std": None}
-
-
-def test_known_names_come_first():
-    assert sort_names(["x", "pubmed", "cora", "x"], ("cora", "citeseer", "pubmed")) == ["cora", "pubmed", "x"]
 
 
 def test_the_best_settings_are_those_of_the_best_search():

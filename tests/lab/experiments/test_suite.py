@@ -77,11 +77,7 @@ def test_the_later_experiments_use_what_the_tables_found(tmp_path):
     assert "the best search in table1 or table4" in report.markdown()
     assert {path.name for path in report.files} >= {"curves-adj.png", "curves-gradient.png"}
     report = reproduce("comparison", options(tmp_path, systems=("label_propagation",)))
-    assert {row["system"] for row in report.data} == {
-        "GB-GNN-Adj",
-        "GB-GNN-Adj + FT",
-        "label_propagation",
-    }
+    assert {row["system"] for row in report.data} == {"GB-GNN-Adj", "GB-GNN-Adj + FT", "label_propagation"}
     assert all(row["memory"] >= 0 for row in report.data)
 
 

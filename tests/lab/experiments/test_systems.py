@@ -84,8 +84,8 @@ def test_warming_up_is_short(name):
     if isinstance(for_warmup, BoostedSystem):
         assert (for_warmup.settings["n_rounds"], for_warmup.settings["learner__epochs"]) == (1, 1)
     else:
-        assert all(value == 1 for value in for_warmup.overrides.values())
-        assert set(for_warmup.overrides) == {"epochs", "head_epochs"} & set(asdict(BASELINES[name].model))
+        assert all(value == 1 for value in for_warmup.settings.values())
+        assert set(for_warmup.settings) == {"epochs", "head_epochs"} & set(asdict(BASELINES[name].model))
 
 
 CPU = torch.device("cpu")
