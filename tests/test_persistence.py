@@ -127,8 +127,7 @@ def test_file_holds_no_pickle_and_a_readable_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize("aggregation", ["kta", "lazy", "injection", "adjacency", "identity"])
 def test_loaded_hops_are_as_free_as_the_saved_ones(tmp_path: Path, aggregation: str) -> None:
     model = fit(aggregation=aggregation)
-    model.save(tmp_path / "m.gbgnn")
-    assert [r.hop for r in gbgnn.load(tmp_path / "m.gbgnn").ensemble_] == [r.hop for r in model.ensemble_]
+    assert [r.hop for r in saved(model, tmp_path).ensemble_] == [r.hop for r in model.ensemble_]
 
 
 def test_file_whose_hops_do_not_say_what_is_free_is_read(tmp_path: Path) -> None:
@@ -142,8 +141,7 @@ def test_file_whose_hops_do_not_say_what_is_free_is_read(tmp_path: Path) -> None
 
 def test_own_matrix_is_stored_with_the_model(tmp_path: Path) -> None:
     model = fit(propagation=GRAPH.adjacency / 10)
-    model.save(tmp_path / "m.gbgnn")
-    loaded = gbgnn.load(tmp_path / "m.gbgnn")
+    loaded = saved(model, tmp_path)
     first, second = (list(m.staged_predict_proba(NODES, graph=GRAPH))[-1] for m in (model, loaded))
     assert first.tobytes() == second.tobytes()
 
@@ -163,9 +161,8 @@ def test_tree_model_is_saved_without_its_learners_only(tmp_path: Path) -> None:
 
 
 def test_loaded_model_has_no_graph_and_says_so(tmp_path: Path) -> None:
-    fit().save(tmp_path / "m.gbgnn")
     with pytest.raises(ValueError, match=r"loaded from a file, which does not hold its graph; pass graph="):
-        list(gbgnn.load(tmp_path / "m.gbgnn").staged_predict(NODES))
+        list(saved(fit(), tmp_path).staged_predict(NODES))
 
 
 def test_unfitted_model_cannot_be_saved(tmp_path: Path) -> None:
@@ -278,10 +275,9 @@ def test_a_loaded_file_predicts_in_a_new_process(tmp_path: Path) -> None:
 
 
 def test_loaded_model_refuses_a_graph_of_other_features(tmp_path: Path) -> None:
-    fit().save(tmp_path / "m.gbgnn")
     other = Graph(np.eye(3), np.ones((3, 2)))
     with pytest.raises(ValueError, match="graph has 2 features per node, but the model was fitted with 5"):
-        gbgnn.load(tmp_path / "m.gbgnn").predict([0], graph=other)
+        saved(fit(), tmp_path).predict([0], graph=other)
 
 
 def test_parameters_of_a_fitted_model_are_saved_as_they_were_at_the_fit(tmp_path: Path) -> None:

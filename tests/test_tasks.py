@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from gbgnn._labels import as_table
 from gbgnn.errors import GraphError, ParameterError
+from gbgnn.graph import as_table
 from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
 from gbgnn.tasks import Classification, MultiLabel, Regression, Task
 from gbgnn.testing import check_task

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,6 +22,9 @@ from gbgnn.finetuning.loop import FineTuningReport as FineTuningReport
 from gbgnn.model import FittedModel
 from gbgnn.persistence import save
 from gbgnn.problem import Problem
+
+if TYPE_CHECKING:
+    from gbgnn.cli.screen import Progress
 
 _LOGGER = logging.getLogger("gbgnn")
 _SHARE = 0.02
@@ -39,21 +42,11 @@ class StartReport:
 
 @dataclass(frozen=True, eq=False)
 class RoundReport:
-    """What is known after a round; the tensors are the loop's own and must not be changed.
+    """What is known after a round; the tensors are the loop's own and must not be changed."""
 
-    Parameters
-    ----------
-    model
-        The model as it is now: it predicts, and can be saved.
-    n_rounds
-        The most rounds there will be.
-    scores
-        Scores of all nodes after this round.
-    """
-
-    model: FittedModel
-    n_rounds: int
-    scores: torch.Tensor
+    model: FittedModel  # as it is now: it predicts, and can be saved
+    n_rounds: int  # the most there will be
+    scores: torch.Tensor  # of all nodes after this round
 
     @property
     def t(self) -> int:
@@ -212,15 +205,9 @@ class EarlyStopping(Callback):
 
 @dataclass(eq=False)
 class LogProgress(Callback):
-    """Log a line every so often, through :mod:`logging`; what ``verbose`` turns on.
+    """Log a line every so often, through :mod:`logging`; what ``verbose`` turns on."""
 
-    Parameters
-    ----------
-    every
-        Rounds, or epochs of fine-tuning, between two lines; the last one always has a line.
-    """
-
-    every: int = 1
+    every: int = 1  # rounds, or epochs of fine-tuning, between two lines; the last one always has a line
 
     def on_start(self, start: StartReport) -> None:
         """Start the clock, and see that the lines reach a screen when logging is not set up."""
@@ -250,20 +237,10 @@ class LogProgress(Callback):
             _LOGGER.info("%s %d/%d  %s  %.1f s", noun, done, most, words, seconds)
 
 
-class Counter(Protocol):
-    """What shows how many of something are done, such as a progress bar."""
-
-    def begin(self, noun: str, total: int, done: int = 0) -> None:
-        """Count from ``done`` to ``total`` of something, such as rounds."""
-
-    def update(self, done: int, words: str = "", total: int | None = None) -> None:
-        """Set how many are done, a few words on the newest one, and another total where that has changed."""
-
-
 class ShowProgress(Callback):
-    """Tell a counter how the rounds of a fit go, and then the epochs of fine-tuning."""
+    """Tell the command's counter how the rounds of a fit go, and then the epochs of fine-tuning."""
 
-    def __init__(self, counter: Counter) -> None:
+    def __init__(self, counter: Progress) -> None:
         self._counter = counter
 
     def on_start(self, start: StartReport) -> None:

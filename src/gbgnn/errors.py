@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
 
 
 class GBGNNError(Exception):
@@ -43,6 +45,14 @@ class MissingDependencyError(GBGNNError, ImportError):
 
 class GBGNNWarning(UserWarning):
     """Something was repaired or may surprise; the run goes on."""
+
+
+def import_needed(module: str, what: str, extra: str) -> Any:
+    """Return a module of an optional package, or say that ``what`` needs the package."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingDependencyError(what, module.partition(".")[0], extra) from error
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

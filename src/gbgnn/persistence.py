@@ -17,7 +17,7 @@ import torch
 from gbgnn._files import as_plain, atomic_path
 from gbgnn._version import __version__
 from gbgnn.boosting import Ensemble, History, Round, StopReason
-from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
+from gbgnn.errors import ModelFileError, ParameterError, import_needed
 from gbgnn.finetuning import as_fine_tuner
 from gbgnn.fitting import input_recipe, resolve_rule
 from gbgnn.learners import SklearnLearner
@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # estimators.py imports this module
     from gbgnn.estimators import GBGNNClassifier
 
 FORMAT_VERSION, OLDEST_VERSION = 3, 2
+_NEEDED = ("safetensors.torch", "saving and loading models", "save")
 Tensors = dict[str, torch.Tensor]
 
 
@@ -65,11 +66,13 @@ def save(model: FittedModel, path: str | os.PathLike[str], *, learners: bool = T
     }
     text = json.dumps(header)
     metadata = {"gbgnn": text, "sha256": _digest(text, tensors)}
-    st = _safetensors()
+    save_file = import_needed(*_NEEDED).save_file
+    from safetensors import SafetensorError
+
     with atomic_path(path) as part:
         try:
-            st.torch.save_file(tensors, part, metadata=metadata)
-        except st.SafetensorError as error:  # how it tells of a full disk, among others
+            save_file(tensors, part, metadata=metadata)
+        except SafetensorError as error:  # how it tells of a full disk, among others
             found = re.search(r"os error (\d+)", str(error))
             if found is None:
                 raise ModelFileError(f"{path} cannot be written: {error}.") from error
@@ -107,14 +110,16 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
     if not path.is_file():
         raise ModelFileError(f"there is no model file {path}.")
-    st = _safetensors()
+    import_needed(*_NEEDED)
+    from safetensors import SafetensorError, safe_open
+
     try:
-        with st.safe_open(path, framework="pt") as file:
+        with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             # Copied to where torch would have put them: products of arrays that begin elsewhere in memory
             # may differ in the last bit.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-    except (st.SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise ModelFileError(f"{path} is damaged, truncated or no model file ({error}).") from error
     if "gbgnn" not in metadata:
         raise ModelFileError(f"{path} is a safetensors file, but not one that gbgnn wrote.")
@@ -321,11 +326,3 @@ def _digest(text: str, tensors: Tensors) -> str:
 
 def _refuse(value: Any) -> Any:
     raise ModelFileError(f"a parameter cannot be stored as JSON: {value!r} of type {type(value).__name__}.")
-
-
-def _safetensors() -> Any:
-    try:
-        import safetensors.torch
-    except ImportError as error:
-        raise MissingDependencyError("saving and loading models", "safetensors", "save") from error
-    return safetensors

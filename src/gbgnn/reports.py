@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gbgnn._files import atomic_path
-from gbgnn.errors import MissingDependencyError, ParameterError
+from gbgnn.errors import ParameterError, import_needed
 from gbgnn.smoothing import SmoothingProfile
 from gbgnn.theory import Certificate, DepthBound
 
@@ -52,11 +52,10 @@ def check_figure_path(path: str | os.PathLike[str]) -> None:
 
 def blank(title: str, width: float, height: float) -> Figure:
     """Return an empty figure with a heading, sizes in inches."""
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError as error:
-        raise MissingDependencyError("drawing figures", "matplotlib", "plot") from error
+    import_needed("matplotlib.figure", "drawing figures", "plot")
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
     padding = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
     figure = Figure(figsize=(width, height), layout=padding, facecolor="white")
     figure.suptitle(title, x=0.014, ha="left", color=INK, fontsize=13, fontweight="bold")
@@ -85,9 +84,10 @@ def choose_scale(axes: Axes, values: Sequence[float]) -> None:
     """Take a logarithmic axis for what changes by a factor of ten or more, else one that starts at zero."""
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-    high = max(values)
-    positive = [v for v in values if v > 0]
-    if min(values) < -1e-12 * high or not positive:  # below zero by more than rounding, or zero throughout
+    finite = [v for v in values if math.isfinite(v)]
+    high = max(finite)
+    positive = [v for v in finite if v > 0]
+    if min(finite) < -1e-12 * high or not positive:  # below zero by more than rounding, or zero throughout
         return
     ratio = high / min(positive)
     if ratio < 10:
@@ -134,14 +134,14 @@ def certificate_figure(
 
 def _draw_training_bounds(axes: Axes, certificate: Certificate) -> None:
     style(axes, "Bound of the training error")
-    corrected, printed = (_finite(certificate.training_bounds(form=f)) for f in ("corrected", "paper"))
-    if all(map(math.isnan, corrected)):
+    corrected, printed = (certificate.training_bounds(form=form) for form in ("corrected", "paper"))
+    if not any(map(math.isfinite, corrected)):
         write_reason(axes, "a round took a step that the condition does not allow")
         return
     _plot(axes, corrected, "corrected", MEASURED)
     _plot(axes, printed, "as printed, does not hold", QUIET, dashed=True)
     axes.axhline(1, color=PREDICTED, lw=0.8, label="vacuous from here up")
-    choose_scale(axes, [v for v in (*corrected, *printed) if not math.isnan(v)])
+    choose_scale(axes, (*corrected, *printed))
 
 
 def _draw_test_bound(axes: Axes, depth: DepthBound) -> None:
@@ -155,9 +155,9 @@ def _draw_test_bound(axes: Axes, depth: DepthBound) -> None:
         "total": (depth.totals, INK),
     }
     for name, (values, color) in terms.items():
-        _plot(axes, _finite(values), name, color)
+        _plot(axes, values, name, color)
     axes.axhline(1, color=PREDICTED, lw=0.8, ls=":", label="vacuous from here up")
-    choose_scale(axes, [v for values, _ in terms.values() for v in values if math.isfinite(v)])
+    choose_scale(axes, [value for values, _ in terms.values() for value in values])
 
 
 def smoothing_figure(profile: SmoothingProfile, title: str = "Over-smoothing") -> Figure:
@@ -190,13 +190,10 @@ def smoothing_figure(profile: SmoothingProfile, title: str = "Over-smoothing") -
 def _plot(
     axes: Axes, values: Sequence[float], label: str, color: str, *, first: int = 1, dashed: bool = False
 ) -> None:
+    shown = [value if math.isfinite(value) else math.nan for value in values]
     marker = "o" if len(values) <= 40 and not dashed else ""
     line, steps = (0, (5, 3)) if dashed else "-", range(first, first + len(values))
-    axes.plot(steps, values, color=color, lw=1.6, marker=marker, ms=3, ls=line, label=label)
-
-
-def _finite(values: Sequence[float]) -> list[float]:
-    return [value if math.isfinite(value) else math.nan for value in values]
+    axes.plot(steps, shown, color=color, lw=1.6, marker=marker, ms=3, ls=line, label=label)
 
 
 def _finish(figure: Figure, steps: str) -> None:

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from torch.nn import functional
 
-from gbgnn._labels import as_indicators, as_labels, as_numbers
 from gbgnn.errors import GraphError, ParameterError
+from gbgnn.graph import as_indicators, as_labels, as_numbers
 from gbgnn.losses import LOSSES, Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
 
 Link = Callable[[torch.Tensor], torch.Tensor]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from dataclasses import FrozenInstanceError
 from typing import Any
 
@@ -7,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from gbgnn import Callback, FineTuner, FittedModel, StopReason
-from gbgnn.callbacks import EpochReport, FineTuningReport, RoundReport, StartReport, announce
+from gbgnn import Callback, EarlyStopping, FineTuner, FittedModel, GBGNNClassifier, StopReason
+from gbgnn.callbacks import EpochReport, FineTuningReport, LogProgress, RoundReport, StartReport, announce
+from gbgnn.errors import ParameterError
 
 
 class Recorder(Callback):
@@ -147,3 +149,129 @@ def test_tuning_is_told_by_the_metric_of_the_fit(toy) -> None:
     assert report.metric == "neg_log_loss"
     assert report.before == model.fine_tuning_["before"]
     assert str(report).startswith("fine-tuned 2 epochs: val neg_log_loss -")
+
+
+def fit_on_errors(toy, **settings: object) -> GBGNNClassifier:
+    """Some labels are wrong: later rounds are surer of their classes, not righter."""
+    y, wrong = toy.y.copy(), np.random.default_rng(1).permutation(35)[:14]
+    y[wrong] = (y[wrong] + 1) % 3
+    model = toy.model(n_rounds=100, learning_rate=1.0, **settings)
+    return model.fit(toy.train, y[toy.train], graph=toy.graph, validation=(toy.val, y[toy.val]))
+
+
+def test_early_stopping_stops_after_n_rounds_without_a_better_one(toy) -> None:
+    fitted = toy.fit(n_rounds=100, n_iter_no_change=3)
+    assert fitted.stop_reason_ is StopReason.NO_IMPROVEMENT
+    assert len(fitted.ensemble_) == fitted.best_round_ + 3
+    again = toy.fit(n_rounds=100, callbacks=[EarlyStopping(3)])
+    assert len(again.ensemble_) == len(fitted.ensemble_)
+
+
+def test_early_stopping_follows_the_metric(toy) -> None:
+    by_accuracy = fit_on_errors(toy, n_iter_no_change=3)
+    by_loss = fit_on_errors(toy, n_iter_no_change=3, metric="neg_log_loss")
+    column = by_loss.history_["val_neg_log_loss"]
+    assert by_loss.stop_reason_ is StopReason.NO_IMPROVEMENT
+    assert len(by_loss.ensemble_) == by_loss.best_round_ + 3
+    assert by_loss.best_round_ == int(np.argmax(column)) + 1
+    assert len(by_loss.ensemble_) != len(by_accuracy.ensemble_)
+
+
+def test_of_equal_metrics_the_lower_loss_is_an_improvement(toy) -> None:
+    """A metric that never changes leaves the decision to the loss."""
+
+    def constant(estimator: object, X: object, y: object) -> float:
+        return 1.0
+
+    fitted = fit_on_errors(toy, n_iter_no_change=3, metric=constant)
+    assert set(fitted.history_["val_constant"]) == {1.0}
+    assert fitted.best_round_ == int(np.argmin(fitted.history_["val_loss"])) + 1
+    assert len(fitted.ensemble_) == fitted.best_round_ + 3
+
+
+def test_it_stops_by_validation_whatever_selects_the_round(toy) -> None:
+    fitted = toy.fit(n_rounds=100, n_iter_no_change=3, select="last")
+    assert len(fitted.ensemble_) == toy.fit(n_rounds=100, n_iter_no_change=3).best_round_ + 3
+    assert fitted.best_round_ == len(fitted.ensemble_)
+
+
+def test_one_object_serves_many_fits(toy) -> None:
+    callback = EarlyStopping(3)
+    lengths = [len(toy.fit(n_rounds=100, callbacks=[callback]).ensemble_) for _ in range(2)]
+    assert lengths[0] == lengths[1]
+
+
+@pytest.mark.parametrize("settings", [{"n_iter_no_change": 3}, {"select": "validation"}])
+def test_what_needs_validation_says_so(settings: dict[str, object], toy) -> None:
+    with pytest.raises(ParameterError, match="validation"):
+        toy.fit(validation=False, **settings)
+
+
+def test_patience_is_a_positive_integer(toy) -> None:
+    with pytest.raises(ParameterError, match="n_iter_no_change must be an integer >= 1; got 0"):
+        toy.fit(n_iter_no_change=0)
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_verbose_logs_every_kth_round_and_the_last(toy, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="gbgnn"):
+        toy.fit(verbose=5)
+    lines = logged(caplog)
+    assert [line.split()[1] for line in lines] == ["5/12", "10/12", "12/12"]
+    assert "val acc" in lines[0]
+
+
+def test_verbose_logs_the_boosted_model_every_kth_epoch_the_last_and_what_came_of_it(
+    toy, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="gbgnn"):
+        model = toy.fit(n_rounds=2, verbose=3, fine_tune=FineTuner(epochs=7))
+    rounds, *epochs, end = logged(caplog)
+    assert rounds.startswith("round 2/2  ")
+    assert [line.split()[:2] for line in epochs] == [["epoch", f"{k}/7"] for k in (0, 3, 6, 7)]
+    told = model.fine_tuning_
+    rows = {0: told["before"]} | {row["epoch"]: row for row in told["history"]}
+    for line, k in zip(epochs, (0, 3, 6, 7), strict=True):
+        numbers = f"loss {rows[k]['train_loss']:.4f}  val acc {rows[k]['val_accuracy']:.3f}"
+        assert line.startswith(f"epoch {k}/7  {numbers}  ")
+        assert line.endswith(" s")
+    assert end.startswith("fine-tuned 7 epochs: val accuracy ")
+    assert end.endswith(f"the {told['kept']} model was kept")
+
+
+def test_without_validation_nodes_no_line_speaks_of_them(toy, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="gbgnn"):
+        toy.fit(validation=False, n_rounds=2, verbose=1, fine_tune=FineTuner(epochs=1))
+    assert len(logged(caplog)) == 5
+    assert not any("val" in line for line in logged(caplog))
+
+
+def test_rhythm_is_a_positive_integer(toy) -> None:
+    with pytest.raises(ParameterError, match="LogProgress.every must be an integer >= 1; got 0"):
+        toy.fit(callbacks=[LogProgress(0)])
+
+
+def test_verbose_reaches_the_screen_when_logging_is_not_set_up(
+    toy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logger = logging.getLogger("gbgnn")
+    root_handlers, logging.root.handlers = logging.root.handlers, []
+    try:
+        toy.fit(validation=False, verbose=12, n_rounds=1)
+    finally:
+        logging.root.handlers = root_handlers
+        logger.handlers.clear()
+        logger.setLevel(logging.NOTSET)
+    assert "round 1/1" in capfd.readouterr().err
+
+
+def test_lines_name_the_metric_of_the_fit(toy, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="gbgnn"):
+        model = toy.fit(n_rounds=1, verbose=1, metric="f1_macro", fine_tune=FineTuner(epochs=1))
+    first, _, epoch, _ = logged(caplog)
+    row = model.history_[0]
+    assert f"  f1_macro {row['train_f1_macro']:.3f}  val f1_macro {row['val_f1_macro']:.3f}  cos " in first
+    assert "  val f1_macro " in epoch

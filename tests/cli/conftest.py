@@ -18,6 +18,7 @@ class Run:
     """Calls the command as a process of its own would be called, and checks its exit code."""
 
     tiny = ("csbm", "--data-option", "n_nodes=60", "--data-option", "per_class=6")
+    files = frozenset({"config.toml", "history.jsonl", "metrics.json", "model.gbgnn"})  # of a plain run
     quick = ("--rounds", "4", "--epochs", "30", "--units", "8", "--seed", "0")
 
     def __call__(self, *words: str | Path, code: int = 0) -> Result:

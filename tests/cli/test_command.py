@@ -117,7 +117,7 @@ def test_help_unfolds_paragraphs_and_examples_follow() -> None:
         """
 
     assert read_help(command) == "Say one thing.\n\nThen say another in two lines."
-    assert "$ gbgnn fit" in epilog((("gbgnn fit", "train"),))
+    assert "$ gbgnn fit" in epilog("fit")
 
 
 def test_values_are_read_as_toml() -> None:

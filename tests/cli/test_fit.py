@@ -17,12 +17,7 @@ def test_closing_table_and_run_folder(run) -> None:
     assert "round 4/4" in result.stderr
     for word in ("train", "test", "macro-F1", "best round 4 of 4", "written to club", "seed 0"):
         assert word in result.stdout
-    assert {p.name for p in Path("club").iterdir()} == {
-        "config.toml",
-        "history.jsonl",
-        "metrics.json",
-        "model.gbgnn",
-    }
+    assert {p.name for p in Path("club").iterdir()} == run.files
     assert len(Path("club/history.jsonl").read_text().splitlines()) == 4
     assert [p.name for p in Path().iterdir()] == ["club"]
 

@@ -73,12 +73,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(run) -> None:
     assert "going on from round 3 of 7" in result.stderr
     assert "round 3/7" not in result.stderr
     assert "round 4/7" in result.stderr
-    assert {p.name for p in Path("r").iterdir()} == {
-        "config.toml",
-        "history.jsonl",
-        "metrics.json",
-        "model.gbgnn",
-    }
+    assert {p.name for p in Path("r").iterdir()} == run.files
     run("fit", *words, "-q", "--out", "whole")
     assert _proba("r", 60) == _proba("whole", 60)
     assert "r is finished" in run("fit", "--resume", "r", code=1).stderr

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from gbgnn._version import __version__
-from gbgnn.cli import datasets, fit, inspect, predict, theory, tune
-from gbgnn.cli.command import HELP, GuardedGroup, epilog, read_help, register, with_help
+from gbgnn.cli import datasets, fit, predict, theory, tune
+from gbgnn.cli.command import GuardedGroup, epilog, read_help, register, with_help
 from gbgnn.cli.model_options import ModelCommand
 
 app = typer.Typer(
@@ -41,22 +41,21 @@ def root(
     """
 
 
-app.callback(help=read_help(root), epilog=epilog(HELP["examples"]["gbgnn"].items()))(root)
+app.callback(help=read_help(root), epilog=epilog("gbgnn"))(root)
 register(app, fit.fit, cls=ModelCommand)
 register(app, tune.tune, cls=ModelCommand)
 register(app, predict.predict)
 register(app, predict.evaluate)
-register(app, inspect.inspect)
+register(app, predict.inspect)
 register(app, theory.certify)
 register(app, theory.smoothing)
 register(app, datasets.convert)
 
 datasets_app = typer.Typer(rich_markup_mode="rich")
-datasets_app.callback(
-    invoke_without_command=True,
-    help=read_help(datasets.list_datasets),
-    epilog=epilog(HELP["examples"]["datasets"].items()),
-)(with_help(datasets.list_datasets))
+shown_first = datasets_app.callback(
+    invoke_without_command=True, help=read_help(datasets.list_datasets), epilog=epilog("datasets")
+)
+shown_first(with_help(datasets.list_datasets))
 register(datasets_app, datasets.info)
 app.add_typer(datasets_app, name="datasets")
 

@@ -8,7 +8,7 @@ import signal
 import sys
 import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ from gbgnn.runs import catch_termination
 HELP: dict[str, Any] = tomllib.loads(Path(__file__).with_name("help.toml").read_text(encoding="utf-8"))
 """Examples and parameters of every command, and the options of a model that no part describes."""
 
-ERROR, USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 128 + signal.SIGINT, 141
+ERROR, USAGE, BROKEN_PIPE = 1, 2, 141
 
 
 class UsageError(GBGNNError):
@@ -40,15 +40,10 @@ class GuardedGroup(TyperGroup):
 
 
 def register(
-    app: typer.Typer,
-    function: Callable[..., None],
-    *,
-    examples: Iterable[tuple[str, str]] | None = None,
-    cls: type[TyperCommand] | None = None,
+    app: typer.Typer, function: Callable[..., None], *, cls: type[TyperCommand] | None = None
 ) -> None:
-    """Add a command, its docstring as help and its examples below, those of :data:`HELP` by default."""
-    given = HELP["examples"][function.__name__].items() if examples is None else examples
-    app.command(cls=cls, help=read_help(function), epilog=epilog(given))(with_help(function))
+    """Add a command, its docstring as help and its examples below."""
+    app.command(cls=cls, help=read_help(function), epilog=epilog(function.__name__))(with_help(function))
 
 
 def with_help(function: Callable[..., None]) -> Callable[..., None]:
@@ -79,8 +74,9 @@ def read_help(function: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-def epilog(examples: Iterable[tuple[str, str]]) -> str:
-    """Return the foot of a help page from pairs of a command line and what it does."""
+def epilog(command: str) -> str:
+    """Return the foot of a help page: the examples of :data:`HELP`, each with what it does."""
+    examples = HELP["examples"][command].items()
     blocks = [f"[bold]$ {line}[/bold]\n    [dim]{meaning}[/dim]" for line, meaning in examples]
     return "\n\n".join(["Examples", *blocks])
 

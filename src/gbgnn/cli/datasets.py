@@ -97,10 +97,7 @@ def describe_entry(name: str, data_dir: Any) -> dict[str, Any]:
     return {
         "name": name,
         "description": entry.description,
-        "nodes": entry.n_nodes,
-        "edges": entry.n_edges,
-        "features": entry.n_features,
-        "classes": entry.n_classes,
+        **{count: getattr(entry, f"n_{count}") for count in ("nodes", "edges", "features", "classes")},
         "available": entry.is_built_in or any(s.found is not None for s in sightings),
         "source": entry.source,
         "licence": entry.licence,

@@ -72,14 +72,16 @@ class Source:
         options: list[str] | None = None,
     ) -> Source:
         """Return the source with what an option of the command says; another data set has no old options."""
-        old = (
-            self if dataset in (None, self.dataset) else Source(None, self.data_dir, normalize=self.normalize)
+        is_other = dataset not in (None, self.dataset)
+        old = Source(data_dir=self.data_dir, normalize=self.normalize) if is_other else self
+        return Source(
+            old.dataset if dataset is None else dataset,
+            old.data_dir if data_dir is None else str(data_dir),
+            old.split if split is None else as_split(split),
+            old.split_seed if split_seed is None else split_seed,
+            old.normalize if normalize is None else normalize,
+            old.options | key_values(options, "--data-option"),
         )
-        place, fold = None if data_dir is None else str(data_dir), as_split(split)
-        names = ("dataset", "data_dir", "split", "split_seed", "normalize")
-        values = zip(names, (dataset, place, fold, split_seed, normalize), strict=True)
-        given: dict[str, Any] = {name: value for name, value in values if value is not None}
-        return replace(old, **given, options=old.options | key_values(options, "--data-option"))
 
     def load(self) -> gbgnn.datasets.Dataset:
         """Return the data set."""

@@ -1,4 +1,4 @@
-"""``gbgnn predict`` and ``gbgnn evaluate``: what a model says of nodes, and how right it is."""
+"""``gbgnn predict``, ``evaluate`` and ``inspect``: what a model says, how right it is, how it came."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import gbgnn
 from gbgnn._files import atomic_path
 from gbgnn.cli import screen
 from gbgnn.cli.files import Saved, name_class, open_saved
-from gbgnn.errors import DataError, GraphError, MissingDependencyError, ParameterError
+from gbgnn.errors import DataError, GraphError, ParameterError, import_needed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 65_536
 _FORMATS = (".csv", ".parquet")
+_LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
 
 Scores = dict[str, dict[str, Any]]
 
@@ -39,8 +40,8 @@ def predict(
     Columns are node (your own id), label, and proba_CLASS for each class. A bare model file knows neither
     your ids nor names of classes: it counts nodes from 0.
     """
-    if out is not None:
-        _check_ending(out)
+    if out is not None and out.suffix not in _FORMATS:
+        raise ParameterError(f"--out must end in {' or '.join(_FORMATS)}; got {out}.")
     saved = open_saved(saved_path)
     model = gbgnn.load(saved.model_path)
     graph = None
@@ -90,19 +91,16 @@ def write_table(
     path: Path, columns: list[str], nodes: NDArray[Any], labels: list[str], proba: NDArray[Any]
 ) -> None:
     """Write a file whose ending says its form; a reader never sees half of it."""
-    _check_ending(path)
     with atomic_path(path) as part:
         if path.suffix == ".csv":
             with part.open("w", newline="", encoding="utf-8") as file:
                 write_csv(file, columns, nodes, labels, proba)
             return
-        try:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        except ImportError as error:
-            raise MissingDependencyError("writing Parquet", "pyarrow", "io") from error
+        pa = import_needed("pyarrow", "writing Parquet", "io")
+        from pyarrow import parquet
+
         arrays = [pa.array(nodes), pa.array(labels), *map(pa.array, proba.T.copy())]
-        pq.write_table(pa.table(dict(zip(columns, arrays, strict=True))), part)
+        parquet.write_table(pa.table(dict(zip(columns, arrays, strict=True))), part)
 
 
 def write_csv(
@@ -115,11 +113,6 @@ def write_csv(
         rows = slice(start, start + _CHUNK)
         lines = zip(nodes[rows].tolist(), labels[rows], proba[rows].astype(str).tolist(), strict=True)
         writer.writerows([node, label, *numbers] for node, label, numbers in lines)
-
-
-def _check_ending(path: Path) -> None:
-    if path.suffix not in _FORMATS:
-        raise ParameterError(f"--out must end in {' or '.join(_FORMATS)}; got {path}.")
 
 
 def _own_ids(saved: Saved, n_nodes: int, data_dir: Path | None) -> NDArray[Any]:
@@ -197,3 +190,114 @@ def show_scores(scores: Scores) -> None:
     records = [{"split": name, **row} for name, row in scores.items()]
     columns = ("split", "nodes", "accuracy", "loss", "macro_f1")
     screen.show_records(records, columns, heads={"macro_f1": "macro-F1"}, left=("split",))
+
+
+def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:
+    """Show the settings of a model, its rounds, its best round and why training stopped."""
+    from gbgnn.boosting import StopReason
+    from gbgnn.callbacks import FineTuningReport
+    from gbgnn.persistence import read_header
+
+    saved = open_saved(saved_path)
+    header = read_header(saved.model_path)
+    history: list[dict[str, Any]] = header["history"]
+    if as_json:
+        screen.emit_json(
+            {
+                "model": str(saved.model_path),
+                **{k: v for k, v in header.items() if k != "rounds"},
+                "etas": [r["eta"] for r in header["rounds"]],
+                "hops": [r["hop"]["record"] for r in header["rounds"]],
+                "run": saved.config.get("run", {}),
+                "metrics": saved.metrics,
+            }
+        )
+        return
+    best, stop = header["best_round"], StopReason(header["stop_reason"]).message
+    kept = "kept" if any(r["head"] for r in header["rounds"]) else "not kept"
+    screen.out(f"{saved.model_path}: {screen.counted(len(history), 'round')}, best round {best}, {stop}")
+    screen.out(
+        f"written by gbgnn {header['library_version']}, seed {header['seed']}, "
+        f"{screen.counted(header.get('inputs', header)['n_features'], 'feature')}, learners {kept}"
+    )
+    # Files of format 3, and of format 2; numbers have no classes.
+    classes = header["task"]["record"].get("classes", []) if "task" in header else header["classes"]["values"]
+    if classes:
+        named = {str(label): name_class(label, saved.class_names) for label in classes}
+        words = [label if name == label else f"{label} ({name})" for label, name in named.items()]
+        screen.out(f"classes: {', '.join(words)}")
+    screen.out()
+    for name, value in header["params"].items():
+        if name not in ("callbacks", "warm_start", "verbose") and value is not None:
+            screen.out(f"  {name:<20} {_words(name, value)}")
+    metric = header.get("metric", "accuracy")
+    measured = ("train_loss", "val_loss", f"train_{metric}", f"val_{metric}")
+    _show_curves(history, measured)
+    tuning = header["fine_tuning"]
+    if tuning is not None:
+        epochs = tuning["history"]
+        report = FineTuningReport(tuning["before"], tuning["after"], tuning["kept"], len(epochs), metric)
+        screen.out(f"\n{report}")
+        _show_curves(epochs, measured)
+    if rounds:
+        _show_rounds(header, measured, rounds)
+
+
+def _words(name: str, value: Any) -> str:
+    """Return a setting in one line: a part as its name and its settings, defaults included."""
+    from gbgnn.registry import PARAMETERS, part_class
+
+    if name == "fine_tune":
+        return _settings_words(value)
+    if name not in PARAMETERS:
+        return str(value)
+    packed = value if isinstance(value, dict) else {"name": value, "params": {}}
+    settings = part_class(name, packed["name"])().get_params(deep=False) | packed["params"]
+    return f"{packed['name']} {_settings_words(settings)}".rstrip()
+
+
+def _settings_words(settings: dict[str, Any]) -> str:
+    """Return settings that have a value: a list with commas, a loss by its name."""
+    words = []
+    for name, value in settings.items():
+        plain = ",".join(map(str, value)) if isinstance(value, list) else value
+        plain = value["name"] if isinstance(value, dict) and "name" in value else plain
+        words += [] if value is None else [f"{name}={plain}"]
+    return " ".join(words)
+
+
+def _show_curves(history: list[dict[str, Any]], measured: tuple[str, ...]) -> None:
+    if len(history) > 1:
+        curves = {column: [row.get(column) for row in history] for column in measured}
+        drawn = screen.draw_curves(curves, ".4f", indent=20)
+        if drawn:
+            screen.out(f"\n{drawn}")
+
+
+def _show_rounds(header: dict[str, Any], measured: tuple[str, ...], n_shown: int) -> None:
+    history: list[dict[str, Any]] = header["history"]
+    columns = ("round", "eta", *measured, "cosine", "gamma_total", "gradient_norm", "seconds")
+    heads = {k: k.replace("_accuracy", "_acc").replace("gradient_norm", "grad_norm") for k in columns}
+    how: dict[str, Any] = {"heads": heads, "forms": dict.fromkeys(measured[2:], ".3f"), "drop": _LEAST_WANTED}
+    shown = screen.show_records(history, columns, n_shown=n_shown, best=header["best_round"] - 1, **how)
+    _show_coefficients(header, shown)
+    left_out = len(history) - len(shown)
+    screen.out(f"* the round that predicts{f'; {left_out} rounds not shown (--rounds)' if left_out else ''}")
+    tuning = header["fine_tuning"]
+    if tuning is not None and tuning["kept"] == "tuned":
+        screen.out("losses and steps of the rounds are from before fine-tuning")
+
+
+def _show_coefficients(header: dict[str, Any], shown: list[int]) -> None:
+    """Print the weight of each power of P, where each was learned."""
+    hops = [r["hop"]["record"] for r in header["rounds"]]  # of a tuned model, up to the round that predicts
+    learned = [i for i in shown if i < len(hops) and hops[i].get("free") == "coefficients"]
+    if not learned:
+        return
+    powers = hops[learned[0]]["powers"]
+    rows = [
+        [str(i + 1), *(f"{c:.3f}" for c in hops[i]["coefficients"]), screen.number(hops[i]["alignment"])]
+        for i in learned
+    ]
+    heads = ["round", *("I" if p == 0 else "P" if p == 1 else f"P^{p}" for p in powers), "alignment"]
+    screen.show_table(heads, rows)

@@ -16,7 +16,6 @@ from gbgnn._files import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress as RichProgress
 
 _PIPED_WIDTH = 160
 _PROSE_WIDTH = 30
@@ -212,24 +211,36 @@ def show_progress(*, quiet: bool = False, n_lines: int | None = _N_LINES) -> Ite
     elif find_spec("rich") is None or not (to := console(stderr=True)).is_terminal:
         yield _Lines(n_lines)
     else:
-        with _bars(to) as bars:
-            yield _Bars(bars)
+        progress = _Bars(to)
+        with progress.bars:
+            yield progress
 
 
 class _Bars(Progress):
-    def __init__(self, bars: RichProgress) -> None:
-        self._bars = bars
+    def __init__(self, on: Console) -> None:
+        from rich import progress as show
+        from rich.table import Column
+
+        one_line = Column(no_wrap=True)
+        self.bars = show.Progress(
+            show.TextColumn("{task.description}", table_column=one_line),
+            show.MofNCompleteColumn(table_column=one_line),
+            show.BarColumn(bar_width=min(30, max(5, on.width - 75))),
+            show.TextColumn("{task.fields[numbers]}", table_column=one_line),
+            show.TimeRemainingColumn(compact=True, elapsed_when_finished=True, table_column=one_line),
+            console=on,
+        )
 
     def begin(self, noun: str, total: int, done: int = 0) -> None:
-        self._task = self._bars.add_task(noun, total=total, completed=done, numbers="", visible=total > 0)
+        self._task = self.bars.add_task(noun, total=total, completed=done, numbers="", visible=total > 0)
 
     def update(self, done: int, words: str = "", total: int | None = None) -> None:
         if words:
-            self._bars.update(self._task, numbers=escape(words))
-        self._bars.update(self._task, completed=done, total=total)
+            self.bars.update(self._task, numbers=escape(words))
+        self.bars.update(self._task, completed=done, total=total)
 
     def note(self, message: str) -> None:
-        self._bars.console.print(message, style="yellow", markup=False, soft_wrap=True)
+        self.bars.console.print(message, style="yellow", markup=False, soft_wrap=True)
 
 
 class _Lines(Progress):
@@ -261,17 +272,3 @@ class _Lines(Progress):
         now = time.perf_counter()
         left = (now - self._begun) / max(1, done - self._first) * (self._total - done)
         return f"{now - self._started:.1f} s" + (f", {left:.0f} s left" if left >= 1 else "")
-
-
-def _bars(on: Console) -> RichProgress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.table import Column
-
-    return Progress(
-        TextColumn("{task.description}", table_column=Column(no_wrap=True)),
-        MofNCompleteColumn(table_column=Column(no_wrap=True)),
-        BarColumn(bar_width=min(30, max(5, on.width - 75))),
-        TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
-        TimeRemainingColumn(compact=True, elapsed_when_finished=True, table_column=Column(no_wrap=True)),
-        console=on,
-    )

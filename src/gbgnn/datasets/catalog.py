@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from gbgnn._files import atomic_path
-from gbgnn.errors import DataError, DatasetNotFoundError, MissingDependencyError, suggest
+from gbgnn.errors import DataError, DatasetNotFoundError, import_needed, suggest
 
 PathLike = str | os.PathLike[str]
 _TIMEOUTS = (5, 30)  # seconds to connect, and between two pieces of an answer
@@ -237,10 +237,7 @@ def _fetch(files: FileSet, folder: Path, tried: list[str]) -> FoundFiles | None:
 
 def fetch_urls(base: str, sha256: Mapping[str, str], folder: Path) -> None:
     """Download files with pooch, which puts each in place only if its checksum is right."""
-    try:
-        import pooch
-    except ImportError as error:
-        raise MissingDependencyError("downloading a data set", "pooch", "io") from error
+    pooch = import_needed("pooch", "downloading a data set", "io")
     downloader = pooch.HTTPDownloader(timeout=_TIMEOUTS)
     for name, digest in sha256.items():
         pooch.retrieve(base + name, f"sha256:{digest}", name, folder, downloader=downloader)

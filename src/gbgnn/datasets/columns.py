@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn.errors import DataError, MissingDependencyError, suggest
+from gbgnn.errors import DataError, import_needed, suggest
 
 _PARQUET = (".parquet", ".pq")
 SUFFIXES = (".csv", ".tsv", ".txt", *_PARQUET)
@@ -184,11 +184,9 @@ def _read_csv_with_arrow(
 
 
 def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingDependencyError("reading Parquet", "pyarrow", "io") from error
+    pa = import_needed("pyarrow", "reading Parquet", "io")
+    from pyarrow import parquet
+
     try:
         table = parquet.read_table(path)
     except (pa.ArrowException, OSError) as error:

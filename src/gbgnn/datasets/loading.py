@@ -20,7 +20,13 @@ from gbgnn.datasets.catalog import CATALOG
 from gbgnn.datasets.dataset import Dataset, build_adjacency
 from gbgnn.datasets.planetoid import load_planetoid
 from gbgnn.datasets.splits import SIZES, SplitChoice, choose_split, random_split
-from gbgnn.datasets.tables import find_reader, is_graphland, is_plain_table_folder
+from gbgnn.datasets.tables import (
+    find_tables,
+    is_graphland,
+    is_plain_table_folder,
+    read_graphland,
+    read_tables,
+)
 from gbgnn.errors import DataError, DatasetNotFoundError, ParameterError, suggest
 from gbgnn.graph import Graph, NodeSplit
 
@@ -108,8 +114,10 @@ def _reader_of_path(name: str | os.PathLike[str]) -> Callable[..., Dataset]:
     if path.is_dir():
         if path.suffix == ".gbgraph" or is_stored(path):
             return partial(load_dataset, path)
-        if is_graphland(path) or is_plain_table_folder(path):
-            return find_reader(path)
+        if is_graphland(path):
+            return partial(read_graphland, path)
+        if is_plain_table_folder(path):
+            return partial(read_tables, *find_tables(path))
     elif path.is_file() and path.suffix.lower() == ".npz":
         return partial(read_npz, path)
     if path.exists():

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gbgnn.datasets.catalog import Entry, find_or_download
 from gbgnn.datasets.dataset import Dataset, NodeIndex, build_adjacency, build_csr
-from gbgnn.errors import DataError, MissingDependencyError
+from gbgnn.errors import DataError, import_needed
 from gbgnn.graph import Graph, NodeSplit
 
 N_VAL = 500
@@ -127,10 +127,9 @@ _N_TRAIN, _FIRST_TEST = 140, 1708
 
 def read_cora_raw(folder: Path) -> tuple[Graph, NDArray[np.int64], NodeSplit]:
     """Return Cora's graph, labels and public split from the two raw Parquet tables."""
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingDependencyError("reading raw Cora", "pyarrow", "io") from error
+    import_needed("pyarrow", "reading raw Cora", "io")
+    from pyarrow import parquet
+
     nodes = parquet.read_table(folder / "cora_nodes.parquet.gzip")
     citations = parquet.read_table(folder / "cora_rels.parquet.gzip")
     papers = nodes["nodeId"].to_numpy()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,14 +164,9 @@ def read_folder(folder: str | os.PathLike[str], **options: Any) -> Dataset:
     """
     if not Path(folder).is_dir():
         raise DataError(f"{folder} is not a folder.")
-    return find_reader(Path(folder))(**options)
-
-
-def find_reader(folder: Path) -> Callable[..., Dataset]:
-    """Return what reads the tables of a folder, and takes options only."""
-    if is_graphland(folder):
-        return partial(read_graphland, folder)
-    return partial(read_tables, *find_tables(folder))
+    if is_graphland(Path(folder)):
+        return read_graphland(folder, **options)
+    return read_tables(*find_tables(Path(folder)), **options)
 
 
 def read_folder_graph(folder: str | os.PathLike[str], **options: Any) -> Graph:
