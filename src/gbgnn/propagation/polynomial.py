@@ -79,17 +79,9 @@ def n_needed(coefficients: torch.Tensor, tolerance: float) -> int:
 def chebyshev_terms(
     P: Propagator, X: torch.Tensor, n_terms: int, interval: Interval
 ) -> Iterator[torch.Tensor]:
-    """Yield T_0(P) X = X, T_1(P) X, ..., each valid until the next is asked for; P scaled to [-1, 1].
-
-    Examples
-    --------
-    >>> P = Propagator([[2.0]])
-    >>> [float(term) for term in chebyshev_terms(P, torch.ones(1, 1), 3, Interval(0.0, 4.0))]
-    [1.0, 0.5, -0.5]
-    """
+    """Yield T_0(P) X = X, T_1(P) X, ..., each valid until the next is asked for; P scaled to [-1, 1]."""
     yield X
-    before, now = None, X
-    spare: torch.Tensor | None = None
+    before, now, spare = None, X, None
     for _ in range(1, n_terms):
         after = P(now, out=spare)
         if interval.centre:
