@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -178,15 +178,9 @@ def depth_bound(
             f"the bound by depth is for two classes and one score; this model has {fitted.scores.shape[1]} "
             "score columns. Use generalisation_bound, or the certificate's training_bounds."
         )
+    asked: dict[str, Any] = {"delta": delta, "confidence": confidence, "form": form}
     bound = generalisation_bound(
-        model,
-        delta=delta,
-        confidence=confidence,
-        form=form,
-        complexity=complexity,
-        graph=graph,
-        n_draws=n_draws,
-        seed=seed,
+        model, **asked, complexity=complexity, graph=graph, n_draws=n_draws, seed=seed
     )
     certificate = fitted.certificate
     return DepthBound(
@@ -195,9 +189,7 @@ def depth_bound(
         increments=bound.complexities,
         partition=bound.partition,
         deviation=bound.deviation,
-        delta=delta,
-        confidence=confidence,
-        form=form,
+        **asked,
     )
 
 
@@ -311,13 +303,8 @@ class Complexities:
         ]
         bounds = []
         for t, norm in enumerate(norms, start=1):
-            settings: dict[str, Any] = {
-                "n_layers": self.heads.n_layers,
-                "max_norm": self.heads.max_norm,
-                "bias": self.heads.bias,
-                "mixing_norms": [self.hops.max_norm] * (t - 1),
-                "form": self.form,
-            }
+            mixing_norms = [self.hops.max_norm] * (t - 1)
+            settings: dict[str, Any] = {**asdict(self.heads), "mixing_norms": mixing_norms, "form": self.form}
             if t == 1 or self.hops.is_linear:
                 bounds.append(mlp_complexity(norm, *self.sizes, **settings))
             else:

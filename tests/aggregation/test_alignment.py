@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbgnn.aggregation import AlignmentProblem, KernelTargetAlignment, PolynomialHop, alignment
+from gbgnn.aggregation import KernelTargetAlignment, PolynomialHop, alignment
+from gbgnn.aggregation.alignment import AlignmentProblem
 from gbgnn.errors import ParameterError
 from gbgnn.problem import Problem
 from gbgnn.propagation import AugmentedAdjacency, Propagator, SparseRows

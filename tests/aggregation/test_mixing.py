@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbgnn import MLP, GBGNNClassifier
-from gbgnn.aggregation import Adjacency, CentredAlignment, Linear, MixingHop, NonLinear, PolynomialHop, mixing
+from gbgnn.aggregation import Adjacency, Linear, MixingHop, NonLinear, PolynomialHop, mixing
+from gbgnn.aggregation.mixing import CentredAlignment
 from gbgnn.errors import ParameterError
 from gbgnn.graph import Graph
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, Problem

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbgnn.propagation import NORMS, DenseRows, Representation, SparseRows, as_rows
-from gbgnn.propagation.rows import SPARSE_BELOW
+from gbgnn.propagation import DenseRows, Representation, SparseRows, as_rows
+from gbgnn.propagation.rows import NORMS, SPARSE_BELOW
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 

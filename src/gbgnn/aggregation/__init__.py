@@ -1,16 +1,14 @@
 """g: how node representations are mixed along the graph before each round."""
 
-from gbgnn.aggregation.alignment import AlignmentProblem, KernelTargetAlignment
+from gbgnn.aggregation.alignment import KernelTargetAlignment
 from gbgnn.aggregation.base import Aggregation, Hop, HopSpace
-from gbgnn.aggregation.mixing import CentredAlignment, Linear, MixingHop, NonLinear
+from gbgnn.aggregation.mixing import Linear, MixingHop, NonLinear
 from gbgnn.aggregation.polynomial import IDENTITY, Adjacency, Identity, InputInjection, Lazy, PolynomialHop
 
 __all__ = [
     "IDENTITY",
     "Adjacency",
     "Aggregation",
-    "AlignmentProblem",
-    "CentredAlignment",
     "Hop",
     "HopSpace",
     "Identity",

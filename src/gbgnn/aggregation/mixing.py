@@ -25,17 +25,6 @@ class MixingHop(Hop):
 
     With many columns the L1 balls keep most of W at zero, so its other entries are all that is stored: on
     Cora some 10 thousand a round instead of 2 million.
-
-    Examples
-    --------
-    >>> from gbgnn.propagation import Propagator
-    >>> P = Propagator([[0.0, 1.0], [1.0, 0.0]])
-    >>> X = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-    >>> inputs = NodeInputs.from_tensor(X, P)
-    >>> hop = MixingHop.from_weight(torch.tensor([[1.0, -0.5], [0.0, 0.5]]))
-    >>> hop(inputs.features, inputs).dense()
-    tensor([[3.0000, 0.5000],
-            [1.0000, 0.5000]])
     """
 
     positions: torch.Tensor  # where in W, row after row, its entries are not zero
@@ -109,16 +98,6 @@ class CentredAlignment:
     ``rows`` are Z, shape (M, C); ``codes`` their labels as vectors, shape (M, K), see :meth:`Task.codes
     <gbgnn.tasks.Task.codes>`; ``weights`` theirs, which sum to one. ``spread`` is the variance of all columns
     of Z over that of the largest: how many columns count.
-
-    Examples
-    --------
-    >>> rows = torch.tensor([[1.0, 3.0], [1.0, 0.0], [5.0, 0.0]])  # the second column is noise
-    >>> codes, weights = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), torch.full((3,), 1 / 3)
-    >>> alignment = CentredAlignment(rows, codes, weights, is_linear=True)
-    >>> round(alignment.value_and_gradient(torch.eye(2))[0], 2)
-    0.9
-    >>> round(alignment.value_and_gradient(torch.tensor([[1.0, 0.0], [0.0, 0.0]]))[0], 2)
-    1.0
     """
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch.func import functional_call, vmap
@@ -268,9 +268,6 @@ def plan_memory(
     return MemoryPlan(False, width, min(n_rows, n_at_once))
 
 
-Parameters = dict[str, torch.Tensor]
-
-
 class HeadStack:
     r"""Heads of one kind and shape whose parameters can be moved, a stack for each name.
 
@@ -293,7 +290,7 @@ class HeadStack:
         for value in self.parameters.values():
             value.requires_grad_()
 
-    def raw(self) -> Parameters:
+    def raw(self) -> dict[str, torch.Tensor]:
         """Return the parameters for raw inputs; differentiable."""
         first_layer = self.heads[0].first_layer
         if first_layer is None:
@@ -305,11 +302,7 @@ class HeadStack:
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """Return the outputs of every head for its own rows, shape (n_heads, n_rows, n_outputs)."""
-
-        def evaluate(parameters: Parameters, rows: torch.Tensor) -> Any:
-            return functional_call(self.heads[0], parameters, (rows,))
-
-        output: torch.Tensor = vmap(evaluate)(self.raw(), X)
+        output: torch.Tensor = vmap(partial(functional_call, self.heads[0]))(self.raw(), X)
         return output
 
     @torch.no_grad()

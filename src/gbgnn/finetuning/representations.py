@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, final
 
 import torch
 
@@ -49,11 +48,12 @@ class HopScalars:
         return replace(self.hop, coefficients=tuple(coefficients), injection=injection, alignment=None)
 
 
-class FineTunedHops(ABC):
+class FineTunedHops:
     """The hops of a model in fine-tuning.
 
     X^(1), X^(2), ... of some nodes are :meth:`mix` of two things: the *terms* of these nodes, which
-    :meth:`stream` computes, and the *coefficients*, a small tensor made of the free parameters. All methods
+    :meth:`stream` computes, and the *coefficients*, a small tensor made of the free parameters. Unless a
+    class says otherwise, the terms are the representations themselves, and nothing mixes them. All methods
     are functions of their arguments and of ``thetas``, so there is no order to keep.
     """
 
@@ -74,7 +74,7 @@ class FineTunedHops(ABC):
         return [hop.rebuild(theta) for hop, theta in zip(self.scalars, self.thetas, strict=True)]
 
     def n_terms(self) -> int:
-        """Return how many terms the representations are made of; by default these are their own terms."""
+        """Return how many terms the representations are made of."""
         return len(self.hops())
 
     def stream(self, inputs: NodeInputs, n_terms: int) -> Iterator[torch.Tensor]:
@@ -84,11 +84,10 @@ class FineTunedHops(ABC):
             X = hop(X, inputs)
             yield X.dense()
 
-    @abstractmethod
     def coefficients(self, n_terms: int) -> torch.Tensor:
         """Return what mixes the first ``n_terms`` terms, in double precision; differentiable."""
+        return torch.empty(0, dtype=torch.float64)
 
-    @abstractmethod
     def mix(
         self, coefficients: torch.Tensor, terms: torch.Tensor, rows: torch.Tensor, n_columns: int
     ) -> torch.Tensor:
@@ -96,6 +95,7 @@ class FineTunedHops(ABC):
 
         It is differentiable in ``coefficients``; ``n_columns`` columns of all nodes fit in memory at once.
         """
+        return terms
 
     def needs_other_terms(self, n_terms: int) -> bool:
         """Return whether the hops have moved too far for ``n_terms`` terms."""
@@ -109,8 +109,9 @@ class FineTunedHops(ABC):
                 theta.clamp_(0, 1)
 
 
+@final
 class FixedHops(FineTunedHops):
-    """Hops without free parameters: their terms are the representations themselves."""
+    """Hops without free parameters."""
 
     def __init__(self, hops: Sequence[Hop]) -> None:
         super().__init__()
@@ -121,17 +122,8 @@ class FixedHops(FineTunedHops):
         """Return the hops as they were boosted."""
         return self._hops
 
-    def coefficients(self, n_terms: int) -> torch.Tensor:
-        """Return nothing: there is no parameter."""
-        return torch.empty(0, dtype=torch.float64)
 
-    def mix(
-        self, coefficients: torch.Tensor, terms: torch.Tensor, rows: torch.Tensor, n_columns: int
-    ) -> torch.Tensor:
-        """Return the terms."""
-        return terms
-
-
+@final
 class ChebyshevHops(FineTunedHops):
     r"""Free hops where P has real eigenvalues: :math:`X^{(t)} = q_t(P) X = \sum_k c_{tk} V_k`.
 
@@ -195,11 +187,12 @@ class ChebyshevHops(FineTunedHops):
         return polynomial.coefficients(torch.stack(values))
 
 
+@final
 class BackpropHops(FineTunedHops):
     """Free hops on a directed graph: the gradient is propagated back through the hops, last to first.
 
-    There the terms are the representations themselves, and the coefficients are those of all hops in a row.
-    Every gradient takes twice the products with P that applying the model does.
+    The coefficients are those of all hops in a row. Every gradient takes twice the products with P that
+    applying the model does.
     """
 
     is_fixed = False
@@ -230,12 +223,7 @@ class _WithGradient(torch.autograd.Function):
     """The value is known; ``go_back`` turns its gradient into those of the coefficients, hop by hop."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        coefficients: torch.Tensor,
-        value: torch.Tensor,
-        go_back: Callable[[torch.Tensor], list[torch.Tensor]],
-    ) -> torch.Tensor:
+    def forward(ctx: Any, coefficients: torch.Tensor, value: torch.Tensor, go_back: Any) -> torch.Tensor:
         ctx.go_back = go_back
         return value.view_as(value)  # autograd would take an input returned as it is for one changed in place
 

@@ -12,7 +12,6 @@ from gbgnn.propagation.recipes import (
     RandomWalk,
 )
 from gbgnn.propagation.rows import (
-    NORMS,
     DenseRows,
     MemberRows,
     Representation,
@@ -23,7 +22,6 @@ from gbgnn.propagation.rows import (
 from gbgnn.propagation.spectrum import Interval, spectral_interval
 
 __all__ = [
-    "NORMS",
     "AugmentedAdjacency",
     "Csr",
     "DenseRows",

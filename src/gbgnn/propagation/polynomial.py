@@ -12,7 +12,6 @@ host, and its representation a sum of terms.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,10 +46,10 @@ def powers(P: Propagator, X: torch.Tensor, exponents: Iterable[int]) -> Iterator
         yield Z
 
 
-def nodes(degree: int, interval: Interval, device: torch.device | str = "cpu") -> torch.Tensor:
+def nodes(degree: int, interval: Interval) -> torch.Tensor:
     """Return the degree + 1 points whose values settle a polynomial best, in double precision."""
     n_points = degree + 1
-    angles = (torch.arange(n_points, dtype=torch.float64, device=device) + 0.5) * (math.pi / n_points)
+    angles = (torch.arange(n_points, dtype=torch.float64) + 0.5) * (math.pi / n_points)
     return interval.centre + interval.radius * angles.cos()
 
 
@@ -80,17 +79,9 @@ def n_needed(coefficients: torch.Tensor, tolerance: float) -> int:
 def chebyshev_terms(
     P: Propagator, X: torch.Tensor, n_terms: int, interval: Interval
 ) -> Iterator[torch.Tensor]:
-    """Yield T_0(P) X = X, T_1(P) X, ..., each valid until the next is asked for; P scaled to [-1, 1].
-
-    Examples
-    --------
-    >>> P = Propagator([[2.0]])
-    >>> [float(term) for term in chebyshev_terms(P, torch.ones(1, 1), 3, Interval(0.0, 4.0))]
-    [1.0, 0.5, -0.5]
-    """
+    """Yield T_0(P) X = X, T_1(P) X, ..., each valid until the next is asked for; P scaled to [-1, 1]."""
     yield X
-    before, now = None, X
-    spare: torch.Tensor | None = None
+    before, now, spare = None, X, None
     for _ in range(1, n_terms):
         after = P(now, out=spare)
         if interval.centre:
@@ -127,45 +118,26 @@ class TermRows:
             return self._rows[:n_terms]
 
 
-class Basis(ABC):
-    """Terms :math:`T_k(P) X`, and how a polynomial q stands for a sum of them: by numbers on the host."""
+@final
+class PowerBasis:
+    """Powers of P, for polynomials whose coefficients are not negative, so that nothing cancels.
+
+    A polynomial q stands for a sum of terms by numbers on the host, here its coefficients.
+    """
 
     def __init__(self, terms: TermRows) -> None:
         self.terms = terms
-
-    @property
-    @abstractmethod
-    def one(self) -> torch.Tensor:
-        """The polynomial 1, shape (n,)."""
-
-    @abstractmethod
-    def multiply(
-        self, q: torch.Tensor, exponents: Sequence[int], weights: torch.Tensor, injection: torch.Tensor
-    ) -> torch.Tensor:
-        r"""Return :math:`q(x) \sum_j w_j x^{p_j} + \iota`, shape (..., n); weights (..., n_exponents)."""
-
-    @abstractmethod
-    def expand(self, q: torch.Tensor, tolerance: float) -> torch.Tensor:
-        """Return the coefficients of the terms that matter, shape (..., n_terms)."""
-
-
-class PowerBasis(Basis):
-    """Powers of P, for polynomials whose coefficients are not negative, so that nothing cancels."""
+        self.one = torch.ones(1, dtype=torch.float64)  # the polynomial 1, shape (n,)
 
     @classmethod
     def build(cls, P: Propagator, X: Representation, ids: torch.Tensor) -> PowerBasis:
         """Return the basis for nodes ``ids``."""
         return cls(TermRows(powers(P, X.dense(), count()), ids))
 
-    @property
-    def one(self) -> torch.Tensor:
-        """The coefficients of 1."""
-        return torch.ones(1, dtype=torch.float64)
-
     def multiply(
         self, q: torch.Tensor, exponents: Sequence[int], weights: torch.Tensor, injection: torch.Tensor
     ) -> torch.Tensor:
-        """Shift the coefficients, and add."""
+        r"""Return :math:`q(x) \sum_j w_j x^{p_j} + \iota`, shape (..., n); weights (..., n_exponents)."""
         n_before = q.shape[-1]
         front = np.broadcast_shapes(q.shape[:-1], weights.shape[:-1])
         result = torch.zeros(*front, n_before + max(exponents), dtype=torch.float64)
@@ -175,26 +147,22 @@ class PowerBasis(Basis):
         return result
 
     def expand(self, q: torch.Tensor, tolerance: float) -> torch.Tensor:
-        """Return the coefficients themselves."""
+        """Return the coefficients of the terms that matter, shape (..., n_terms)."""
         return q
 
 
-class ChebyshevBasis(Basis):
-    """Chebyshev polynomials of P, for any polynomials up to a degree that is known beforehand."""
+@final
+class ChebyshevBasis:
+    """Chebyshev polynomials of P, for any polynomials up to a degree known beforehand, by values at nodes."""
 
     def __init__(self, terms: TermRows, interval: Interval, degree: int) -> None:
-        super().__init__(terms)
-        self._nodes = nodes(degree, interval)
-
-    @property
-    def one(self) -> torch.Tensor:
-        """The values of 1 at the nodes."""
-        return torch.ones_like(self._nodes)
+        self.terms, self._nodes = terms, nodes(degree, interval)
+        self.one = torch.ones_like(self._nodes)
 
     def multiply(
         self, q: torch.Tensor, exponents: Sequence[int], weights: torch.Tensor, injection: torch.Tensor
     ) -> torch.Tensor:
-        """Multiply the values at the nodes."""
+        """Return what :meth:`PowerBasis.multiply` does, as values at the nodes."""
         at_powers = torch.stack([self._nodes**exponent for exponent in exponents])
         return q * (weights @ at_powers) + injection[..., None]
 
@@ -202,6 +170,9 @@ class ChebyshevBasis(Basis):
         """Return the coefficients of the terms that matter to any of the polynomials."""
         found = coefficients(q)
         return found[..., : n_needed(found.reshape(-1, found.shape[-1]), tolerance)]
+
+
+Basis = PowerBasis | ChebyshevBasis
 
 
 @final

@@ -86,14 +86,7 @@ class Representation(ABC):
 @final
 @dataclass(frozen=True, eq=False)
 class DenseRows(Representation):
-    """A dense tensor as a representation.
-
-    Examples
-    --------
-    >>> X = DenseRows(torch.tensor([[1.0], [2.0]]))
-    >>> X.rows(torch.tensor([1]))
-    tensor([[2.]])
-    """
+    """A dense tensor as a representation."""
 
     tensor: torch.Tensor
 
@@ -134,11 +127,9 @@ class SparseRows(Representation):
     def from_scipy(
         cls, matrix: Any, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
     ) -> SparseRows:
-        """Return a SciPy matrix as rows of ``dtype`` on ``device``."""
-        X = sp.csr_array(matrix)
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
+        """Return a copy of a SciPy matrix as rows of ``dtype`` on ``device``."""
+        X = sp.csr_array(matrix, copy=True)
+        X.sum_duplicates()
         row_starts, columns = as_tensor(X.indptr).long().to(device), as_tensor(X.indices).to(device)
         return cls(row_starts, columns, as_tensor(X.data).to(device, dtype), int(X.shape[1]))
 
@@ -211,14 +202,7 @@ class SparseRows(Representation):
 @final
 @dataclass(frozen=True, eq=False)
 class MemberRows(Representation):
-    """A representation for each of several members.
-
-    Examples
-    --------
-    >>> X = MemberRows([DenseRows(torch.tensor([[1.0], [2.0]])), DenseRows(torch.tensor([[3.0], [4.0]]))])
-    >>> X.rows(torch.tensor([1])).tolist()
-    [[[2.0]], [[4.0]]]
-    """
+    """A representation for each of several members."""
 
     parts: Sequence[Representation]
     is_shared = False
@@ -292,13 +276,11 @@ def as_rows(
     """
     if sp.issparse(features) and features.nnz <= SPARSE_BELOW * features.shape[0] * features.shape[1]:
         X = SparseRows.from_scipy(features, device, dtype)
-        # from_scipy may share memory with the caller's matrix.
-        values = X.values.clone()
         if norm is not None:
-            sums = segment_sums(values.double().abs() ** NORMS[norm], X.row_starts)
+            sums = segment_sums(X.values.double().abs() ** NORMS[norm], X.row_starts)
             lengths = torch.where(sums > 0, sums ** (1 / NORMS[norm]), 1.0).to(dtype)
-            values /= lengths.repeat_interleave(X.row_starts.diff())
-        return SparseRows(X.row_starts.clone(), X.columns.clone(), values, X.n_columns)
+            X.values.div_(lengths.repeat_interleave(X.row_starts.diff()))
+        return X
     array = features.toarray() if sp.issparse(features) else np.asarray(features)
     tensor = as_tensor(np.ascontiguousarray(array)).to(device, dtype, copy=True)
     if norm is not None:

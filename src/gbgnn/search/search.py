@@ -259,10 +259,8 @@ def tune_repeatedly(
     curves = data.curves if at_once is None else batched.curves
     confirmed = reevaluate(searches, objective.build, confirm, curves, seeds_per_trial)
     seconds = (time.perf_counter() - started) / len(seeds)
-    return [
-        fit_winner(studies[seed], found, space, data, {"random_state": seed, "device": device}, seconds)
-        for seed, found in zip(seeds, confirmed, strict=True)
-    ]
+    pairs = zip(studies.items(), confirmed, strict=True)
+    return [fit_winner(study, found, objective, seed, seconds) for (seed, study), found in pairs]
 
 
 def _check_data(data: TrainingData, space: SearchSpace, confirm: int) -> None:
@@ -284,14 +282,9 @@ def _check_data(data: TrainingData, space: SearchSpace, confirm: int) -> None:
 
 
 def fit_winner(
-    study: optuna.Study,
-    confirmed: Sequence[Confirmed],
-    space: SearchSpace,
-    data: TrainingData,
-    own: Settings,
-    seconds: float,
+    study: optuna.Study, confirmed: Sequence[Confirmed], objective: FitObjective, seed: int, seconds: float
 ) -> SearchResult:
-    """Fit the winner of a search that is over, with settings of its own, and return what was found."""
+    """Fit the winner of a search that is over, and return what was found."""
     done = finished_trials(study)
     found = best_trials(done, 1)
     if not found:
@@ -306,11 +299,10 @@ def fit_winner(
     if confirmed:
         chosen, value = confirmed[0].settings, confirmed[0].value
         best = study.get_trials(deepcopy=False)[confirmed[0].number]
-    settings = {**space.base, **chosen, **own}
-    if DRAW in best.user_attrs:  # a trial may also have been added by hand
-        settings["random_state"] = best.user_attrs[DRAW][0]
+    winner_seed = best.user_attrs.get(DRAW, [seed])[0]  # a trial may also have been added by hand
+    settings = {**objective.space.base, **chosen, "random_state": winner_seed, "device": objective.device}
     model = build_model(settings)
-    data.fit(model)
+    objective.data.fit(model)
     return SearchResult(chosen, value, model, settings, study, seconds, confirmed)
 
 
