@@ -119,8 +119,9 @@ class Trainer:
     def _prepare(self, X: Representation, task: WeakTask) -> tuple[InputMap, torch.Tensor]:
         """Return how rows are mapped, and the labelled rows after that."""
         rows = X.rows(task.rows)
-        inputs = InputMap.fit(rows, standardize=self._kind.standardize, basis=self._kind.basis)
-        return inputs, inputs(rows)
+        with threads_for(rows.numel() * len(task.rows)):
+            inputs = InputMap.fit(rows, standardize=self._kind.standardize, basis=self._kind.basis)
+            return inputs, inputs(rows)
 
     def _assign(
         self, settings: Mapping[int, TrainingSettings], context: RoundContext, *, is_new: bool
