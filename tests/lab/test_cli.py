@@ -204,7 +204,7 @@ def test_a_bar_shows_the_newest_run_and_keeps_failures(shown, tmp_path):
 
         def work(run, tell):
             tell("trial 5 of 9")
-            progress._bars.refresh()
+            progress.bars.refresh()
             if run == 2:
                 raise MemoryError("too large")
             return Outcome(results={"test_accuracy": 0.8})
@@ -215,7 +215,7 @@ def test_a_bar_shows_the_newest_run_and_keeps_failures(shown, tmp_path):
         assert "cora, adj, L = 1, run 1: trial 5 of 9" in shown.getvalue()
         assert "2/3" in shown.getvalue()
         run_jobs(single_jobs(CELL, 2, work), file, progress=progress)
-        progress._bars.refresh()
+        progress.bars.refresh()
         run_jobs([], file, progress=progress)
     assert "cora, adj, L = 1, run 2: failed: MemoryError: too large" in shown.getvalue()
     assert "0/0" not in shown.getvalue()
@@ -241,7 +241,11 @@ def test_a_signal_has_its_exit_code_and_it_is_said_how_to_go_on(run, monkeypatch
 
     for way in ("run_job", "_run_apart"):
         monkeypatch.setattr(jobs, way, interrupted)
-    told = run(*words, "csbm", "--system", "sgc", "--device", "cpu", code=code).stderr
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
+    try:
+        told = run(*words, "csbm", "--system", "sgc", "--device", "cpu", code=code).stderr
+    finally:
+        signal.signal(signal.SIGINT, usual)
     assert "runs that had ended are recorded, and the same command goes on from there" in told
 
 
