@@ -135,6 +135,7 @@ def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
 
 _MASK = 2**32 - 1
 _ROUNDS = ((16, 0x7FEB352D), (15, 0x846CA68B))
+_SIGNED_ROUNDS = ((16, 0x7FEB352D), (15, 0x846CA68B - 2**32))
 _LAST_SHIFT = 16
 
 
@@ -157,11 +158,11 @@ def mix_(numbers: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Te
     ``scratch`` is memory of the same shape to work in.
     """
     scratch = torch.empty_like(numbers) if scratch is None else scratch
-    for shift, factor in (*_ROUNDS, (_LAST_SHIFT, 1)):
+    for shift, factor in (*_SIGNED_ROUNDS, (_LAST_SHIFT, 1)):
         torch.bitwise_right_shift(numbers, shift, out=scratch)
         numbers.bitwise_xor_(scratch.bitwise_and_(_MASK >> shift))  # torch fills with the sign
         if factor != 1:
-            numbers.mul_(as_int32(factor))
+            numbers.mul_(factor)
     return numbers
 
 

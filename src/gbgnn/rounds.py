@@ -274,8 +274,10 @@ def map_tensors(function: Callable[..., torch.Tensor], value: Any, *others: Any)
         return function(value, *others)
     if isinstance(value, tuple):
         return tuple(map_tensors(function, *each) for each in zip(value, *others, strict=True))
-    if isinstance(value, dict):
-        return {k: map_tensors(function, each, *(other[k] for other in others)) for k, each in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        return type(value)(**map_tensors(function, vars(value), *map(vars, others)))
-    return value
+    is_record = is_dataclass(value) and not isinstance(value, type)
+    if not is_record and not isinstance(value, dict):
+        return value
+    mapped, tables = {}, [vars(each) if is_record else each for each in (value, *others)]
+    for name in tables[0]:
+        mapped[name] = map_tensors(function, *(table[name] for table in tables))
+    return type(value)(**mapped) if is_record else mapped

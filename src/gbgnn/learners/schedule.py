@@ -106,6 +106,8 @@ class Schedule:
 
     def to(self, device: torch.device) -> Schedule:
         """Return the columns on a device."""
+        if self.batch.device == device:
+            return self
         moved: Schedule = map_tensors(lambda column: column.to(device), self)
         return moved
 
