@@ -1,11 +1,8 @@
 """Searching for good settings with Optuna, by validation accuracy alone."""
 
-from gbgnn.errors import MissingDependencyError
+from gbgnn.errors import import_needed
 
-try:
-    import optuna as _optuna  # noqa: F401
-except ImportError as error:
-    raise MissingDependencyError("gbgnn.search", "optuna", "tune") from error
+import_needed("optuna", "gbgnn.search", "tune")  # before the modules that need it
 
 from gbgnn.search.loop import TrialReport
 from gbgnn.search.search import SearchResult, tune, tune_repeatedly
