@@ -42,7 +42,7 @@ def draw_mask(share: float, shape: tuple[int, int], seed: int, layer: int, epoch
     draws = draw_bits(
         hash_grid(torch.arange(n_rows), n_units), derive_key(seed, Purpose.DROPOUT, layer, epoch)
     )
-    return (draws >= dropout_threshold(share)) / (1 - share)
+    return (draws >= dropout_threshold(share)).double() / (1 - share)
 
 
 def apply(layers: Layers, rows: torch.Tensor, masks: list[torch.Tensor] | None = None) -> torch.Tensor:

@@ -120,7 +120,7 @@ def test_training_by_any_settings_equals_plain_torch(
     layers = plainly.train(learner, rows, task.targets, task.weights, task.loss, 3, seed)
     expected = plainly.apply(layers, context.X.dense())
     # Adam divides tiny gradients by their size, so that rounding can show.
-    torch.testing.assert_close(learner.fit(context).evaluate(context.X), expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(learner.fit(context).evaluate(context.X), expected, rtol=1e-8, atol=1e-8)
 
 
 def test_one_round_may_train_networks_of_several_kinds_one_after_another() -> None:

@@ -159,38 +159,34 @@ def find_votes(
     Returns for every member the heads of the attempt that was settled on and its place among them. A learner
     that stays refused adds nothing: its step and its direction are zero.
     """
-    fitted = fit_learners(context, members, 0)
-    heads, vote = [(fitted, i) for i in range(len(members))], cast_vote(context, rule, fitted, state)
-    n_attempts = 1 if context.t <= len(members[0].known) else rule.max_attempts
-    for attempt in range(1, n_attempts + 1):
-        refused = [place for place, refusal in enumerate(vote.refusals()) if refusal is not None]
-        if not refused:
-            return heads, vote
-        if attempt == n_attempts:
-            break
-        index, own = torch.tensor(refused), [members[place] for place in refused]
-        asked = context.members(refused)
-        fitted = fit_learners(asked, own, attempt)
-        own_rule = stack([member.rule for member in own], context.scores.device)
-        remembered = map_tensors(lambda each, index=index: each[index], state)
-        again = cast_vote(asked, own_rule, fitted, remembered)
-        again = replace(again, attempts=torch.full_like(index, attempt + 1))
-        vote = map_tensors(lambda a, b, i=index: a.index_copy(0, i.to(a.device), b), vote, again)
-        for i, place in enumerate(refused):
-            heads[place] = fitted, i
+    known = [own.kept_head() for own in members[0].known.rounds[context.t - 1 : context.t]]
+    heads: dict[int, tuple[Heads, int]] = {}
+    places = list(range(len(members)))
+    for attempt in range(1 if known else rule.max_attempts):
+        asked, own = context.members(places), [members[place] for place in places]
+        learners, seeds = [member.learner for member in own], [member.seeds for member in own]
+        asked = replace(asked, seed=Seeds.heads(seeds, context.t, attempt))
+        fitted = ListedHeads(known) if known else learners[0].fit_many(learners, asked)
+        heads |= {place: (fitted, i) for i, place in enumerate(places)}
+        if attempt == 0:
+            vote = cast_vote(asked, rule, fitted, state)
+        else:
+            index, own_rule = (
+                torch.tensor(places),
+                stack([member.rule for member in own], context.scores.device),
+            )
+            remembered = map_tensors(lambda each, index=index: each[index], state)
+            again = cast_vote(asked, own_rule, fitted, remembered)
+            again = replace(again, attempts=torch.full_like(index, attempt + 1))
+            vote = map_tensors(lambda a, b, i=index: a.index_copy(0, i.to(a.device), b), vote, again)
+        places = [place for place, refusal in enumerate(vote.refusals()) if refusal is not None]
+        if not places:
+            return list(heads.values()), vote
     vote = rule.on_exhausted(vote)
     is_refused = vote.refusal > 0
     direction = vote.direction.masked_fill(for_rows(is_refused, vote.direction).bool(), 0.0)
-    return heads, replace(vote, direction=direction, eta=vote.eta.masked_fill(is_refused, 0.0))
-
-
-def fit_learners(context: RoundContext, members: Sequence[Member], attempt: int) -> Heads:
-    """Return the known b^(t), or newly trained ones."""
-    if context.t <= len(members[0].known):
-        return ListedHeads([members[0].known[context.t - 1].kept_head()])
-    seeds = Seeds.heads([member.seeds for member in members], context.t, attempt)
-    learners = [member.learner for member in members]
-    return learners[0].fit_many(learners, replace(context, seed=seeds))
+    vote = replace(vote, direction=direction, eta=vote.eta.masked_fill(is_refused, 0.0))
+    return list(heads.values()), vote
 
 
 def cast_vote(context: RoundContext, rule: BoostingRule, heads: Heads, state: Any) -> Vote:

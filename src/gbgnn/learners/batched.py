@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from gbgnn._optimizers import Coefficients, Moments, Stepper
-from gbgnn._random import draw_bits, hash_grid, mix_
+from gbgnn._random import hash_grid, mix_
 from gbgnn.learners.schedule import Initialization, Keys, Schedule, Shape
 from gbgnn.losses import Loss
 
@@ -243,7 +243,7 @@ class BatchedMLP:
             keys = self._keys[0, :: self._n_batches]  # an epoch meets every row once
             n_numbers = self.shape.n_hidden * self._places.numel()
             last = min(len(keys), epoch + max(1, min(16, 2**16 // n_numbers)))
-            draws = draw_bits(self._places, keys[epoch:last, :, None, None])
+            draws = mix_(self._places + keys[epoch:last, :, None, None])
             self._masks = draws.ge_(self._thresholds[0]).to(self.weight.dtype).mul_(self._kept[0])
             self._masked = range(epoch, last)
         return self._masks[epoch - self._masked.start]

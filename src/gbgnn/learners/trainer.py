@@ -77,7 +77,7 @@ class Trainer:
         """Return newly trained networks of the context's members, by their settings."""
         assert context.ids is not None
         X, task, device = context.X, context.weak_task, context.scores.device
-        shared = self._prepare(X, task) if X.is_shared else None
+        shared = self._prepare(X.rows(task.rows)) if X.is_shared else None
         asked = (X.is_shared, len(task.rows), X.shape[1], task.n_outputs, type(task.loss))
         if (context.t, asked) != self._round:  # a second try within a round is of some members only
             self._assign(settings, context, is_new=asked != self._round[1])
@@ -98,7 +98,7 @@ class Trainer:
             jobs.append(Job(cohort, positions, keys, own, X if X.is_shared else X.members(positions)))
 
         def train(job: Job) -> Trained:
-            inputs, rows = self._prepare(job.X, job.task) if shared is None else shared
+            inputs, rows = self._prepare(job.X.rows(job.task.rows)) if shared is None else shared
             cohort, network = job.cohort, job.cohort.network
             network.load(cohort.on_device, job.keys, rows, job.task.targets, job.task.weights)
             if self._kind.patience is None:
@@ -111,15 +111,14 @@ class Trainer:
         n_workers = min(n_threads(), len(jobs)) if device.type == "cpu" else 1
         if n_workers < 2:
             with threads_for(jobs[0].cohort.work_of_step if len(jobs) == 1 else 0):
-                return MLPHeads([train(job) for job in jobs])
+                return MLPHeads(list(map(train, jobs)))
         # A cohort on each core, so that cores need not wait for each other at every step.
         with ThreadPoolExecutor(n_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             return MLPHeads(list(pool.map(train, jobs)))
 
-    def _prepare(self, X: Representation, task: WeakTask) -> tuple[InputMap, torch.Tensor]:
-        """Return how rows are mapped, and the labelled rows after that."""
-        rows = X.rows(task.rows)
-        with threads_for(rows.numel() * len(task.rows)):
+    def _prepare(self, rows: torch.Tensor) -> tuple[InputMap, torch.Tensor]:
+        """Return how the labelled rows are mapped, and what they are then."""
+        with threads_for(rows.numel() * rows.shape[-2]):
             inputs = InputMap.fit(rows, standardize=self._kind.standardize, basis=self._kind.basis)
             return inputs, inputs(rows)
 

@@ -209,7 +209,7 @@ class Bag(Backend):
         """
         if n_rows not in self._pieces:
             edges, pieces = self._edges, []
-            for first in range(0, edges.shape[0], n_rows):
+            for first in range(0, len(edges.row_starts) - 1, n_rows):
                 starts = edges.row_starts[first : first + n_rows + 1]
                 entries = slice(int(starts[0]), int(starts[-1]))
                 index = edges.columns.dtype if entries.stop - entries.start <= _INT32 else torch.int64
