@@ -10,10 +10,12 @@ the number of threads, and so is the result.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TypeVar
 
 import torch
@@ -65,8 +67,20 @@ def map_threads(function: Callable[[T], R], items: Sequence[T], work: float) -> 
 
     The function must not keep the interpreter's lock for long, as torch and NumPy do not.
     """
-    n_workers = min(n_threads(), len(items)) if work >= LARGE // 4 else 1
+    n_workers = n_threads() if work >= LARGE // 4 and len(items) > 1 else 1
     if n_workers < 2:
         return list(map(function, items))
-    with ThreadPoolExecutor(n_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        return list(pool.map(function, items))
+    pool = _start_threads(n_workers, os.getpid())
+    futures = [pool.submit(function, item) for item in items]
+    try:
+        wait(futures)  # for all, also where one fails: they may write where the caller goes on
+    finally:
+        for future in futures:
+            future.cancel()
+    return [future.result() for future in futures]
+
+
+@lru_cache(maxsize=2)
+def _start_threads(n_workers: int, process: int) -> ThreadPoolExecutor:
+    """Return threads that stay: starting them takes as long as a small product. A fork has none of them."""
+    return ThreadPoolExecutor(n_workers, "gbgnn", initializer=torch.set_num_threads, initargs=(1,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -104,7 +105,11 @@ def plainly() -> type[Plainly]:
 def n_cores(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Pretend that there are so many."""
 
+    def is_outside() -> bool:
+        return threading.current_thread() is threading.main_thread()
+
     def pretend(n: int) -> None:
-        monkeypatch.setattr("gbgnn.learners.trainer.n_threads", lambda: n)
+        for module in ("_threads", "learners.trainer"):
+            monkeypatch.setattr(f"gbgnn.{module}.n_threads", lambda: n if is_outside() else 1)
 
     return pretend

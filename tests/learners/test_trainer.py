@@ -185,7 +185,7 @@ def test_error_in_a_thread_is_raised_and_leaves_torch_as_it_was(
     n_cores(2)
     n_before, learners = torch.get_num_threads(), [MLP(epochs=1)] * N_MEMBERS
     monkeypatch.setattr(BatchedMLP, "load", fail)
-    with pytest.raises(ValueError, match="in ThreadPool"):
+    with pytest.raises(ValueError, match="in gbgnn"):
         fit(Trainer(kind_of(learners[0])), learners, round_of_members())
     assert torch.get_num_threads() == n_before
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -19,6 +21,46 @@ Layer = tuple[torch.Tensor, torch.Tensor]
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 """Parameters and their gradients, shape (members, n)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """What a step of some members on some rows reads and writes, cut once: that takes as long as a product.
+
+    One member alone on a CPU has no axis of members. Where all take the same rows, their first layers are
+    one product for all, and ``first``, weights, gradient, room for units and for their errors, is of two
+    dimensions: first layers are stacked, and places come first.
+    """
+
+    is_alone: bool
+    is_stacked: bool
+    rows: torch.Tensor
+    targets: torch.Tensor
+    sample_weights: torch.Tensor
+    chosen: torch.Tensor | None
+    scales: torch.Tensor
+    kept: torch.Tensor
+    first: Sequence[torch.Tensor]
+    layers: Sequence[Layer]
+    gradients: Sequence[Layer]
+    hidden: Sequence[torch.Tensor]
+    errors: Sequence[torch.Tensor]
+    draws: Sequence[Sequence[torch.Tensor]]
+
+    @cached_property
+    def product(self) -> Any:
+        """What multiplies a matrix of each member with another."""
+        return torch.mm if self.is_alone else torch.bmm
+
+    @cached_property
+    def add_product(self) -> Any:
+        """What adds such a product to another matrix."""
+        return torch.addmm if self.is_alone else torch.baddbmm
+
+    @cached_property
+    def first_product(self) -> Any:
+        """What multiplies the first layers."""
+        return torch.mm if self.is_stacked else self.product
 
 
 class BatchedMLP:
@@ -63,9 +105,11 @@ class BatchedMLP:
         self._thresholds = torch.zeros(m, 1, 1, dtype=torch.int32, device=device)
         self._kept = new(m, 1, 1)
         # Room for what a step computes: fresh memory would cost more than the computation.
-        n_units = m * shape.n_places * first if shape.n_hidden else 0
-        self._hidden, self._errors = ([new(n_units) for _ in range(shape.n_hidden)] for _ in range(2))
-        self._draws = [torch.zeros(n_units, dtype=torch.int32, device=device) for _ in range(2)]
+        n_units, n_rooms = m * shape.n_places * first, max(1, shape.n_hidden)
+        self._hidden, self._errors = ([new(n_units) for _ in range(n_rooms)] for _ in range(2))
+        n_draws = n_units if shape.has_dropout else 0
+        self._draws = [torch.zeros(n_draws, dtype=torch.int32, device=device) for _ in range(2)]
+        self._views: dict[tuple[int, int], Views] = {}
         self._taken_rows = new(m * shape.n_places if shape.is_batched else 0, width)
 
     def _split_layers(self, arrays: list[torch.Tensor]) -> tuple[torch.Tensor, list[Layer]]:
@@ -143,102 +187,114 @@ class BatchedMLP:
         else:
             self._step_on_host += 1
 
-    def _now(self, table: torch.Tensor) -> torch.Tensor:
-        """Return what a table of shape (members, n_steps, ...) holds for this step."""
-        if self._step_on_host is not None:
-            return table[:, self._step_on_host]
-        return table.index_select(1, self._step_number)[:, 0]
-
     def backward(self, m: int, n_places: int) -> None:
         """Leave the gradient of the next step: forward with dropout, then the chain rule."""
-        shape, chosen, targets = self.shape, None, self._targets
-        assert targets is not None, "load first"
-        if shape.is_batched:
-            chosen = self._now(self._chosen[:m, :, :n_places])
-            rows = self._take(self._rows, chosen, out=self._taken_rows[: chosen.numel()])
+        if (m, n_places) not in self._views:
+            self._views[m, n_places] = self._cut_views(m, n_places)
+        view, chosen = self._views[m, n_places], None
+        rows, targets, weights = view.rows, view.targets, view.sample_weights
+        if view.chosen is not None:
+            chosen = self._now(view.chosen, view)
+            rows = self._take(rows, chosen, out=self._taken_rows[: chosen.numel()])
             targets = self._take(targets, chosen) if targets.ndim == 3 else targets[chosen]
-            weights = self._sample_weights[:m].gather(1, chosen) * self._now(self._scales[:m])[:, None]
-        else:
-            n = shape.n_rows
-            rows = self._rows[:n] if shape.is_shared else self._rows[:m, :n]
-            targets = targets[:m, :n] if targets.ndim == 3 else targets[:n]
-            weights = self._sample_weights[:m, :n]
-        hidden = [self._room(flat, m, n_places, depth) for depth, flat in enumerate(self._hidden)]
-        output = self._first_layer(rows, m, *hidden[:1])
-        for depth in range(shape.n_hidden):
-            output = self._layer(
-                depth, self._relu_dropout_(hidden[depth], chosen, depth), *hidden[depth + 1 :]
-            )
+            weights = weights.gather(-1, chosen) * self._now(view.scales, view)[..., None]
+        output = self._forward(view, rows, chosen)
         error = self._loss.evaluate("error", output, targets).mul_(weights[..., None])
-        self._backward(rows, hidden, error)
+        self._backward(view, rows, error)
 
-    def outputs(self, rows: torch.Tensor, m: int) -> torch.Tensor:
-        """Return the outputs of the first ``m`` members for rows of their own or of all, without dropout."""
-        return apply_layers(self.layers(m), rows)
+    def _cut_views(self, m: int, n_places: int) -> Views:
+        """Return what a step of the first ``m`` members on so many rows works on."""
+        shape, targets, is_alone = self.shape, self._targets, m == 1 and self._step_on_host is not None
+        assert targets is not None, "load first"
+        members: Any = 0 if is_alone else slice(m)
+        is_stacked = shape.is_shared and not shape.is_batched
+        n, width = (
+            shape.n_rows + shape.is_batched,
+            shape.widths[1],
+        )  # a batch may take the row that is not there
+
+        def split(flats: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+            whole = [flat[: m * n_places * width] for flat in flats]
+            rooms = [flat.view(m, n_places, width)[members] for flat in whole]
+            if is_stacked and not is_alone:  # places come first in memory
+                rooms[:1] = [flat.view(n_places, m, width).transpose(0, 1) for flat in whole[:1]]
+            return rooms
+
+        hidden, errors = split(self._hidden), split(self._errors)
+        first = [self.weight[members], self.gradient[members], hidden[0], errors[0]]
+        if is_stacked and not is_alone:
+            first = [each.flatten(0, 1) for each in first[:2]] + [
+                each.transpose(0, 1).flatten(1) for each in first[2:]
+            ]
+        return Views(
+            is_alone,
+            is_stacked,
+            rows=self._rows[:n] if shape.is_shared else self._rows[members, :n],
+            targets=targets[members, :n] if targets.ndim == 3 else targets[:n],
+            sample_weights=self._sample_weights[members, :n],
+            chosen=self._chosen[members, :, :n_places] if shape.is_batched else None,
+            scales=self._scales[members],
+            kept=self._kept[members],
+            first=first,
+            layers=[(weight[members], bias[members]) for weight, bias in self.later_layers],
+            gradients=[(weight[members], bias[members]) for weight, bias in self._gradients],
+            hidden=hidden,
+            errors=errors,
+            draws=[split([flat] * shape.n_hidden) if shape.has_dropout else [] for flat in self._draws],
+        )
+
+    def _now(self, table: torch.Tensor, view: Views) -> torch.Tensor:
+        """Return what a table of shape (members, n_steps, ...) holds for this step."""
+        if self._step_on_host is None:
+            return table.index_select(1, self._step_number)[:, 0]
+        return table[self._step_on_host] if view.is_alone else table[:, self._step_on_host]
 
     def _take(
         self, values: torch.Tensor, chosen: torch.Tensor, out: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Return the chosen rows, shape (members, places, columns), of what members share or each has."""
-        index = chosen if values.ndim == 2 else chosen + self._row_starts[: len(chosen)]
+        index = chosen if values.ndim == 2 else chosen + self._row_starts[: chosen.shape[0]]
         flat = values.view(-1, values.shape[-1])
         return torch.index_select(flat, 0, index.flatten(), out=out).view(*chosen.shape, -1)
 
-    def _room(self, flat: torch.Tensor, m: int, n_places: int, depth: int) -> torch.Tensor:
-        """Return room for the units of a hidden layer, shape (members, places, units).
+    def _forward(self, view: Views, rows: torch.Tensor, chosen: torch.Tensor | None) -> torch.Tensor:
+        """Return the outputs, shape (members, places, outputs), and leave hidden units where they belong."""
+        weight, _, room, _ = view.first
+        view.first_product(rows, weight.mT, out=room)
+        output = view.hidden[0]
+        for depth, (weight, bias) in enumerate(view.layers):
+            units = self._relu_dropout_(view.hidden[depth], view, chosen, depth)
+            if depth + 1 < len(view.hidden):
+                output = view.add_product(bias[..., None, :], units, weight.mT, out=view.hidden[depth + 1])
+            else:  # in memory, rows come last: losses work column by column
+                output = view.add_product(bias[..., None], weight, units.mT).mT
+        return output
 
-        In memory, places come first where the first layer is one product for all members.
-        """
-        shape, n_units = self.shape, self.shape.units
-        flat = flat[: m * n_places * n_units]
-        if depth == 0 and shape.is_shared and not shape.is_batched:
-            return flat.view(n_places, m, n_units).transpose(0, 1)
-        return flat.view(m, n_places, n_units)
-
-    def _first_layer(self, rows: torch.Tensor, m: int, out: torch.Tensor | None = None) -> torch.Tensor:
-        weight = self.weight[:m]
-        if rows.ndim == 3:
-            return _bmm(rows, weight.mT, out)
-        stacked = None if out is None else out.transpose(0, 1).flatten(1)
-        stacked = torch.mm(rows, weight.flatten(0, 1).T, out=stacked)
-        return stacked.view(len(rows), m, -1).transpose(0, 1)
-
-    def _layer(self, depth: int, hidden: torch.Tensor, *later: torch.Tensor) -> torch.Tensor:
-        """Return what a hidden layer's units are made into, shape (members, rows, out)."""
-        (weight, bias), m = self.later_layers[depth], len(hidden)
-        if depth < self.shape.n_hidden - 1:
-            if m == 1:
-                torch.addmm(bias[0], hidden[0], weight[0].T, out=later[0][0])
-                return later[0]
-            return torch.baddbmm(bias[:m, None], hidden, weight[:m].mT, out=later[0])
-        # In memory, rows come last: losses work column by column.
-        if m == 1:
-            return torch.addmm(bias[0, :, None], weight[0], hidden[0].T)[None].mT
-        return torch.baddbmm(bias[:m, :, None], weight[:m], hidden.mT).mT
-
-    def _relu_dropout_(self, output: torch.Tensor, chosen: torch.Tensor | None, depth: int) -> torch.Tensor:
+    def _relu_dropout_(
+        self, units: torch.Tensor, view: Views, chosen: torch.Tensor | None, depth: int
+    ) -> torch.Tensor:
         """Apply ReLU and dropout, in place."""
-        m, n_places, _ = output.shape
         if not self.shape.has_dropout:
-            return output.relu_()
+            return units.relu_()
         if self._kernels is not None:
             tables = (None if chosen is None else self._chosen, self._keys, self._thresholds, self._kept)
-            self._kernels.dropout(output, *tables, self._step_number, depth)
-            return output
-        if m == 1 and self._step_on_host is not None:
-            masks = self._draw_masks(self._step_on_host // self._n_batches)[depth]
-            return output.relu_().mul_(masks[:-1] if chosen is None else masks[chosen[0]])
+            self._kernels.dropout(units, *tables, self._step_number, depth)
+            return units
+        if view.is_alone:
+            masks = self._draw_masks(depth)
+            return units.relu_().mul_(masks[:-1] if chosen is None else masks[chosen])
+        m, draws, scratch = units.shape[0], *(each[depth] for each in view.draws)
         table = self._places[:-1] if chosen is None else self._take(self._places, chosen)
-        key = self._now(self._keys[:m])[:, depth, None, None]
-        draws, scratch = (self._room(flat, m, n_places, depth) for flat in self._draws)
+        key = self._now(self._keys[:m], view)[:, depth, None, None]
         mix_(torch.add(table, key, out=draws), scratch)
-        return output.relu_().mul_(draws.ge_(self._thresholds[:m])).mul_(self._kept[:m])
+        return units.relu_().mul_(draws.ge_(self._thresholds[:m])).mul_(view.kept)
 
-    def _draw_masks(self, epoch: int) -> torch.Tensor:
-        """Return what hidden units of one member are multiplied by in an epoch, shape (layers, rows, units).
+    def _draw_masks(self, depth: int) -> torch.Tensor:
+        """Return what a hidden layer of one member is multiplied by in this epoch, shape (rows, units).
 
         Those of several epochs are drawn at once: for few numbers, calling takes longer than hashing.
         """
+        epoch = (self._step_on_host or 0) // self._n_batches
         if epoch not in self._masked:
             keys = self._keys[0, :: self._n_batches]  # an epoch meets every row once
             n_numbers = self.shape.n_hidden * self._places.numel()
@@ -246,29 +302,30 @@ class BatchedMLP:
             draws = mix_(self._places + keys[epoch:last, :, None, None])
             self._masks = draws.ge_(self._thresholds[0]).to(self.weight.dtype).mul_(self._kept[0])
             self._masked = range(epoch, last)
-        return self._masks[epoch - self._masked.start]
+        return self._masks[epoch - self._masked.start, depth]
 
-    def _backward(self, rows: torch.Tensor, hidden: list[torch.Tensor], error: torch.Tensor) -> None:
+    def _backward(self, view: Views, rows: torch.Tensor, error: torch.Tensor) -> None:
         """Leave the gradient, by the chain rule."""
-        m, n_places, _ = error.shape
-        for depth in reversed(range(len(hidden))):
-            units, (weight, _) = hidden[depth], self.later_layers[depth]
-            gradient, bias_gradient = self._gradients[depth]
-            _bmm(error.mT, units, gradient[:m])
-            torch.sum(error, dim=1, out=bias_gradient[:m])
-            error = _bmm(error, weight[:m], self._room(self._errors[depth], m, n_places, depth))
+        for depth in reversed(range(self.shape.n_hidden)):
+            units, (weight, _), gradients = view.hidden[depth], view.layers[depth], view.gradients[depth]
+            view.product(error.mT, units, out=gradients[0])
+            torch.sum(error, dim=-2, out=gradients[1])
+            error = view.product(error, weight, out=view.errors[depth])
             if self._kernels is not None and self.shape.has_dropout:
                 self._kernels.dropout_gradient(error, units, self._kept)
                 continue
             # 0 where a unit is off or dropped.
             torch.ops.aten.threshold_backward.grad_input(error, units, 0, grad_input=error)
             if self.shape.has_dropout:
-                error.mul_(self._kept[:m])
-        if rows.ndim == 2:
-            stacked = error.transpose(0, 1).reshape(len(rows), -1)
-            torch.mm(stacked.T, rows, out=self.gradient[:m].flatten(0, 1))
-        else:
-            _bmm(error.mT, rows, self.gradient[:m])
+                error.mul_(view.kept)
+        if not self.shape.n_hidden:
+            view.errors[0].copy_(error)
+        _, gradient, _, stacked = view.first
+        view.first_product(stacked.mT, rows, out=gradient)
+
+    def outputs(self, rows: torch.Tensor, m: int) -> torch.Tensor:
+        """Return the outputs of the first ``m`` members for rows of their own or of all, without dropout."""
+        return apply_layers(self.layers(m), rows)
 
 
 def apply_layers(layers: list[Layer], rows: torch.Tensor) -> torch.Tensor:
@@ -282,14 +339,6 @@ def apply_layers(layers: list[Layer], rows: torch.Tensor) -> torch.Tensor:
     for weight, bias in layers[1:]:
         output = torch.baddbmm(bias[:, None], output.relu_(), weight.mT)
     return output
-
-
-def _bmm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
-    """Return products of matrices; of one pair, the plain product takes less to call."""
-    if len(a) > 1 or out is None:
-        return torch.bmm(a, b, out=out)
-    torch.mm(a[0], b[0], out=out[0])
-    return out
 
 
 class OneByOne:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gbgnn._threads import n_threads, threads_for
+from gbgnn._threads import map_threads, n_threads, threads_for
 from gbgnn.errors import ParameterError
 from gbgnn.learners.batched import BatchedMLP
 from gbgnn.learners.cuda_graphs import GraphRunner, StepRunner
@@ -108,13 +107,11 @@ class Trainer:
             layers = network.layers(len(job.positions), copy=True)
             return Trained(job.positions, layers, inputs, [own.units for own in cohort.schedule.settings])
 
-        n_workers = min(n_threads(), len(jobs)) if device.type == "cpu" else 1
-        if n_workers < 2:
-            with threads_for(jobs[0].cohort.work_of_step if len(jobs) == 1 else 0):
-                return MLPHeads(list(map(train, jobs)))
-        # A cohort on each core, so that cores need not wait for each other at every step.
-        with ThreadPoolExecutor(n_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            return MLPHeads(list(pool.map(train, jobs)))
+        if device.type == "cpu" and len(jobs) > 1:
+            # A cohort on each core, so that cores need not wait for each other at every step.
+            return MLPHeads(map_threads(train, jobs, math.inf))
+        with threads_for(jobs[0].cohort.work_of_step):
+            return MLPHeads(list(map(train, jobs)))
 
     def _prepare(self, rows: torch.Tensor) -> tuple[InputMap, torch.Tensor]:
         """Return how the labelled rows are mapped, and what they are then."""
