@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -31,8 +31,8 @@ class TrainingSettings:
     @classmethod
     def of(cls, learner: Any, **changes: Any) -> TrainingSettings:
         """Return those of a learner, whose settings have the same names, with some changes."""
-        names = [field.name for field in fields(cls) if hasattr(learner, field.name)]
-        return cls(**{name: getattr(learner, name) for name in names} | changes)
+        own = vars(learner)
+        return cls(**{name: own[name] for name in cls.__match_args__ if name in own} | changes)
 
 
 @dataclass(frozen=True, eq=False)
