@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gbgnn.boosting import FunctionalGradient, Samme, SammeR, StopReason
     from gbgnn.callbacks import Callback, Checkpoint, EarlyStopping
     from gbgnn.estimators import GBGNNClassifier
+    from gbgnn.features import GraphFeatures
     from gbgnn.finetuning import FineTuner
     from gbgnn.graph import Graph, NodeSplit
     from gbgnn.guarantees import depth_bound, generalisation_bound
@@ -54,6 +55,7 @@ __all__ = [
     "GBGNNClassifier",
     "GivenMatrix",
     "Graph",
+    "GraphFeatures",
     "Identity",
     "InputInjection",
     "KernelTargetAlignment",
@@ -91,6 +93,7 @@ _HOMES = {
     "gbgnn.boosting": ("FunctionalGradient", "Samme", "SammeR", "StopReason"),
     "gbgnn.callbacks": ("Callback", "Checkpoint", "EarlyStopping"),
     "gbgnn.estimators": ("GBGNNClassifier",),
+    "gbgnn.features": ("GraphFeatures",),
     "gbgnn.finetuning": ("FineTuner",),
     "gbgnn.graph": ("Graph", "NodeSplit"),
     "gbgnn.guarantees": ("depth_bound", "generalisation_bound"),

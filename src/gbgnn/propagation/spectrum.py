@@ -148,7 +148,7 @@ def operator_norm(P: sp.csr_array) -> float:
     if P.nnz == 0:
         return 0.0
     square = LinearOperator(P.shape, matvec=lambda x: P.T @ (P @ x), dtype=np.float64)
-    return float(np.sqrt(_iterate(square, True, 1, "LM")[0][0]))
+    return float(np.sqrt(find_eigenpairs(square, True, 1, "LM")[0][0]))
 
 
 def is_symmetric(P: sp.csr_array, tolerance: float = 1e-12) -> bool:
@@ -246,7 +246,7 @@ def _largest_outside(P: sp.csr_array, symmetric: bool, project: Callable[[Floats
     if np.linalg.norm(outside(start)) <= _ROUNDING * _size(P) * np.linalg.norm(start):
         return np.zeros(1)  # ARPACK cannot start from here
     rest = LinearOperator(P.shape, matvec=outside, dtype=np.float64)
-    return _iterate(rest, symmetric, 1 if symmetric else 6, "LM", start)[0]  # six as in _largest
+    return find_eigenpairs(rest, symmetric, 1 if symmetric else 6, "LM", start)[0]  # six as in _largest
 
 
 def _spectral_radius(P: sp.csr_array) -> float:
@@ -281,12 +281,14 @@ def _largest(block: sp.csr_array, symmetric: bool) -> Pairs:
     if block.shape[0] <= DENSE_LIMIT:
         return np.linalg.eigh(block.toarray()) if symmetric else np.linalg.eig(block.toarray())
     if block.data.min() >= 0:  # then the largest real one is on top, however many others are of its size
-        return _iterate(block, symmetric, 1, "LA" if symmetric else "LR")
+        return find_eigenpairs(block, symmetric, 1, "LA" if symmetric else "LR")
     # Arnoldi's first eigenvalue need not be the largest where many complex ones are of almost the same size.
-    return _iterate(block, symmetric, 2 if symmetric else 6, "LM")
+    return find_eigenpairs(block, symmetric, 2 if symmetric else 6, "LM")
 
 
-def _iterate(operator: Any, symmetric: bool, n_sought: int, which: str, start: Floats | None = None) -> Pairs:
+def find_eigenpairs(
+    operator: Any, symmetric: bool, n_sought: int, which: str, start: Floats | None = None
+) -> Pairs:
     """Return eigenvalues and eigenvectors by ARPACK, the same ones each time."""
     solve: Callable[..., Pairs] = eigsh if symmetric else eigs
     v0 = _start(operator.shape[0], seed=0) if start is None else start

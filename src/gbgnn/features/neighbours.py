@@ -1,0 +1,111 @@
+r"""Statistics of the neighbours' columns, hop by hop.
+
+What a node hears of hop k are the ends of walks of k steps that start there, each as likely as a random walk
+makes it: with :math:`P = D^{-1} A`, the mean of a column is :math:`P^k x`, a mean of means. A walk may come
+back, so that from the second hop on a node of an undirected graph hears itself too. Where values are missing,
+the mean is over the ends that have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+
+from gbgnn.propagation import Csr, Propagator, RandomWalk, powers
+from gbgnn.propagation.propagator import sparse_csr
+
+STATISTICS = ("mean", "std", "min", "max", "missing")
+# A variance below this share of the mean square is a difference of equal numbers, up to rounding.
+_ROUNDING = 1e-13
+
+Floats = NDArray[np.floating[Any]]
+
+
+class Neighbours:
+    """The neighbours of all nodes in one direction, and statistics of their columns.
+
+    ``adjacency[i, j]`` is how much node ``i`` hears from node ``j``; no weight is negative.
+
+    Examples
+    --------
+    >>> path = Neighbours(sp.csr_array([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    >>> first, second = path.statistics(np.array([[1.0], [2.0], [np.nan]]), 2, ("mean", "missing"))
+    >>> first["mean"].ravel().tolist(), second["mean"].ravel().tolist()
+    ([2.0, 1.0, 2.0], [1.0, 2.0, 1.0])
+    >>> first["missing"].ravel().tolist()
+    [0.0, 0.5, 0.0]
+    """
+
+    def __init__(self, adjacency: sp.csr_array) -> None:
+        edges = Csr.from_scipy(adjacency)
+        self._edges, self._walk = edges, Propagator(RandomWalk().build(edges), dtype=torch.float64)
+
+    def statistics(self, X: Floats, hops: int, wanted: Iterable[str]) -> Iterator[dict[str, Floats]]:
+        """Yield for each hop the statistics of all nodes, each an array like X; NaN in X is missing.
+
+        A node that no walk of so many steps leads away from has NaN, and so has one that hears no value,
+        except that all of what it hears is missing then. All hold at least what was wanted.
+        """
+        chosen = set(wanted)
+        nothing: Iterator[dict[str, Floats]] = repeat({}, hops)
+        averages = (
+            self._averages(X, hops, "std" in chosen) if chosen & {"mean", "std", "missing"} else nothing
+        )
+        extremes = self._extremes(X, hops) if chosen & {"min", "max"} else nothing
+        for one, other in zip(averages, extremes, strict=True):
+            yield one | other
+
+    def _averages(self, X: Floats, hops: int, with_std: bool) -> Iterator[dict[str, Floats]]:
+        """Yield mean, share of missing and, if asked for, standard deviation.
+
+        Columns are centred before they are squared, as the difference of squares costs digits otherwise.
+        """
+        n_nodes, n_columns = X.shape
+        is_known = ~np.isnan(X)
+        gaps = np.flatnonzero(~is_known.all(axis=0))
+        totals = np.where(is_known, X, 0.0).sum(axis=0, dtype=np.float64)
+        centre = totals / np.maximum(is_known.sum(axis=0), 1)
+        shifted = np.where(is_known, X - centre, 0.0)
+        squares = [shifted**2] if with_std else []
+        parts = [shifted, *squares, is_known[:, gaps], np.ones((n_nodes, 1))]
+        ends = np.cumsum([part.shape[1] for part in parts])[:-1]
+        Z = torch.from_numpy(np.hstack(parts))
+        for mixed in powers(self._walk, Z, range(1, hops + 1)):
+            sums, *more, known, reached = np.split(mixed.numpy(), ends, axis=1)
+            weights = np.repeat(reached, n_columns, axis=1)
+            weights[:, gaps] = known
+            mean, share = _divide(sums, weights), _divide(weights, reached)
+            result = {"mean": mean + centre, "missing": np.maximum(1 - share, 0)}
+            if with_std:
+                square = _divide(more[0], weights)
+                variance = square - mean**2
+                variance[variance < _ROUNDING * square] = 0
+                result["std"] = np.sqrt(variance)
+            yield result
+
+    def _extremes(self, X: Floats, hops: int) -> Iterator[dict[str, Floats]]:
+        """Yield the smallest and the largest value, by products in which the maximum stands for the sum."""
+        edges, n_columns = self._edges, X.shape[1]
+        Z = torch.from_numpy(np.hstack([X, -X]))
+        Z[Z.isnan()] = -torch.inf
+        ones = torch.ones(edges.n_entries, dtype=Z.dtype)
+        pattern = sparse_csr(edges.row_starts.to(edges.columns.dtype), edges.columns, ones, edges.shape)
+        hears_nobody = edges.row_starts.diff() == 0
+        for _ in range(hops):
+            Z = torch.sparse.mm(pattern, Z, "amax")
+            Z[hears_nobody] = -torch.inf
+            found = np.where(torch.isinf(Z), np.nan, Z)
+            yield {"min": -found[:, n_columns:], "max": found[:, :n_columns]}
+
+
+def _divide(sums: Floats, weights: Floats) -> Floats:
+    """Return the quotients, NaN where the weight is zero."""
+    result = np.full(sums.shape, np.nan)
+    np.divide(sums, weights, out=result, where=weights > 0)
+    return result
