@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gbgnn.finetuning import FineTuner
     from gbgnn.graph import Graph, NodeSplit
     from gbgnn.guarantees import depth_bound, generalisation_bound
-    from gbgnn.learners import MLP, ConstrainedMLP, SklearnLearner, WideReLU
+    from gbgnn.learners import MLP, BoostedTrees, ConstrainedMLP, SklearnLearner, WideReLU
     from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
     from gbgnn.model import FittedModel
     from gbgnn.persistence import load
@@ -43,6 +43,7 @@ __all__ = [
     "MLP",
     "Adjacency",
     "AugmentedAdjacency",
+    "BoostedTrees",
     "Callback",
     "Checkpoint",
     "Classification",
@@ -97,7 +98,7 @@ _HOMES = {
     "gbgnn.losses": ("SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
     "gbgnn.model": ("FittedModel",),
     "gbgnn.tasks": ("Classification", "MultiLabel", "Regression"),
-    "gbgnn.learners": ("MLP", "ConstrainedMLP", "SklearnLearner", "WideReLU"),
+    "gbgnn.learners": ("MLP", "BoostedTrees", "ConstrainedMLP", "SklearnLearner", "WideReLU"),
     "gbgnn.persistence": ("load",),
     "gbgnn.propagation": (
         *("AugmentedAdjacency", "NormalizedAdjacency", "RandomWalk", "NormalizedLaplacian"),
