@@ -61,6 +61,7 @@ class LightGBMTrees(TreeModel):
             "bagging_fraction": growth.subsample,
             "bagging_freq": int(growth.subsample < 1),
             "max_bin": growth.max_bins,
+            "min_data_per_group": growth.min_leaf,
             "min_data_in_bin": 1,
             "seed": growth.seed % 2**31,
             "num_threads": growth.n_threads,
