@@ -66,8 +66,10 @@ class SklearnTrees(TreeModel):
             drawn = np.random.default_rng(growth.seed).choice(len(rows), n_drawn, replace=False)
             rows, targets, weights = rows[np.sort(drawn)], targets[np.sort(drawn)], weights[np.sort(drawn)]
         watched = _watch(estimator, targets, data, growth)
+        # Bins of weighted rows take scikit-learn longer than the trees.
+        weighted = {} if (weights == weights[0]).all() else {"sample_weight": weights}
         with _openmp_threads(growth.n_threads):
-            estimator.fit(rows, targets, sample_weight=weights, **watched)
+            estimator.fit(rows, targets, **weighted, **watched)
         if watched:
             # scikit-learn stops, but keeps what it grew in vain since the best.
             best = max(1, int(np.argmax(estimator.validation_score_)))
