@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import save_file
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
 from sklearn.metrics import fbeta_score, make_scorer
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import gbgnn
 from gbgnn import (
     MLP,
+    BoostedTrees,
     FineTuner,
     FunctionalGradient,
     GBGNNClassifier,
@@ -31,7 +34,7 @@ from gbgnn import (
 )
 from gbgnn.aggregation import Linear, NonLinear
 from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
-from gbgnn.persistence import read_header, save
+from gbgnn.persistence import _digest, read_header, save
 from gbgnn.registry import as_device
 from gbgnn.testing import two_blocks
 
@@ -146,10 +149,46 @@ def test_own_matrix_is_stored_with_the_model(tmp_path: Path) -> None:
     assert first.tobytes() == second.tobytes()
 
 
-def test_tree_model_is_saved_without_its_learners_only(tmp_path: Path) -> None:
-    model = fit(learner=DecisionTreeClassifier(max_depth=2), rule="samme")
+@pytest.mark.parametrize(
+    ("learner", "rule"),
+    [
+        (DecisionTreeClassifier(max_depth=2), "samme"),
+        (Ridge(), "gradient"),
+        (BoostedTrees(library="sklearn", n_trees=5), "gradient"),
+        (BoostedTrees(library="sklearn", n_trees=5), "samme_r"),
+        (BoostedTrees(library="lightgbm", n_trees=5), "gradient"),
+        (BoostedTrees(library="xgboost", n_trees=5), "samme"),
+    ],
+)
+def test_trees_and_estimators_predict_other_graphs_from_a_file(
+    tmp_path: Path, learner: Any, rule: str
+) -> None:
+    model = fit(learner=learner, rule=rule)
+    loaded = saved(model, tmp_path)
+    other, _ = two_blocks(60, n_classes=3, seed=5)
+    nodes = np.arange(60)
+    first, second = (m.decision_function(nodes, graph=other).tobytes() for m in (model, loaded))
+    assert first == second
+    assert saved(loaded, tmp_path).decision_function(nodes, graph=other).tobytes() == first
+
+
+def test_forged_trees_are_a_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "m.gbgnn"
+    fit(learner=BoostedTrees(library="sklearn", n_trees=5)).save(path)
+    with safe_open(path, framework="pt") as file:
+        header = file.metadata()["gbgnn"]
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    tensors["round.1.model.0"] = tensors["round.1.model.0"][:-100].clone()
+    metadata = {"gbgnn": header, "sha256": _digest(header, tensors)}  # whoever forges can count, too
+    save_file(tensors, path, metadata=metadata)
+    with pytest.raises(ModelFileError, match="m.gbgnn is damaged: its boosted trees cannot be read"):
+        gbgnn.load(path)
+
+
+def test_model_of_an_estimator_that_needs_pickle_is_saved_without_its_learners_only(tmp_path: Path) -> None:
+    model = fit(learner=KNeighborsClassifier(3, algorithm="kd_tree"), rule="samme")
     with pytest.raises(
-        ModelFileError, match="DecisionTreeClassifier cannot be stored without pickle.*learners=False"
+        ModelFileError, match="KNeighborsClassifier cannot be stored without pickle.*KDTree.*learners=False"
     ):
         model.save(tmp_path / "m.gbgnn")
     assert list(tmp_path.iterdir()) == []  # nothing half-written

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gbgnn.finetuning import FineTuner
     from gbgnn.graph import Graph, NodeSplit
     from gbgnn.guarantees import depth_bound, generalisation_bound
-    from gbgnn.learners import MLP, ConstrainedMLP, SklearnLearner, WideReLU
+    from gbgnn.learners import MLP, BoostedTrees, ConstrainedMLP, SklearnLearner, WideReLU
     from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
     from gbgnn.model import FittedModel
     from gbgnn.persistence import load
@@ -44,6 +44,7 @@ __all__ = [
     "MLP",
     "Adjacency",
     "AugmentedAdjacency",
+    "BoostedTrees",
     "Callback",
     "Checkpoint",
     "Classification",
@@ -100,7 +101,7 @@ _HOMES = {
     "gbgnn.losses": ("SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
     "gbgnn.model": ("FittedModel",),
     "gbgnn.tasks": ("Classification", "MultiLabel", "Regression"),
-    "gbgnn.learners": ("MLP", "ConstrainedMLP", "SklearnLearner", "WideReLU"),
+    "gbgnn.learners": ("MLP", "BoostedTrees", "ConstrainedMLP", "SklearnLearner", "WideReLU"),
     "gbgnn.persistence": ("load",),
     "gbgnn.propagation": (
         *("AugmentedAdjacency", "NormalizedAdjacency", "RandomWalk", "NormalizedLaplacian"),

@@ -98,6 +98,8 @@ def load(path: str | os.PathLike[str]) -> GBGNNClassifier:
     header, tensors = _read(Path(path))
     try:
         return _unpack(header, tensors)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path} is damaged: {error}") from error
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
         raise ModelFileError(f"{path} is damaged: its header does not fit ({error!r}).") from error
 

@@ -27,6 +27,7 @@ FAMILIES: dict[str, dict[str, type[Any]]] = {
         "constrained": learners.ConstrainedMLP,
         "wide": learners.WideReLU,
         "sklearn": learners.SklearnLearner,
+        "trees": learners.BoostedTrees,
     },
     "rule": {"gradient": boosting.FunctionalGradient, "samme": boosting.Samme, "samme_r": boosting.SammeR},
     "propagation": {
@@ -52,7 +53,7 @@ PARAMETERS = ("aggregation", "learner", "rule", "propagation")
 
 FITTED: dict[str, dict[str, type[Any]]] = {
     "hop": {"polynomial": aggregation.PolynomialHop, "mixing": aggregation.MixingHop},
-    "head": {"mlp": learners.MLPHead, "sklearn": learners.SklearnHead},
+    "head": {"mlp": learners.MLPHead, "sklearn": learners.SklearnHead, "trees": learners.TreesHead},
     "voting": {
         "outputs": voting.OutputVoting,
         "classes": voting.ClassVoting,

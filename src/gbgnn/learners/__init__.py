@@ -5,11 +5,13 @@ from gbgnn.learners.constrained import ConstrainedMLP
 from gbgnn.learners.mlp import MLP
 from gbgnn.learners.network import MLPHead
 from gbgnn.learners.sklearn import SklearnHead, SklearnLearner
+from gbgnn.learners.trees import BoostedTrees, TreesHead
 from gbgnn.learners.wide import WideReLU
 from gbgnn.rounds import WeakTask
 
 __all__ = [
     "MLP",
+    "BoostedTrees",
     "ConstrainedMLP",
     "Head",
     "HeadSpace",
@@ -19,6 +21,7 @@ __all__ = [
     "MLPHead",
     "SklearnHead",
     "SklearnLearner",
+    "TreesHead",
     "WeakTask",
     "WideReLU",
 ]

@@ -1,0 +1,169 @@
+"""SklearnTrees: scikit-learn's HistGradientBoosting, stored by skops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import sklearn.ensemble
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.utils.validation import has_fit_parameter
+
+from gbgnn.learners.estimator_bytes import dump_estimator, load_estimator
+from gbgnn.learners.tree_arrays import LEAF, TreeArrays
+from gbgnn.learners.tree_libraries.base import Array, Growth, TreeData, TreeModel
+
+_ABSENT = -50.0
+"""Logit of a class that no labelled row has."""
+
+
+@dataclass(frozen=True, eq=False)
+class SklearnTrees(TreeModel):
+    """Trees of scikit-learn; ``n_classes`` is 0 for numbers."""
+
+    library = "sklearn"
+    extra = "trees"
+
+    estimator: Any
+    n_classes: int
+
+    @classmethod
+    def load_library(cls) -> Any:
+        """Return the module, which is always there."""
+        return sklearn.ensemble
+
+    @property
+    def n_columns(self) -> int:  # type: ignore[override]
+        """One for numbers, else one per class."""
+        return self.n_classes or 1
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of columns of rows."""
+        return int(self.estimator.n_features_in_)
+
+    @classmethod
+    def fit(cls, data: TreeData, growth: Growth) -> Self:
+        """Train the trees; a ``subsample`` is drawn once, for all of them."""
+        kind = HistGradientBoostingRegressor if data.n_classes is None else HistGradientBoostingClassifier
+        estimator = kind(
+            max_iter=growth.n_trees,
+            learning_rate=growth.learning_rate,
+            max_leaf_nodes=growth.max_leaves,
+            min_samples_leaf=growth.min_leaf,
+            l2_regularization=growth.l2,
+            max_bins=growth.max_bins,
+            categorical_features=data.is_category if data.categories else None,
+            early_stopping=False,
+            random_state=growth.seed % 2**32,
+        )
+        rows, targets, weights = data.rows, data.targets, data.weights
+        if growth.subsample < 1:
+            n_drawn = max(1, round(growth.subsample * len(rows)))
+            drawn = np.random.default_rng(growth.seed).choice(len(rows), n_drawn, replace=False)
+            rows, targets, weights = rows[np.sort(drawn)], targets[np.sort(drawn)], weights[np.sort(drawn)]
+        watched = _watch(estimator, targets, data, growth)
+        # Bins of weighted rows take scikit-learn longer than the trees.
+        weighted = {} if (weights == weights[0]).all() else {"sample_weight": weights}
+        with _openmp_threads(growth.n_threads):
+            estimator.fit(rows, targets, **weighted, **watched)
+        if watched:
+            # scikit-learn stops, but keeps what it grew in vain since the best.
+            best = max(1, int(np.argmax(estimator.validation_score_)))
+            estimator._predictors = estimator._predictors[:best]
+        return cls(estimator, data.n_classes or 0)
+
+    def predict(self, rows: Array, n_threads: int) -> Array:
+        """Return numbers, or logits of all classes."""
+        with _openmp_threads(n_threads):
+            if not self.n_classes:
+                return np.reshape(self.estimator.predict(rows), (-1, 1))
+            known = self.estimator.decision_function(rows)
+        classes = self.estimator.classes_
+        result = np.full((len(rows), self.n_classes), _ABSENT)
+        result[:, classes] = 0.0  # and stays so for the first of two classes, or the only one
+        if len(classes) > 1:
+            result[:, _grown(classes)] = np.reshape(known, (len(rows), -1))
+        return result
+
+    def to_bytes(self) -> bytes:
+        """Return the estimator as skops writes it, with the number of classes."""
+        parts = {"estimator": self.estimator, "n_classes": self.n_classes}
+        return dump_estimator(parts, type(self.estimator).__name__)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read the estimator, whose types must be the known ones."""
+        parts = load_estimator(data)
+        estimator, n_classes = parts["estimator"], int(parts["n_classes"])
+        kind = HistGradientBoostingClassifier if n_classes else HistGradientBoostingRegressor
+        if type(estimator) is not kind:
+            raise ValueError(f"a {type(estimator).__name__} stands for a {kind.__name__}")
+        loaded = cls(estimator, n_classes)
+        if n_classes:
+            classes = np.asarray(estimator.classes_)
+            if classes.dtype.kind not in "iu" or classes.min() < 0 or classes.max() >= n_classes:
+                raise ValueError(f"its classes are not among {n_classes}")
+        loaded.trees()
+        return loaded
+
+    def trees(self) -> tuple[Sequence[TreeArrays], Array]:
+        """Return the trees, and the logits or the mean that they start from."""
+        classes = np.asarray(self.estimator.classes_) if self.n_classes else np.arange(1)
+        base, columns = np.full(self.n_columns, _ABSENT), _grown(classes)
+        base[classes] = 0.0
+        if self.n_classes and len(classes) == 1:
+            return [], base
+        base[columns] = np.ravel(self.estimator._baseline_prediction)
+        return [
+            _read_nodes(tree.nodes, column).check(self.n_features)
+            for grown in self.estimator._predictors
+            for tree, column in zip(grown, columns.tolist(), strict=True)
+        ], base
+
+
+def _watch(estimator: Any, targets: Array, data: TreeData, growth: Growth) -> dict[str, Any]:
+    """Let the estimator stop early where it can be told validation rows, and return them."""
+    can_watch = has_fit_parameter(estimator, "X_val")  # from scikit-learn 1.7 on
+    if data.validation is None or growth.patience is None or not can_watch:
+        return {}
+    rows, wanted = data.validation
+    if data.n_classes is not None:  # scikit-learn refuses a class that training does not have
+        known = np.isin(wanted, targets)
+        rows, wanted = rows[known], wanted[known]
+    if not len(rows):
+        return {}
+    estimator.set_params(early_stopping=True, n_iter_no_change=growth.patience, tol=0.0)
+    return {"X_val": rows, "y_val": wanted}
+
+
+def _grown(classes: Array) -> Array:
+    """Return the classes that have trees: of two the second."""
+    return classes[1:] if len(classes) == 2 else classes
+
+
+def _read_nodes(nodes: Any, column: int) -> TreeArrays:
+    is_leaf = nodes["is_leaf"] == 1
+    left, right = (np.where(is_leaf, LEAF, nodes[name].astype(np.int64)) for name in ("left", "right"))
+    return TreeArrays(
+        feature=nodes["feature_idx"].astype(np.int64),
+        threshold=nodes["num_threshold"],
+        left=left,
+        right=right,
+        missing_left=nodes["missing_go_to_left"] == 1,
+        value=nodes["value"],
+        column=column,
+        has_categories=bool((nodes["is_categorical"][~is_leaf] == 1).any()),
+    )
+
+
+@contextmanager
+def _openmp_threads(n_threads: int) -> Iterator[None]:
+    """Let scikit-learn use so many threads inside; it has no setting for that."""
+    from threadpoolctl import threadpool_limits  # a requirement of scikit-learn
+
+    with threadpool_limits(n_threads, user_api="openmp"):
+        yield

@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import replace
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import gbgnn
+from gbgnn import (
+    BoostedTrees,
+    FineTuner,
+    FunctionalGradient,
+    GBGNNClassifier,
+    Graph,
+    Samme,
+    SammeR,
+    datasets,
+)
+from gbgnn._random import Seeds
+from gbgnn.boosting import Member, boost_many
+from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
+from gbgnn.fitting import resolve_rule
+from gbgnn.learners import TreesHead
+from gbgnn.learners.trees import find_categories
+from gbgnn.losses import SquaredError
+from gbgnn.population import PopulationInputs, train_population
+from gbgnn.registry import as_part
+from gbgnn.rounds import WeakTask
+from gbgnn.search import Choice, Integer, Real, SearchSpace, tune
+from gbgnn.testing import check_learner, learner_round, make_problem, two_blocks
+
+LIBRARIES = ("sklearn", "lightgbm", "xgboost")
+RULES = (FunctionalGradient(), FunctionalGradient(target="labels"), Samme(), SammeR())
+X = torch.tensor(np.random.default_rng(0).normal(size=(60, 3)))
+LABELS = (X[:, 0] > 0).long() + (X[:, 1] > 0).long()
+NUMBERS = torch.stack([X[:, 0].abs(), X[:, 1] * 2], dim=1)
+
+
+@pytest.mark.parametrize("library", ["auto", *LIBRARIES])
+def test_classes_keep_the_contract(library: str) -> None:
+    check_learner(BoostedTrees(library=library, n_trees=5))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_numbers_keep_the_contract(library: str) -> None:
+    rows = torch.arange(12)
+    targets = torch.randn(12, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weights = torch.full((12,), 1 / 12, dtype=torch.float64)
+    asked = WeakTask(rows, targets, weights, 3, SquaredError())
+    check_learner(BoostedTrees(library=library, n_trees=5), asked)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_two_classes_have_two_logits(library: str) -> None:
+    targets = (X[:, 0] > 0).long()
+    output = BoostedTrees(library=library).fit(learner_round(X, targets))(X)
+    assert output.shape == (60, 2)
+    assert (output.argmax(dim=1) == targets).double().mean() > 0.95
+    assert output[:, 0].abs().max() == 0
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_column_of_numbers_is_fitted(library: str) -> None:
+    head = BoostedTrees(library=library, n_trees=100).fit(learner_round(X, NUMBERS))
+    assert len(head.models) == 2
+    errors = (head(X) - NUMBERS).square().mean(dim=0) / NUMBERS.var(dim=0)
+    assert errors.max() < 0.1
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_weights_say_which_rows_count(library: str) -> None:
+    weights = torch.where(torch.arange(60) < 30, 1.0, 1e-9).double()
+    targets = torch.where(torch.arange(60) < 30, LABELS, (LABELS + 1) % 3)
+    context = learner_round(X, targets, weights=weights / weights.sum())
+    right = BoostedTrees(library=library).fit(context)(X).argmax(dim=1)[:30] == targets[:30]
+    assert right.double().mean() > 0.95
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_early_stopping_uses_the_validation_nodes_and_its_absence_none(library: str) -> None:
+    train, val = torch.arange(30), torch.arange(30, 60)
+    noise = torch.randint(3, (30,), generator=torch.Generator().manual_seed(0))
+    context = learner_round(X, noise, rows=train, val=(val, LABELS[30:]), n_outputs=3)
+    grown = {
+        patience: len(BoostedTrees(library=library, patience=patience).fit(context).models[0].trees()[0])
+        for patience in (1, None)
+    }
+    assert grown[1] < grown[None] == 3 * 50
+    assert BoostedTrees().watches_validation
+    assert not BoostedTrees(patience=None).watches_validation
+    without = replace(context, task=replace(context.weak_task, val_rows=None, val_targets=None))
+    assert len(BoostedTrees(library=library, patience=1).fit(without).models[0].trees()[0]) == 3 * 50
+
+
+def test_leaves_have_a_twentieth_of_the_rows_unless_told() -> None:
+    for n_rows, least in ((7, 1), (60, 3), (10_000, 20)):
+        assert BoostedTrees()._growth(0, n_rows, 1).min_leaf == least
+        assert BoostedTrees(min_leaf=4)._growth(0, n_rows, 1).min_leaf == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"library": "lightbgm"}, "BoostedTrees.library must be one of auto, .*Did you mean 'lightgbm'"),
+        ({"n_trees": 0}, "BoostedTrees.n_trees must be an integer >= 1; got 0"),
+        ({"learning_rate": 0}, r"BoostedTrees.learning_rate must be in \(0, 1\]; got 0"),
+        ({"max_leaves": 1}, "BoostedTrees.max_leaves must be an integer >= 2; got 1"),
+        ({"min_leaf": 0}, "BoostedTrees.min_leaf must be an integer >= 1, or None; got 0"),
+        ({"l2": -1}, r"BoostedTrees.l2 must be in \[0, inf\); got -1"),
+        ({"subsample": 1.5}, r"BoostedTrees.subsample must be in \(0, 1\]; got 1.5"),
+        ({"patience": 0}, "BoostedTrees.patience must be an integer >= 1, or None; got 0"),
+        ({"max_bins": 256}, "BoostedTrees.max_bins must be an integer from 2 to 255; got 256"),
+    ],
+)
+def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        BoostedTrees(**settings).check()
+
+
+@pytest.mark.skipif(find_spec("catboost") is not None, reason="CatBoost is installed")
+def test_a_library_that_is_not_installed_is_named() -> None:
+    with pytest.raises(MissingDependencyError, match=r'needs catboost: pip install "gbgnn\[catboost\]"'):
+        BoostedTrees(library="catboost").check()
+    state = BoostedTrees(n_trees=2).fit(learner_round(X, LABELS)).state()
+    name = torch.frombuffer(bytearray(b"catboost"), dtype=torch.uint8)
+    with pytest.raises(MissingDependencyError, match="needs catboost"):
+        TreesHead.from_state(state | {"library": name})
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("targets", [LABELS, LABELS.clamp(max=1), NUMBERS], ids=["three", "two", "numbers"])
+def test_heads_come_back_from_their_state_and_from_copies(library: str, targets: torch.Tensor) -> None:
+    head = BoostedTrees(library=library, n_trees=5).fit(learner_round(X, targets))
+    restored = TreesHead.from_state(head.state())
+    for same in (restored, copy.deepcopy(head), pickle.loads(pickle.dumps(head))):
+        assert torch.equal(same(X), head(X))
+    assert restored.n_features == 3
+    with pytest.raises(ParameterError, match="rows have 2 columns, but the trees have seen 3"):
+        restored(X[:, :2])
+
+
+def test_forged_states_are_refused() -> None:
+    states = {
+        name: BoostedTrees(library=name, n_trees=2).fit(learner_round(X, LABELS)).state()
+        for name in LIBRARIES
+    }
+    junk = torch.frombuffer(bytearray(b"junk"), dtype=torch.uint8)
+    wide = BoostedTrees(library="lightgbm", n_trees=2).fit(learner_round(X[:, :2], NUMBERS)).state()
+    numbers = BoostedTrees(library="lightgbm", n_trees=2).fit(learner_round(X, NUMBERS)).state()
+    forged = [{}, {"library": junk}, numbers | {"model.1": wide["model.0"]}]
+    for state in states.values():
+        forged += [
+            state | {"library": junk},
+            state | {"n_outputs": torch.tensor(4)},
+            state | {"model.0": junk},
+            state | {"model.0": state["model.0"][: len(state["model.0"]) // 2]},
+            state | {"model.0": state["model.0"].double()},
+            state | {"model.1": state["model.0"]},
+            state | {"model.x": state["model.0"]},
+        ]
+    forged += [states["lightgbm"] | {"model.0": states["xgboost"]["model.0"]}]
+    for state in forged:
+        with pytest.raises(ModelFileError, match="its boosted trees cannot be read"):
+            TreesHead.from_state(state)
+
+
+def test_an_estimator_of_another_kind_is_no_tree_model() -> None:
+    numbers = BoostedTrees(library="sklearn", n_trees=2).fit(learner_round(X, NUMBERS)).models[0]
+    classes = BoostedTrees(library="sklearn", n_trees=2).fit(learner_round(X, LABELS)).models[0]
+    for forged in (
+        replace(numbers, n_classes=3),
+        replace(classes, n_classes=0),
+        replace(classes, n_classes=2),
+    ):
+        with pytest.raises(ValueError, match="stands for a|its classes are not among 2"):
+            type(forged).from_bytes(forged.to_bytes())
+
+
+def test_categories_are_those_of_the_raw_columns_in_the_first_round() -> None:
+    rows = X.clone()
+    rows[:, 2] = torch.arange(60) % 6
+    context = learner_round(rows, (torch.arange(60) % 6 % 4 == 1).long())
+    raw = SimpleNamespace(is_category=[False, False, True])
+    inputs = SimpleNamespace(raw=raw, features=context.inputs.features)
+    known = replace(context, problem=replace(context.problem, inputs=inputs))
+    assert find_categories(context) is None
+    assert find_categories(known).tolist() == [False, False, True]
+    assert find_categories(replace(known, t=2)) is None
+    raw.is_category = [True]
+    assert find_categories(known) is None
+    raw.is_category = [False, False, True]
+    trees, _ = BoostedTrees(n_trees=2).fit(known).models[0].trees()
+    assert any(tree.has_categories for tree in trees)
+
+
+# In the loop: every rule, several graphs, populations, searches, files.
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_rule_boosts_trees_and_a_file_predicts_other_graphs(tmp_path, library: str, rule: Any) -> None:
+    graph, y = two_blocks(120, n_classes=3)
+    train, val, test = np.arange(50), np.arange(50, 80), np.arange(80, 120)
+    model = GBGNNClassifier(learner=BoostedTrees(library=library), rule=rule, n_rounds=3, random_state=0)
+    model.fit(train, y[train], graph=graph, validation=(val, y[val]))
+    assert model.score(test, y[test]) > 0.9
+    model.save(tmp_path / "m.gbgnn")
+    loaded = gbgnn.load(tmp_path / "m.gbgnn")
+    assert repr(loaded.learner) == repr(model.learner)
+    other, other_y = two_blocks(90, n_classes=3)
+    scores = [each.decision_function(np.arange(90), graph=other) for each in (model, loaded)]
+    assert scores[0].tobytes() == scores[1].tobytes()
+    assert (loaded.predict(np.arange(90), graph=other) == other_y).mean() > 0.8
+
+
+def test_karate_and_a_block_model_end_to_end() -> None:
+    for data in (datasets.load("karate"), datasets.csbm(n_nodes=200, n_features=8, seed=0)):
+        train, test = np.arange(0, len(data.y), 2), np.arange(1, len(data.y), 2)
+        first, again = (
+            GBGNNClassifier(learner="trees", n_rounds=4, random_state=0).fit(
+                train, data.y[train], graph=data.graph
+            )
+            for _ in range(2)
+        )
+        assert again.scores_.tobytes() == first.scores_.tobytes()
+        assert first.score(test, data.y[test]) > 0.8
+
+
+def minesweeper(side: int = 40, seed: int = 0) -> tuple[Graph, np.ndarray]:
+    """A grid of cells, a fifth of them mines; half of the cells tell how many neighbours are."""
+    random = np.random.default_rng(seed)
+    place = np.arange(side * side)
+    row, column = np.divmod(place, side)
+    apart = np.maximum(abs(row[:, None] - row), abs(column[:, None] - column))
+    adjacency = (apart == 1).astype(float)
+    mines = (random.random(side * side) < 0.2).astype(int)
+    counts = adjacency @ mines
+    hidden = random.random(side * side) < 0.5
+    features = np.eye(9)[counts.astype(int)] * ~hidden[:, None]
+    return Graph(adjacency, np.column_stack([features, hidden])), mines
+
+
+def test_rounds_on_wider_neighbourhoods_find_mines() -> None:
+    graph, mines = minesweeper()
+    order = np.random.default_rng(1).permutation(len(mines))
+    train, val, test = np.split(order, [800, 1200])
+    learner, scores = BoostedTrees(n_trees=30), {}
+    for aggregation in ("identity", "lazy"):
+        model = GBGNNClassifier(
+            aggregation=aggregation, learner=learner, propagation="random_walk", metric="roc_auc", n_rounds=5
+        )
+        model.fit(train, mines[train], graph=graph, validation=(val, mines[val]))
+        scores[aggregation] = model.model_.evaluate(test, mines[test])
+    assert scores["identity"] < 0.6 < 0.75 < scores["lazy"]
+
+
+def test_members_of_a_population_equal_themselves_alone() -> None:
+    graph, y = two_blocks(80, n_classes=3)
+    problem = make_problem(graph, y, np.arange(30), np.arange(30, 50))
+    rule, aggregation = Samme(), as_part("aggregation", "injection")
+    learners = [BoostedTrees(n_trees=5, learning_rate=rate) for rate in (0.1, 0.3, 1.0)]
+    members = [Member(aggregation, each, rule, n_rounds=3, seeds=Seeds(i)) for i, each in enumerate(learners)]
+    together = boost_many(problem, members)
+    for member, own in zip(members, together, strict=True):
+        (alone,) = boost_many(problem, [member])
+        torch.testing.assert_close(own.scores, alone.scores, rtol=1e-9, atol=1e-10)
+    models = [
+        GBGNNClassifier(learner=each, rule=rule, n_rounds=3, random_state=i)
+        for i, each in enumerate(learners)
+    ]
+    inputs = PopulationInputs.from_model(
+        models[0], np.arange(30), y[:30], graph=graph, predict_nodes=np.arange(80)
+    )
+    for result, model in zip(train_population(inputs, models), models, strict=True):
+        model.fit(np.arange(30), y[:30], graph=graph)
+        assert result.best_round == model.best_round_
+
+
+@pytest.mark.parametrize("population", [None, 3])
+def test_a_search_over_trees(population: int | None) -> None:
+    data = datasets.csbm(n_nodes=90, per_class=6, n_classes=3, n_features=4, n_val=40, seed=3)
+    space = SearchSpace(
+        {"rule": "samme_r", "learner": "trees", "n_rounds": 3, "learner__n_trees": 5},
+        {
+            "learner__learning_rate": Real(0.05, 0.5, log=True),
+            "learner__max_leaves": Integer(2, 8),
+            "learner__library": Choice(["sklearn", "lightgbm"]),
+        },
+    )
+    result = tune(
+        data.train,
+        data.y[data.train],
+        graph=data.graph,
+        validation=(data.val, data.y[data.val]),
+        space=space,
+        n_trials=4,
+        device="cpu",
+        population=population,
+    )
+    assert result.counts == {"complete": 4, "pruned": 0, "failed": 0}
+    assert isinstance(result.model.learner, BoostedTrees)
+    assert result.model.score(data.val, data.y[data.val]) == result.best_value
+
+
+def test_fine_tuning_says_that_trees_have_no_gradient() -> None:
+    graph, y = two_blocks(40)
+    model = GBGNNClassifier(learner="trees", fine_tune=FineTuner(), n_rounds=2)
+    with pytest.raises(ParameterError, match="BoostedTrees|gradient"):
+        model.fit(np.arange(20), y[:20], graph=graph)
+    assert resolve_rule(model) is not None

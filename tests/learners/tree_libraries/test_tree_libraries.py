@@ -1,0 +1,207 @@
+"""What all libraries of boosted trees have to do alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.metrics import log_loss
+
+from gbgnn.errors import ParameterError
+from gbgnn.learners import tree_libraries
+from gbgnn.learners.tree_libraries import LIBRARIES, Growth, TreeData, TreeModel, find_library
+
+READABLE = [name for name in LIBRARIES if name != "catboost"]
+GROWTH = Growth(
+    n_trees=8,
+    learning_rate=0.3,
+    max_leaves=6,
+    min_leaf=3,
+    l2=1.0,
+    subsample=1.0,
+    patience=None,
+    max_bins=64,
+    seed=7,
+    n_threads=1,
+)
+
+
+every_library = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed")
+        )
+        for name in LIBRARIES
+    ],
+)
+
+
+def make_data(n_classes: int | None, *, missing: bool = False, n_rows: int = 200, seed: int = 0) -> TreeData:
+    random = np.random.default_rng(seed)
+    rows = random.normal(size=(n_rows, 4)).astype(np.float32)
+    signal = rows[:, 0] + 0.5 * rows[:, 1] * rows[:, 2]
+    if missing:
+        rows[random.random(rows.shape) < 0.2] = np.nan
+    cuts = np.quantile(signal, np.linspace(0, 1, (n_classes or 2) + 1)[1:-1])
+    targets = signal.astype(float) if n_classes is None else np.searchsorted(cuts, signal)
+    return TreeData(rows, targets, np.ones(n_rows), n_classes)
+
+
+def probabilities(output: NDArray[Any]) -> NDArray[Any]:
+    if output.shape[1] == 1:
+        output = np.hstack([np.zeros_like(output), output])
+    powers = np.exp(output - output.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def error(model: TreeModel, data: TreeData) -> float:
+    output = model.predict(data.rows, 1)
+    if data.n_classes is None:
+        return float(np.mean((output[:, 0] - data.targets) ** 2) / np.var(data.targets))
+    return float(log_loss(data.targets, probabilities(output), labels=range(data.n_classes)))
+
+
+@every_library
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("n_classes", [None, 2, 3])
+def test_trees_learn_and_come_back_from_bytes_the_same(
+    name: str, n_classes: int | None, missing: bool
+) -> None:
+    data = make_data(n_classes, missing=missing)
+    model = LIBRARIES[name].fit(data, GROWTH)
+    output = model.predict(data.rows, 1)
+    assert output.shape == (200, model.n_columns)
+    assert model.n_features == 4
+    assert error(model, data) < (0.6 if n_classes is None else np.log(n_classes) * 0.75)
+    restored = LIBRARIES[name].from_bytes(model.to_bytes())
+    other = make_data(n_classes, missing=missing, seed=1).rows
+    assert restored.predict(other, 1).tobytes() == model.predict(other, 1).tobytes()
+    assert LIBRARIES[name].fit(data, GROWTH).predict(other, 1).tobytes() == model.predict(other, 1).tobytes()
+
+
+@every_library
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("n_classes", [None, 2, 3])
+def test_trees_read_one_by_one_predict_the_same(name: str, n_classes: int | None, missing: bool) -> None:
+    data = make_data(n_classes, missing=missing)
+    model = LIBRARIES[name].fit(data, GROWTH)
+    rows = make_data(n_classes, missing=True, seed=2).rows  # also where no value was missing in training
+    if name not in READABLE:
+        with pytest.raises(ParameterError, match=f"the trees of {name} cannot be read one by one"):
+            model.trees()
+        return
+    trees, base = model.trees()
+    total = np.tile(base, (len(rows), 1))
+    for tree in trees:
+        total[:, tree.column] += tree.predict(rows)
+    np.testing.assert_allclose(total, model.predict(rows, 1), rtol=1e-5, atol=1e-5)
+
+
+@every_library
+def test_weights_count(name: str) -> None:
+    data = make_data(None)
+    doubled = replace(data, targets=np.where(np.arange(200) < 100, data.targets, 5.0))
+    favoured = replace(doubled, weights=np.where(np.arange(200) < 100, 2.0, 1e-6))
+    first = make_data(None).rows[:100]
+    error_of = {
+        each: np.mean((LIBRARIES[name].fit(each, GROWTH).predict(first, 1)[:, 0] - data.targets[:100]) ** 2)
+        for each in (doubled, favoured)
+    }
+    assert error_of[favoured] < error_of[doubled] / 2
+
+
+@every_library
+@pytest.mark.parametrize("n_classes", [None, 2, 3])
+def test_early_stopping_goes_back_to_the_best_trees(name: str, n_classes: int | None) -> None:
+    train = make_data(n_classes, n_rows=60)
+    random = np.random.default_rng(0)
+    noisy = replace(train, targets=random.permutation(train.targets))  # nothing is to be learned
+    validation = make_data(n_classes, seed=3)
+    watched = replace(noisy, validation=(validation.rows, validation.targets))
+    growth = replace(GROWTH, n_trees=60, patience=5)
+    stopped = LIBRARIES[name].fit(watched, growth)
+    assert error(stopped, validation) < error(LIBRARIES[name].fit(noisy, growth), validation)
+    if name in READABLE:
+        assert len(stopped.trees()[0]) < 30 * stopped.n_columns
+    unwatched = LIBRARIES[name].fit(watched, replace(growth, patience=None))
+    assert error(unwatched, noisy) < error(stopped, noisy)
+
+
+@every_library
+def test_categories_are_split_as_sets(name: str) -> None:
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(400, 2))
+    rows[:, 1] = random.integers(0, 12, 400)
+    targets = np.isin(rows[:, 1], [1, 4, 6, 9, 11]).astype(int)
+    rows[:5, 1] = np.nan
+    data = TreeData(rows, targets, np.ones(400), 2, is_category=np.array([False, True]))
+    growth = replace(GROWTH, n_trees=5, max_leaves=2, learning_rate=1.0)  # stumps
+    model = LIBRARIES[name].fit(data, growth)
+    by_number = LIBRARIES[name].fit(replace(data, is_category=None), growth)
+    assert error(model, data) < error(by_number, data) / 2
+    restored = LIBRARIES[name].from_bytes(model.to_bytes())
+    unseen = np.array([[0.0, 3.0], [0.0, 14.0], [0.0, np.nan]])
+    assert restored.predict(unseen, 1).tobytes() == model.predict(unseen, 1).tobytes()
+    if name in READABLE:
+        assert any(tree.has_categories for tree in model.trees()[0])
+
+
+@every_library
+@pytest.mark.parametrize("present", [[0, 2], [1], [0, 1, 3]])
+def test_a_class_that_no_row_has_gets_no_votes(name: str, present: list[int]) -> None:
+    data = make_data(4)
+    kept = np.isin(data.targets, present)
+    few = TreeData(data.rows[kept], data.targets[kept], np.ones(kept.sum()), 4)
+    model = LIBRARIES[name].fit(few, GROWTH)
+    restored = LIBRARIES[name].from_bytes(model.to_bytes())
+    assert set(model.predict(data.rows, 1).argmax(axis=1)) <= set(present)
+    assert np.isfinite(model.predict(data.rows, 1)).all()
+    assert restored.predict(data.rows, 1).tobytes() == model.predict(data.rows, 1).tobytes()
+    if name in READABLE:
+        trees, base = model.trees()
+        total = np.tile(base, (len(data.rows), 1))
+        for tree in trees:
+            total[:, tree.column] += tree.predict(data.rows)
+        np.testing.assert_allclose(total, model.predict(data.rows, 1), rtol=1e-5, atol=1e-5)
+
+
+@every_library
+def test_a_validation_class_that_no_row_has_is_no_obstacle(name: str) -> None:
+    data = make_data(3)
+    kept = data.targets < 2
+    few = TreeData(data.rows[kept], data.targets[kept], np.ones(kept.sum()), 3)
+    growth = replace(GROWTH, patience=3)
+    for rows, targets in ((data.rows, data.targets), (data.rows[~kept], data.targets[~kept])):
+        model = LIBRARIES[name].fit(replace(few, validation=(rows, targets)), growth)
+        assert np.isfinite(model.predict(rows, 1)).all()
+
+
+@every_library
+def test_a_subsample_makes_other_trees_and_the_seed_the_same(name: str) -> None:
+    data, growth = make_data(2), replace(GROWTH, subsample=0.5)
+    first, again, other, whole = (
+        LIBRARIES[name].fit(data, each).predict(data.rows, 1)
+        for each in (growth, growth, replace(growth, seed=8), GROWTH)
+    )
+    assert first.tobytes() == again.tobytes()
+    assert first.tobytes() != other.tobytes()
+    assert first.tobytes() != whole.tobytes()
+
+
+@every_library
+def test_threads_do_not_change_the_trees(name: str) -> None:
+    data = make_data(3, n_rows=2000)
+    one, two = (LIBRARIES[name].fit(data, replace(GROWTH, n_threads=n)) for n in (1, 2))
+    assert one.predict(data.rows, 1).tobytes() == two.predict(data.rows, 2).tobytes()
+
+
+def test_auto_is_lightgbm_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_library("auto").library == ("sklearn" if find_spec("lightgbm") is None else "lightgbm")
+    monkeypatch.setattr(tree_libraries, "find_spec", lambda name: None)
+    assert find_library("auto").library == "sklearn"
+    assert find_library("xgboost").library == "xgboost"
