@@ -20,12 +20,20 @@ if TYPE_CHECKING:
     )
     from gbgnn.boosting import FunctionalGradient, Samme, SammeR, StopReason
     from gbgnn.callbacks import Callback, Checkpoint, EarlyStopping
-    from gbgnn.estimators import GBGNNClassifier
+    from gbgnn.estimators import GBGNNClassifier, GBGNNRegressor
     from gbgnn.finetuning import FineTuner
     from gbgnn.graph import Graph, NodeSplit
     from gbgnn.guarantees import depth_bound, generalisation_bound
     from gbgnn.learners import MLP, ConstrainedMLP, SklearnLearner, WideReLU
-    from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
+    from gbgnn.losses import (
+        AbsoluteError,
+        Huber,
+        Poisson,
+        Quantile,
+        SigmoidCrossEntropy,
+        SoftmaxCrossEntropy,
+        SquaredError,
+    )
     from gbgnn.model import FittedModel
     from gbgnn.persistence import load
     from gbgnn.propagation import (
@@ -41,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MLP",
+    "AbsoluteError",
     "Adjacency",
     "AugmentedAdjacency",
     "Callback",
@@ -52,8 +61,10 @@ __all__ = [
     "FittedModel",
     "FunctionalGradient",
     "GBGNNClassifier",
+    "GBGNNRegressor",
     "GivenMatrix",
     "Graph",
+    "Huber",
     "Identity",
     "InputInjection",
     "KernelTargetAlignment",
@@ -64,6 +75,8 @@ __all__ = [
     "NonLinear",
     "NormalizedAdjacency",
     "NormalizedLaplacian",
+    "Poisson",
+    "Quantile",
     "RandomWalk",
     "Regression",
     "Samme",
@@ -90,11 +103,14 @@ _HOMES = {
     ),
     "gbgnn.boosting": ("FunctionalGradient", "Samme", "SammeR", "StopReason"),
     "gbgnn.callbacks": ("Callback", "Checkpoint", "EarlyStopping"),
-    "gbgnn.estimators": ("GBGNNClassifier",),
+    "gbgnn.estimators": ("GBGNNClassifier", "GBGNNRegressor"),
     "gbgnn.finetuning": ("FineTuner",),
     "gbgnn.graph": ("Graph", "NodeSplit"),
     "gbgnn.guarantees": ("depth_bound", "generalisation_bound"),
-    "gbgnn.losses": ("SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
+    "gbgnn.losses": (
+        *("AbsoluteError", "Huber", "Poisson", "Quantile"),
+        *("SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
+    ),
     "gbgnn.model": ("FittedModel",),
     "gbgnn.tasks": ("Classification", "MultiLabel", "Regression"),
     "gbgnn.learners": ("MLP", "ConstrainedMLP", "SklearnLearner", "WideReLU"),
