@@ -172,8 +172,12 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "too few labels": (lambda: fit(NODES, Y[:9]), "y has 9 labels for 10 nodes"),
     "one class": (lambda: fit([0, 2], [1, 1]), "y has one class only"),
     "labels as a table": (
-        lambda: fit([0, 1], np.eye(2)),
+        lambda: fit([0, 1], np.eye(2), settings={"task": "classification"}),
         r"one class per node, shape \(n,\); got shape \(2, 2\)",
+    ),
+    "labels as a table of numbers": (
+        lambda: fit([0, 1], np.array([[0.5, 1.0], [2.0, 3.0]])),
+        "y must be a matrix of 0 and 1, a column per label; got other entries",
     ),
     "labels continuous": (
         lambda: fit([0, 1], [0.25, 0.5]),
@@ -261,8 +265,8 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "metric a class": (setting(metric=Accuracy), "metric must be a name of .* got <class .*Accuracy"),
     "metric a number": (setting(metric=3), "metric must be a name of scikit-learn's scorers, .* got 3"),
     "metric for two classes": (
-        lambda: fit(np.arange(6), [0, 1, 2] * 2, settings={"metric": "roc_auc"}),
-        "metric 'roc_auc' cannot judge these predictions: multi_class must be in",
+        lambda: fit(np.arange(6), [0, 1, 2] * 2, settings={"metric": "f1"}),
+        "metric 'f1' cannot judge these predictions: Target is multiclass",
     ),
     "metric of text": (
         setting(metric=lambda *_: "good"),
@@ -286,10 +290,8 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         "Samme",
     ),
     "class_weight of several labels": (
-        lambda: fit(
-            [0, 1], np.eye(2, dtype=int), settings={"task": "multilabel", "class_weight": "balanced"}
-        ),
-        "class_weight='balanced' is for classes, one per node; MultiLabel has none",
+        lambda: fit([0, 1], np.eye(2, dtype=int), settings={"task": "multilabel", "class_weight": "even"}),
+        "class_weight of several labels must be \"balanced\" or a dictionary from label .* got 'even'",
     ),
     "select misspelt": (setting(select="best"), "GBGNNClassifier.select must be one of auto, last"),
     "select needs validation": (setting(select="validation"), "needs validation nodes"),

@@ -86,16 +86,17 @@ def test_numbers_are_split_without_strata() -> None:
 
 
 def test_weights_of_nodes_and_classes_multiply() -> None:
-    targets = np.array([0, 0, 1])
-    np.testing.assert_allclose(check_weights([1, 2, 3], {"a": 1.0, "b": 10.0}, ABC, targets), [1, 2, 30])
-    np.testing.assert_allclose(check_weights(None, "balanced", ABC, targets), [0.75, 0.75, 1.5])
+    targets, own = np.array([0, 0, 1]), check_weights([1, 2, 3], 3)
+    np.testing.assert_array_equal(own, [1, 2, 3])
+    np.testing.assert_allclose(ABC.balance({"a": 1.0, "b": 10.0}, targets, own)[1], [1, 2, 30])
+    even = check_weights(None, 3)
+    np.testing.assert_allclose(ABC.balance("balanced", targets, even)[1], [0.75, 0.75, 1.5])
 
 
-def test_only_classes_have_class_weights() -> None:
-    task = MultiLabel().fit([[0, 1], [1, 0]])
-    with pytest.raises(ParameterError, match="class_weight='balanced' is for .* MultiLabel has none"):
-        check_weights(None, "balanced", task, np.eye(2))
-    np.testing.assert_array_equal(check_weights([2, 3], None, task, np.eye(2)), [2, 3])
+def test_numbers_have_no_class_weights() -> None:
+    task = Regression().fit([0.5, 1.0])
+    with pytest.raises(ParameterError, match="class_weight='balanced' is for .* Regression has none"):
+        task.balance("balanced", np.zeros((2, 1)), np.ones(2))
 
 
 def test_a_plan_has_every_part_as_an_object_and_the_problem() -> None:

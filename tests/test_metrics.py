@@ -192,7 +192,7 @@ def test_a_metric_of_ones_own_sees_scores_and_targets() -> None:
 
 def test_every_name_of_scikit_learn_is_known() -> None:
     assert [as_metric(name).name for name in get_scorer_names()] == get_scorer_names()
-    assert set(METRICS) <= set(get_scorer_names())
+    assert set(METRICS) <= {*get_scorer_names(), "neg_mean_pinball_loss"}
     assert type(as_metric("accuracy")) is Accuracy  # counted on the device, where the scores are
 
 
@@ -213,7 +213,8 @@ def test_what_is_no_metric_is_refused(value: object, message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("roc_auc", CLASSES, "metric 'roc_auc' cannot judge these predictions: multi_class must be in"),
+        ("roc_auc", NUMBER, "metric 'roc_auc' is for classes; Regression has none"),
+        ("neg_mean_pinball_loss", NUMBER, "these predictions have no quantiles; GBGNNRegressor"),
         ("f1", SEVERAL, "metric 'f1' cannot judge these predictions: Target is multilabel-indicator"),
         ("accuracy", NUMBER, "Regression has no accuracy; use another metric"),
         ("neg_log_loss", NUMBER, "Regression has no probabilities; use predict"),

@@ -395,7 +395,7 @@ def test_several_labels_have_a_column_each() -> None:
     found = model.predict_all(NODES)
     assert found["predict"].shape == found["predict_proba"].shape == (40, 2)
     np.testing.assert_array_equal(found["predict"], found["predict_proba"] > 0.5)
-    assert not hasattr(model, "classes")
+    assert model.classes.tolist() == [0, 1]
 
 
 def test_a_certificate_says_what_it_covers() -> None:

@@ -24,6 +24,7 @@ from gbgnn import (
     FineTuner,
     FunctionalGradient,
     GBGNNClassifier,
+    GBGNNRegressor,
     Graph,
     Identity,
     InputInjection,
@@ -36,10 +37,10 @@ from gbgnn import (
 )
 from gbgnn._random import Seeds
 from gbgnn.aggregation import Aggregation
-from gbgnn.boosting import BoostingRule, History, Member, StopReason, apply, boost, boost_many
+from gbgnn.base_estimator import GBGNNEstimator
+from gbgnn.boosting import BoostingRule, History, Member, StopReason, apply, boost_many
 from gbgnn.callbacks import LogProgress
 from gbgnn.errors import GBGNNWarning, GraphError, ParameterError, WeakLearnerError
-from gbgnn.fitting import resolve_metric
 from gbgnn.population import MemberResult, PopulationInputs, reason_apart, train_population
 from gbgnn.propagation import Propagator, SparseRows
 from gbgnn.registry import as_part
@@ -59,20 +60,22 @@ NOT_NUMBERS = ("seconds", "peak_memory", "coefficients", "learner")
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
 
 
-def build(learner: dict[str, Any] | None = None, **chosen: Any) -> GBGNNClassifier:
+def build(learner: dict[str, Any] | None = None, **chosen: Any) -> GBGNNEstimator:
     """A small model in double precision; ``learner`` are settings of its MLP."""
     usual = {"rule": "samme", "n_rounds": 3, "dtype": "float64", "device": "cpu", "random_state": 0}
+    usual["task"] = "classification"
+    kind = GBGNNRegressor if chosen.get("task") == "regression" else GBGNNClassifier
     mlp = MLP(**{"units": 6, "epochs": 8, "learning_rate": 0.05, **(learner or {})})
-    return GBGNNClassifier(**({"learner": mlp} | usual | chosen))
+    return kind(**({"learner": mlp} | usual | chosen))
 
 
-def data_of(model: GBGNNClassifier, graph: Graph = GRAPH, **given: Any) -> dict[str, Any]:
+def data_of(model: GBGNNEstimator, graph: Graph = GRAPH, **given: Any) -> dict[str, Any]:
     """The arguments of a fit."""
     y = LABELS[model.task]
     return {"nodes": TRAIN, "y": y[TRAIN], "graph": graph, "validation": (VAL, y[VAL])} | given
 
 
-def inputs_of(model: GBGNNClassifier, **given: Any) -> PopulationInputs:
+def inputs_of(model: GBGNNEstimator, **given: Any) -> PopulationInputs:
     return PopulationInputs.from_model(model, **({"predict_nodes": NODES} | data_of(model, **given)))
 
 
@@ -86,11 +89,9 @@ class Alone:
     stop_reason: StopReason
 
 
-def fit_alone(model: GBGNNClassifier, **given: Any) -> Alone | None:
+def fit_alone(model: GBGNNEstimator, **given: Any) -> Alone | None:
     """Train a model by itself; None where not even one round could be."""
     data = data_of(model, **given)
-    if model.task == "regression":  # of which there is no estimator
-        return boost_alone(model, **given)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GBGNNWarning)
@@ -98,17 +99,6 @@ def fit_alone(model: GBGNNClassifier, **given: Any) -> Alone | None:
     except WeakLearnerError:
         return None
     return Alone(fitted.history_, fitted.scores_, fitted.best_round_, fitted.stop_reason_)
-
-
-def boost_alone(model: GBGNNClassifier, **given: Any) -> Alone | None:
-    """Boost on all nodes, as ``fit`` does."""
-    problem = inputs_of(model, **given).problem
-    parts = [as_part(family, getattr(model, family)) for family in ("aggregation", "learner", "rule")]
-    metric = resolve_metric(model.metric, problem.task)
-    seeds = Seeds(model.random_state)
-    boosted = boost(problem, *parts, n_rounds=model.n_rounds, seeds=seeds, select=model.select, metric=metric)
-    best = boosted.best
-    return best and Alone(boosted.history, best.scores.cpu().numpy(), best.t, boosted.stop)
 
 
 def assert_equal(result: MemberResult, alone: Alone | None, tolerance: float = 1e-8) -> None:
@@ -145,7 +135,7 @@ def assert_close(mine: np.ndarray, expected: np.ndarray, tolerance: float) -> No
 
 
 def check_population(
-    models: Sequence[GBGNNClassifier], tolerance: float = 1e-8, **given: Any
+    models: Sequence[GBGNNEstimator], tolerance: float = 1e-8, **given: Any
 ) -> list[MemberResult]:
     """Train models at once and each alone, and compare."""
     with warnings.catch_warnings():
@@ -736,7 +726,9 @@ def test_selection_by_validation_needs_validation_nodes() -> None:
 
 def test_members_must_be_models_and_there_must_be_one() -> None:
     inputs = inputs_of(build())
-    with pytest.raises(ParameterError, match="member 0 must be a GBGNNClassifier; got MLP"):
+    with pytest.raises(
+        ParameterError, match="member 0 must be a GBGNNClassifier or a GBGNNRegressor; got MLP"
+    ):
         train_population(inputs, [MLP()])
     with pytest.raises(ParameterError, match="a population needs at least one model; got none"):
         train_population(inputs, [])
@@ -792,7 +784,7 @@ def test_every_task_is_learned_on_a_gpu_as_on_a_cpu(
     check_on_gpu(models)
 
 
-def check_on_gpu(models: Sequence[GBGNNClassifier], tolerance: float = 1e-7) -> None:
+def check_on_gpu(models: Sequence[GBGNNEstimator], tolerance: float = 1e-7) -> None:
     """Train models at once on a GPU, alone on a CPU and alone on a GPU, and compare."""
     expected = [fit_alone(model) for model in models]
     for model in models:

@@ -20,13 +20,21 @@ if TYPE_CHECKING:
     )
     from gbgnn.boosting import FunctionalGradient, Samme, SammeR, StopReason
     from gbgnn.callbacks import Callback, Checkpoint, EarlyStopping
-    from gbgnn.estimators import GBGNNClassifier
+    from gbgnn.estimators import GBGNNClassifier, GBGNNRegressor
     from gbgnn.features import GraphFeatures
     from gbgnn.finetuning import FineTuner
     from gbgnn.graph import Graph, NodeSplit
     from gbgnn.guarantees import depth_bound, generalisation_bound
     from gbgnn.learners import MLP, BoostedTrees, ConstrainedMLP, SklearnLearner, WideReLU
-    from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
+    from gbgnn.losses import (
+        AbsoluteError,
+        Huber,
+        Poisson,
+        Quantile,
+        SigmoidCrossEntropy,
+        SoftmaxCrossEntropy,
+        SquaredError,
+    )
     from gbgnn.model import FittedModel
     from gbgnn.persistence import load
     from gbgnn.propagation import (
@@ -42,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MLP",
+    "AbsoluteError",
     "Adjacency",
     "AugmentedAdjacency",
     "BoostedTrees",
@@ -54,9 +63,11 @@ __all__ = [
     "FittedModel",
     "FunctionalGradient",
     "GBGNNClassifier",
+    "GBGNNRegressor",
     "GivenMatrix",
     "Graph",
     "GraphFeatures",
+    "Huber",
     "Identity",
     "InputInjection",
     "KernelTargetAlignment",
@@ -67,6 +78,8 @@ __all__ = [
     "NonLinear",
     "NormalizedAdjacency",
     "NormalizedLaplacian",
+    "Poisson",
+    "Quantile",
     "RandomWalk",
     "Regression",
     "Samme",
@@ -93,12 +106,15 @@ _HOMES = {
     ),
     "gbgnn.boosting": ("FunctionalGradient", "Samme", "SammeR", "StopReason"),
     "gbgnn.callbacks": ("Callback", "Checkpoint", "EarlyStopping"),
-    "gbgnn.estimators": ("GBGNNClassifier",),
     "gbgnn.features": ("GraphFeatures",),
+    "gbgnn.estimators": ("GBGNNClassifier", "GBGNNRegressor"),
     "gbgnn.finetuning": ("FineTuner",),
     "gbgnn.graph": ("Graph", "NodeSplit"),
     "gbgnn.guarantees": ("depth_bound", "generalisation_bound"),
-    "gbgnn.losses": ("SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
+    "gbgnn.losses": (
+        *("AbsoluteError", "Huber", "Poisson", "Quantile"),
+        *("SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
+    ),
     "gbgnn.model": ("FittedModel",),
     "gbgnn.tasks": ("Classification", "MultiLabel", "Regression"),
     "gbgnn.learners": ("MLP", "BoostedTrees", "ConstrainedMLP", "SklearnLearner", "WideReLU"),

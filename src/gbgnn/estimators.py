@@ -1,37 +1,26 @@
-"""GBGNNClassifier: the method with scikit-learn's manners, on node ids."""
+"""GBGNNClassifier and GBGNNRegressor: the method with scikit-learn's manners, on node ids."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
-from typing import Any, Self
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError
-from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import Tags
 
-from gbgnn._checks import check_integer
-from gbgnn._random import root_seed
-from gbgnn._threads import one_thread
-from gbgnn.boosting import Boosted, Ensemble, StopReason, boost_many
-from gbgnn.callbacks import Callback, EarlyStopping, LogProgress, RoundReport, StartReport, announce
-from gbgnn.errors import ParameterError, WeakLearnerError
-from gbgnn.finetuning import FineTuner, FineTuningReport, as_fine_tuner, fine_tune_model
-from gbgnn.fitting import FitPlan, Labels, check_same
+from gbgnn.base_estimator import GBGNNEstimator
+from gbgnn.errors import ParameterError
 from gbgnn.graph import Graph
-from gbgnn.model import FittedModel
-from gbgnn.persistence import save
-from gbgnn.registry import PARAMETERS, as_part
-from gbgnn.tasks import Task
+from gbgnn.losses import Loss, Quantile
+from gbgnn.registry import as_part
+from gbgnn.tasks import Regression, Task, find_task
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GBGNNClassifier(ClassifierMixin, BaseEstimator):
+class GBGNNClassifier(ClassifierMixin, GBGNNEstimator):
     """A deep multi-scale graph neural network, trained by boosting.
 
     Each round mixes the node representations along the graph, fits a small learner on the labelled
@@ -50,8 +39,9 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         How rounds are weighted and added: ``"gradient"`` (functional gradient boosting, with a
         certificate every round), ``"samme"``, ``"samme_r"`` or an object such as ``Samme(error_floor=1e-6)``.
     task
-        What y is: ``"classification"``, one class per node; ``"multilabel"``, a 0/1 matrix with a column per
-        label; or an object of :class:`~gbgnn.tasks.Task`.
+        What y is: ``"classification"``, one class per node; ``"multilabel"``, a 0/1 matrix (dense or sparse)
+        with a column per label, or a list of labels per node; ``"auto"`` finds out which of the two; or an
+        object of :class:`~gbgnn.tasks.Task`.
     propagation
         The matrix P: ``"augmented"``, ``"normalized"``, ``"random_walk"``, ``"laplacian"``, ``"given"`` (the
         adjacency as it is) or an N x N matrix.
@@ -64,8 +54,9 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         Shrinkage of every step; None leaves the rule its own.
     metric
         By what the round is chosen, rounds are stopped early and fine-tuning is judged, on validation nodes:
-        a name of scikit-learn's scorers (``"f1_macro"``, ``"roc_auc"``, ``"neg_log_loss"``, ...), a scorer or
-        a :class:`~gbgnn.metrics.Metric`; ``"auto"`` is accuracy.
+        a name of scikit-learn's scorers (``"f1_macro"``, ``"roc_auc"``, ``"average_precision"``,
+        ``"neg_log_loss"``, ...; of several classes the mean of each against the rest), a scorer or a
+        :class:`~gbgnn.metrics.Metric`; ``"auto"`` is accuracy, of several labels micro-averaged F1.
     select
         Which round predicts: ``"last"``, ``"validation"`` (the best by ``metric``), ``"gradient"`` (smallest
         gradient norm), or ``"auto"``: validation where there are validation nodes, else last.
@@ -73,7 +64,8 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         None; True or a :class:`~gbgnn.FineTuner`: after boosting, the rounds that predict are tuned end to
         end, and the better model by validation is kept.
     class_weight
-        None, ``"balanced"`` or a dictionary from class to weight.
+        None, ``"balanced"`` or a dictionary from class to weight. Of several labels, every one is balanced by
+        itself, and a dictionary says what a node that has the label weighs in it.
     validation_fraction
         Share of the labelled nodes to set aside, stratified, for choosing the round; None sets none
         aside. Not with ``validation=``.
@@ -102,7 +94,7 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         The fitted model, a :class:`~gbgnn.model.FittedModel`: a value that later changes of the parameters do
         not touch. All attributes below are its fields.
     classes_
-        The class labels.
+        The classes, or the labels of the columns.
     n_features_in_
         Number of feature columns of the graph.
     ensemble_, etas_
@@ -140,94 +132,27 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    aggregation: Any = "adjacency"
-    learner: Any = "mlp"
-    rule: Any = "gradient"
-    task: Any = "classification"
-    propagation: Any = "augmented"
-    feature_norm: str | None = None
-    n_rounds: int = 20
-    learning_rate: float | None = None
-    metric: Any = "auto"
-    select: str = "auto"
-    fine_tune: Any = None
     class_weight: Any = None
-    validation_fraction: float | None = None
-    n_iter_no_change: int | None = None
-    keep_learners: bool = True
-    device: Any = "auto"
-    dtype: Any = "float32"
-    callbacks: Sequence[Callback] = ()
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
-    @one_thread()
-    def fit(
-        self,
-        nodes: ArrayLike,
-        y: ArrayLike,
-        *,
-        graph: Graph,
-        validation: Labels | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Train on the labels of ``nodes``.
+    score = GBGNNEstimator.score  # the mixin's knows no graph
 
-        Parameters
-        ----------
-        nodes
-            Ids (row numbers) of the labelled nodes, without repeats.
-        y
-            Their classes, at least two.
-        graph
-            Edges and features of all nodes.
-        validation
-            (nodes, y) for choosing the round and stopping early; disjoint from ``nodes``.
-        sample_weight
-            Weight of each labelled node, not negative; uniform when None.
-        """
-        check_integer("GBGNNClassifier", "verbose", self.verbose, 0)
-        task, seed = self._task(), self._root_seed()
-        plan = FitPlan.build(
-            self, task, nodes, y, graph, validation=validation, sample_weight=sample_weight, seed=seed
-        )
-        known, callbacks = self._known_rounds(plan), self._callbacks()
-
-        def on_round(so_far: Boosted) -> StopReason | None:
-            self.model_ = plan.model(so_far)  # so that an interrupted fit keeps its rounds
-            return announce(callbacks, "on_round", RoundReport(self.model_, self.n_rounds, so_far.scores))
-
-        announce(callbacks, "on_start", StartReport(plan.problem, self.n_rounds, len(known)))
-        member = replace(plan.member, announce=on_round, known=known)
-        (boosted,) = boost_many(plan.problem, [member])
-        if not len(boosted.ensemble):
-            raise WeakLearnerError(
-                f"round 1: {boosted.stop.message}, so there is nothing to predict with ({member.learner!r}). "
-                "Give the learner more capacity or epochs, check the features, or try another rule."
+    def task_for(self, y: ArrayLike) -> Task:
+        """Return classes or labels, as ``task`` or y says."""
+        if isinstance(self.task, str) and self.task == "auto":
+            return find_task(y)
+        task: Task = as_part("task", self.task)
+        if not task.has_proba:
+            raise ParameterError(
+                f"GBGNNClassifier predicts classes or labels; task={task!r} is to predict numbers: use "
+                "GBGNNRegressor."
             )
-        self.model_ = plan.model(boosted)
-        announce(callbacks, "on_end", self.model_)
-        if plan.tuner is not None and boosted.stop is not StopReason.PRUNED:
-            on_epoch = partial(announce, callbacks, "on_epoch")
-            self.model_ = fine_tune_model(self.model_, plan.problem, plan.tuner, on_epoch)
-            announce(callbacks, "on_fine_tuned", FineTuningReport.from_model(self.model_))
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        """Show what the fitted model has: ``classes_`` is ``model_.classes``."""
-        model = vars(self).get("model_")
-        if name not in _shown():
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        if model is None:  # an AttributeError too, so that hasattr says no
-            raise NotFittedError(f"{name} is known after a fit; call fit first.")
-        return getattr(model, name.removesuffix("_"))
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *(_shown() if "model_" in vars(self) else ())})
+        return task
 
     def predict(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
-        """Return the class of each node; ``graph`` other than that of the fit for inductive use."""
+        """Return the class of each node, or a 0/1 matrix with a column per label.
+
+        A ``graph`` other than that of the fit is for inductive use.
+        """
         return self._fitted().predict(nodes, graph=graph)
 
     def predict_proba(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
@@ -238,126 +163,118 @@ class GBGNNClassifier(ClassifierMixin, BaseEstimator):
         """Return the scores, shape (n, K); for two classes one number, positive for the second."""
         return self._fitted().decision_function(nodes, graph=graph)
 
-    def score(
-        self,
-        nodes: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        graph: Graph | None = None,
-    ) -> float:
-        """Return the accuracy on ``nodes``."""
-        return float(accuracy_score(y, self.predict(nodes, graph=graph), sample_weight=sample_weight))
-
-    def staged_predict(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Iterator[NDArray[Any]]:
-        """Yield the classes after each round, of the model stopped there."""
-        return self._fitted().staged_predict(nodes, graph=graph)
-
     def staged_predict_proba(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Iterator[NDArray[Any]]:
         """Yield the class probabilities after each round."""
         return self._fitted().staged_predict_proba(nodes, graph=graph)
 
-    def staged_score(
-        self,
-        nodes: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        graph: Graph | None = None,
-    ) -> Iterator[float]:
-        """Yield the accuracy after each round."""
-        for labels in self.staged_predict(nodes, graph=graph):
-            yield float(accuracy_score(y, labels, sample_weight=sample_weight))
+    def _judge(self, y: ArrayLike, predicted: NDArray[Any], sample_weight: ArrayLike | None) -> float:
+        """Return the accuracy; of several labels all must be right."""
+        task = self._fitted().task
+        truth = y if task.has_classes else task.decode(task.encode(y))
+        return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 
-    def fit_predict(self, nodes: ArrayLike, y: ArrayLike, *, graph: Graph, **fit_params: Any) -> NDArray[Any]:
-        """Fit, and return the classes of *all* nodes of the graph, in row order."""
-        self.fit(nodes, y, graph=graph, **fit_params)
-        return self.predict(np.arange(graph.n_nodes))
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
-    def save(self, path: str | os.PathLike[str], *, learners: bool = True) -> None:
-        """Write the fitted model to one file, atomically and without pickle; :func:`gbgnn.load` reads it.
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GBGNNRegressor(RegressorMixin, GBGNNEstimator):
+    """The same network for numbers: one per node, or several.
+
+    Parameters are those of :class:`GBGNNClassifier`, and these; the rule must be ``"gradient"``.
+
+    Parameters
+    ----------
+    loss
+        What is minimised: ``"squared"`` (the mean is predicted), ``"absolute"`` (the median), ``"huber"``
+        (outliers weigh less), ``"quantile"``, ``"poisson"`` (counts; the logarithm is boosted), or an object
+        such as ``Huber(delta=2.0)`` or ``Quantile(levels=[0.1, 0.5, 0.9])``. ``"auto"`` is the rule's own, by
+        default the squared error. Boosting starts at the constant that suits, and the unit of y does not
+        matter. Squared and Huber's have a ``certificate_``; for the others steps are searched for.
+    quantile
+        The level, or several in one fit, of ``loss="quantile"``, in (0, 1).
+    task
+        ``"regression"``, or an object such as ``Regression(centre=0.0)``.
+    metric
+        As in :class:`GBGNNClassifier`; ``"auto"`` is ``"r2"`` for the squared error and what suits other
+        losses: absolute error, pinball loss, Poisson deviance.
+
+    Attributes
+    ----------
+    model_
+        The fitted model; all attributes are its fields, as in :class:`GBGNNClassifier`.
+
+    Examples
+    --------
+    >>> from gbgnn import GBGNNRegressor, datasets
+    >>> data = datasets.load("karate")
+    >>> degree = data.graph.adjacency.sum(axis=1)
+    >>> model = GBGNNRegressor(loss="quantile", quantile=[0.1, 0.5, 0.9], n_rounds=5, random_state=0)
+    >>> model = model.fit(data.train, degree[data.train], graph=data.graph)
+    >>> model.predict(data.test).shape == data.test.shape
+    True
+    >>> low, high = model.predict(data.test, quantiles=[0.1, 0.9]).T
+    >>> bool((low <= high).all())
+    True
+    """
+
+    task: Any = "regression"
+    loss: Any = "auto"
+    quantile: Any = 0.5
+
+    score = GBGNNEstimator.score  # the mixin's knows no graph
+
+    def task_for(self, y: ArrayLike) -> Task:
+        """Return numbers, made ready for the loss."""
+        task: Task = as_part("task", self.task)
+        if not isinstance(task, Regression):
+            raise ParameterError(
+                f"GBGNNRegressor predicts numbers; task={task!r} is to predict classes: use GBGNNClassifier."
+            )
+        found: Task = clone(task).set_params(loss=task.loss or self.loss_for_rule())
+        return found
+
+    def loss_for_rule(self) -> Loss | None:
+        """Return the loss of this regressor, or that which its rule has."""
+        of_rule = getattr(as_part("rule", self.rule), "loss", "auto")
+        if isinstance(of_rule, str) and of_rule == "auto":
+            named = "squared" if isinstance(self.loss, str) and self.loss == "auto" else self.loss
+        elif isinstance(self.loss, str) and self.loss == "auto":
+            named = of_rule
+        else:
+            raise ParameterError(
+                f"the loss is given twice, loss={self.loss!r} and by the rule, {of_rule!r}; leave one of "
+                'them "auto".'
+            )
+        if isinstance(named, str) and named == "quantile":
+            return Quantile(levels=self.quantile)
+        loss: Loss = as_part("loss", named)
+        return loss
+
+    def predict(
+        self, nodes: ArrayLike, *, graph: Graph | None = None, quantiles: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """Return the number of each node, shape (n,), or as many as y had, (n, columns).
 
         Parameters
         ----------
-        path
-            The file, by custom ``*.gbgnn``.
-        learners
-            Whether to write the fitted learners; without them the file still predicts the nodes of the
-            graph it was fitted on.
+        nodes
+            Ids of nodes.
+        graph
+            Another graph than that of the fit, for inductive use.
+        quantiles
+            Levels that were fitted: returns these quantiles, in ascending order whatever the rounds say, as a
+            last axis. Without, a fit of several levels predicts that nearest to the median.
         """
-        save(self._fitted(), path, learners=learners)
+        return self._fitted().predict(nodes, graph=graph, quantiles=quantiles)
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, ``part__setting`` included; a part given by name becomes an object first.
+    def _judge(self, y: ArrayLike, predicted: NDArray[Any], sample_weight: ArrayLike | None) -> float:
+        """Return R2."""
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
 
-        A fitted model is not touched: it predicts as it was fitted until the next ``fit``.
-        """
-        for family in PARAMETERS:
-            nested = any(name.startswith(f"{family}__") for name in params)
-            current = params.get(family, getattr(self, family))
-            if nested and isinstance(current, str):
-                params[family] = as_part(family, current)
-        if any(name.startswith("fine_tune__") for name in params):
-            params["fine_tune"] = as_fine_tuner(params.get("fine_tune", self.fine_tune)) or FineTuner()
-        super().set_params(**params)
-        return self
-
-    def _fitted(self) -> FittedModel:
-        check_is_fitted(self, "model_")
-        model: FittedModel = self.model_
-        return model
-
-    def _task(self) -> Task:
-        task: Task = as_part("task", self.task)
-        if not task.has_proba:
-            raise ParameterError(
-                f"GBGNNClassifier predicts classes or labels; task={task!r} is to predict numbers."
-            )
-        return task
-
-    def _continues(self) -> bool:
-        return self.warm_start and "model_" in vars(self)
-
-    def _root_seed(self) -> int:
-        if not self._continues():
-            return root_seed(self.random_state)
-        seed: int = self.model_.seed
-        if isinstance(self.random_state, (int, np.integer)) and root_seed(self.random_state) != seed:
-            raise ParameterError(
-                f"warm_start goes on with rounds of random_state={seed}, and that has changed to "
-                f"{self.random_state}. Restore it, or fit anew with warm_start=False."
-            )
-        return seed
-
-    def _known_rounds(self, plan: FitPlan) -> Ensemble:
-        """Return the rounds that a warm start goes on from, or say why it cannot."""
-        if not self._continues():
-            return Ensemble()
-        known: FittedModel = self.model_
-        if known.is_fine_tuned:
-            raise ParameterError(
-                "warm_start goes on with boosting, but these rounds were fine-tuned; fit anew, or boost on "
-                "before fine-tuning."
-            )
-        if self.n_rounds < len(known.ensemble):
-            raise ParameterError(
-                f"warm_start has {len(known.ensemble)} trained rounds already; n_rounds must be at least "
-                f"that, got {self.n_rounds}."
-            )
-        check_same(known, plan.graph, plan.depends_on)
-        return known.ensemble
-
-    def _callbacks(self) -> list[Callback]:
-        extra: list[Callback] = list(self.callbacks)
-        if self.n_iter_no_change is not None:
-            extra.append(EarlyStopping(self.n_iter_no_change))
-        if self.verbose:
-            extra.append(LogProgress(self.verbose))
-        return extra
-
-
-@cache
-def _shown() -> frozenset[str]:
-    """Return the names of what a fitted model has, its fields and properties, as the estimator shows them."""
-    computed = [k for k, v in vars(FittedModel).items() if isinstance(v, (property, cached_property))]
-    return frozenset(f"{name}_" for name in (*FittedModel.__dataclass_fields__, *computed))
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

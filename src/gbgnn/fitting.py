@@ -14,7 +14,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import train_test_split
-from sklearn.utils.class_weight import compute_sample_weight
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._random import Seeds
@@ -122,7 +121,10 @@ def build_problem(
     check_length(y, len(ids), "y")
     task = task.fit(y)
     targets = task.encode(y)
-    weights = check_weights(sample_weight, model.class_weight, task, targets)
+    weights = check_weights(sample_weight, len(targets))
+    class_weight = getattr(model, "class_weight", None)  # which a regressor has none of
+    if class_weight is not None:
+        task, weights = task.balance(class_weight, targets, weights)
     held_out = None
     if validation is not None:
         if model.validation_fraction is not None:
@@ -170,14 +172,15 @@ def resolve_member(model: Any, problem: Problem, seed: int, keep_learners: bool)
 
 
 def resolve_rule(model: Any) -> BoostingRule:
-    """Return the boosting rule of a model: with its learning rate, and its loss as an object."""
+    """Return the boosting rule of a model: with its learning rate, and the loss as an object."""
     rule: BoostingRule = as_part("rule", model.rule)
     if rule is model.rule:
         rule = clone(rule)  # the fitted model keeps its loss
     changes = {} if model.learning_rate is None else {"learning_rate": model.learning_rate}
-    named = getattr(rule, "loss", "auto")
-    if isinstance(named, str) and named != "auto":
-        changes["loss"] = as_part("loss", named)
+    named = getattr(rule, "loss", None)  # not every rule has one to choose
+    if named is not None:
+        named = model.loss_for_rule() or named
+        changes |= {} if isinstance(named, str) and named == "auto" else {"loss": as_part("loss", named)}
     rule.set_params(**changes)
     return rule
 
@@ -196,7 +199,8 @@ def check_norm(feature_norm: str | None) -> None:
 
 def check_length(y: Any, n_nodes: int, name: str) -> None:
     """Raise unless there are as many labels as nodes."""
-    n_labels = len(y) if hasattr(y, "__len__") else np.size(y)
+    shape = getattr(y, "shape", None)  # a sparse matrix has no length
+    n_labels = shape[0] if shape else len(y) if hasattr(y, "__len__") else np.size(y)
     if n_labels != n_nodes:
         raise GraphError(f"{name} has {n_labels} labels for {n_nodes} nodes.")
 
@@ -236,29 +240,16 @@ def split_validation(
     return np.sort(stays), np.sort(leaves)
 
 
-def check_weights(
-    sample_weight: ArrayLike | None, class_weight: Any, task: Task, targets: NDArray[Any]
-) -> NDArray[np.float64]:
-    """Return the weight of each labelled node: its own times that of its class."""
-    given = np.ones(len(targets)) if sample_weight is None else sample_weight
-    weights = np.asarray(given, dtype=np.float64)
-    if weights.shape != (len(targets),):
+def check_weights(sample_weight: ArrayLike | None, n_nodes: int) -> NDArray[np.float64]:
+    """Return the weight of each labelled node, or say what is wrong with it."""
+    weights = np.asarray(np.ones(n_nodes) if sample_weight is None else sample_weight, dtype=np.float64)
+    if weights.shape != (n_nodes,):
         raise ParameterError(
-            f"sample_weight has shape {weights.shape}, but there are {len(targets)} labelled nodes."
+            f"sample_weight has shape {weights.shape}, but there are {n_nodes} labelled nodes."
         )
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
         raise ParameterError("sample_weight must be finite, not negative, and not all zero.")
-    if class_weight is None:
-        return weights
-    if not task.has_classes:
-        raise ParameterError(
-            f"class_weight={class_weight!r} is for classes, one per node; {type(task).__name__} has none."
-        )
-    try:
-        by_class: NDArray[np.float64] = compute_sample_weight(class_weight, task.decode(targets))
-    except ValueError as error:
-        raise ParameterError(f"class_weight={class_weight!r} does not fit: {error}") from error
-    return weights * by_class
+    return weights
 
 
 def describe_dependencies(model: Any, member: Member, problem: Problem) -> dict[str, str]:
@@ -314,6 +305,8 @@ def describe_part(part: Any) -> str:
         return _digest(matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64))
     if isinstance(part, (np.ndarray, torch.Tensor)):
         return _digest(part)
+    if isinstance(part, (list, tuple)):
+        return f"[{', '.join(map(describe_part, part))}]"  # files have lists only
     return repr(part.item() if isinstance(part, np.generic) else part)
 
 

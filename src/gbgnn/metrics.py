@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.metrics import (
+    average_precision_score,
+    get_scorer,
+    get_scorer_names,
+    mean_pinball_loss,
+    roc_auc_score,
+)
 
 from gbgnn.errors import ParameterError, suggest
 from gbgnn.tasks import Link, Task
@@ -106,6 +113,99 @@ class Accuracy(Metric):
         return hits / torch.full_like(hits, misses.shape[-1])
 
 
+class _Ranking(Metric):
+    """How well scores put the nodes of a class before the others; of several classes or labels, the mean.
+
+    Each class is told from the rest by its probability. One that all of the nodes have, or none, is left out;
+    NaN where none is left. Of two classes it is the second that is put first.
+    """
+
+    def score(self, predicted: Predicted) -> float:
+        """Return the mean over the columns."""
+        task = predicted.task
+        if not task.has_proba:
+            raise ParameterError(f"metric {self.name!r} is for classes; {type(task).__name__} has none.")
+        truth = np.asarray(task.codes(predicted.targets, torch.float64).cpu())
+        if task.has_classes and task.n_columns == 2:
+            truth, given = truth[:, 1:], np.asarray(task.margins(predicted.scores).cpu())[:, None]
+        else:
+            given = np.asarray(task.proba(predicted.scores, predicted.link).cpu())
+        found = [
+            self.rank(own, scores)
+            for own, scores in zip(truth.T, given.T, strict=True)
+            if 0 < own.sum() < len(own)
+        ]
+        return float(np.mean(found)) if found else math.nan
+
+    @abstractmethod
+    def rank(self, truth: NDArray[Any], scores: NDArray[Any]) -> float:
+        """Return how well scores tell the nodes of one class from the rest."""
+
+
+class RocAuc(_Ranking):
+    """The area under the ROC curve, one class against the rest.
+
+    Examples
+    --------
+    >>> from gbgnn.tasks import Classification
+    >>> task = Classification().fit(["a", "b"])
+    >>> scores = torch.tensor([[-1.0], [2.0], [1.0]])
+    >>> RocAuc().score(Predicted(task, scores, torch.tensor([0, 1, 0]), torch.sigmoid))
+    1.0
+    """
+
+    name = "roc_auc"
+
+    def rank(self, truth: NDArray[Any], scores: NDArray[Any]) -> float:
+        """Return the area."""
+        return float(roc_auc_score(truth, scores))
+
+
+class AveragePrecision(_Ranking):
+    """The area under the curve of precision and recall, one class against the rest."""
+
+    name = "average_precision"
+
+    def rank(self, truth: NDArray[Any], scores: NDArray[Any]) -> float:
+        """Return the area."""
+        return float(average_precision_score(truth, scores))
+
+
+class NegLogLoss(Metric):
+    """The mean log probability of what is right; of several labels over all entries.
+
+    Probabilities are kept above the rounding of their precision, as in scikit-learn.
+    """
+
+    name = "neg_log_loss"
+
+    def score(self, predicted: Predicted) -> float:
+        """Return the mean."""
+        task, targets = predicted.task, predicted.targets
+        proba = task.proba(predicted.scores, predicted.link)
+        if task.has_classes:
+            right = proba.gather(-1, targets[:, None])
+        else:
+            right = torch.where(targets > 0, proba, 1 - proba)
+        eps = torch.finfo(proba.dtype).eps
+        return float(right.double().clamp(eps, 1 - eps).log().mean())
+
+
+class NegPinballLoss(Metric):
+    """The mean pinball loss over all quantiles that were fitted, negative; in the unit of y."""
+
+    name = "neg_mean_pinball_loss"
+
+    def score(self, predicted: Predicted) -> float:
+        """Return the mean."""
+        task = predicted.task
+        levels = np.array([0.5]) if task.levels is None else task.levels  # which there then are none of
+        quantiles = task.decode_quantiles(predicted.decided().cpu().numpy(), levels)
+        truth = task.decode(predicted.targets.cpu().numpy())
+        losses = [mean_pinball_loss(truth, quantiles[..., i], alpha=q) for i, q in enumerate(levels)]
+        return -float(np.mean(losses))
+
+
 @dataclass(eq=False, repr=False)
 class Scorer(Metric):
     """A scorer of scikit-learn's: ``scorer(estimator, X, y)``, larger is better.
@@ -122,7 +222,7 @@ class Scorer(Metric):
     >>> from gbgnn.tasks import Classification
     >>> task = Classification().fit(["a", "b"])
     >>> scores = torch.tensor([[-1.0], [2.0], [1.0]])
-    >>> as_metric("roc_auc").score(Predicted(task, scores, torch.tensor([0, 1, 0]), torch.sigmoid))
+    >>> as_metric("roc_auc_ovr").score(Predicted(task, scores, torch.tensor([0, 1, 0]), torch.sigmoid))
     1.0
     """
 
@@ -136,7 +236,7 @@ class Scorer(Metric):
     def score(self, predicted: Predicted) -> float:
         """Ask the scorer about an estimator that has nothing but these predictions."""
         truth = predicted.task.decode(predicted.targets.cpu().numpy())
-        kind = _Answers if predicted.task.has_classes else _Numbers
+        kind = _Numbers if predicted.task.class_names is None else _Answers
         try:
             return float(self.scorer(kind(predicted), truth, truth))
         except (ValueError, TypeError, AttributeError) as error:
@@ -167,11 +267,15 @@ class _Answers(ClassifierMixin, _Numbers):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        return self.predicted.task.decode(np.arange(self.predicted.task.n_columns))
+        names = self.predicted.task.class_names
+        assert names is not None
+        return names
 
 
-METRICS: dict[str, type[Metric]] = {"accuracy": Accuracy}
-"""Metrics of our own by name; all other names are scikit-learn's."""
+METRICS: dict[str, type[Metric]] = {
+    kind.name: kind for kind in (Accuracy, RocAuc, AveragePrecision, NegLogLoss, NegPinballLoss)
+}
+"""Metrics of our own by name, for any number of classes; all other names are scikit-learn's."""
 
 
 def as_metric(value: Any) -> Metric:

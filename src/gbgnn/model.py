@@ -95,10 +95,11 @@ class FittedModel:
 
     @property
     def classes(self) -> NDArray[Any]:
-        """The class labels, in the order of the columns of probabilities."""
-        if not self.task.has_classes:
+        """The classes or labels, in the order of the columns of probabilities."""
+        names = self.task.class_names
+        if names is None:
             raise AttributeError(f"{type(self.task).__name__} has no classes")
-        return self.task.decode(np.arange(self.task.n_columns))
+        return names
 
     @cached_property
     def scores(self) -> NDArray[Any]:
@@ -135,7 +136,8 @@ class FittedModel:
         """What every round promised of the training loss and kept; its notes say what it covers."""
         if self.loss.smoothness is None:
             raise ParameterError(
-                f"there is no certificate: nothing bounds the curvature of {type(self.loss).__name__}."
+                f"there is no certificate: nothing bounds the curvature of {type(self.loss).__name__}, so "
+                'that rounds promise no drop of the training loss; loss="squared" and "huber" have one.'
             )
         notes = [f"of the training loss, {type(self.loss).__name__}, whatever the learner looked at"]
         if self.is_fine_tuned:
@@ -144,9 +146,18 @@ class FittedModel:
             self.history.rows, self.loss.smoothness, self.train.size, tuple(notes), self.task.has_classes
         )
 
-    def predict(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
-        """Return what is predicted of each node; ``graph`` other than that of the fit for inductive use."""
-        return self._decode(self.find_scores(nodes, graph), self.best_round)
+    def predict(
+        self, nodes: ArrayLike, *, graph: Graph | None = None, quantiles: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """Return what is predicted of each node; ``graph`` other than that of the fit for inductive use.
+
+        With ``quantiles``, levels that were fitted, these quantiles instead, the last axis over them.
+        """
+        scores = self.find_scores(nodes, graph)
+        if quantiles is None:
+            return self._decode(scores, self.best_round)
+        decided = self.task.decide(scores, self._link(self.best_round))
+        return self.task.decode_quantiles(decided.cpu().numpy(), quantiles)
 
     def predict_proba(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
         """Return probabilities, a column per class or label."""

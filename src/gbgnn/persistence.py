@@ -30,8 +30,8 @@ from gbgnn.registry import PARAMETERS, as_device, as_dtype, as_part, part_class,
 from gbgnn.settings import FINE_TUNE, build_model
 from gbgnn.tasks import Classification
 
-if TYPE_CHECKING:  # estimators.py imports this module
-    from gbgnn.estimators import GBGNNClassifier
+if TYPE_CHECKING:  # base_estimator.py imports this module
+    from gbgnn.base_estimator import GBGNNEstimator
 
 FORMAT_VERSION, OLDEST_VERSION = 3, 2
 _NEEDED = ("safetensors.torch", "saving and loading models", "save")
@@ -64,7 +64,7 @@ def save(model: FittedModel, path: str | os.PathLike[str], *, learners: bool = T
         "fine_tuning": model.fine_tuning,
         "rounds": [_pack_round(r, tensors, learners) for r in model.ensemble],
     }
-    text = json.dumps(header)
+    text = json.dumps(as_plain(header, unknown=_refuse))
     metadata = {"gbgnn": text, "sha256": _digest(text, tensors)}
     save_file = import_needed(*_NEEDED).save_file
     from safetensors import SafetensorError
@@ -79,8 +79,10 @@ def save(model: FittedModel, path: str | os.PathLike[str], *, learners: bool = T
             raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from error
 
 
-def load(path: str | os.PathLike[str]) -> GBGNNClassifier:
-    """Read a model file. Nothing in it is executed; a damaged or newer file is a clear error.
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model file, and return the classifier or regressor that was saved.
+
+    Nothing in it is executed; a damaged or newer file is a clear error.
 
     Examples
     --------
@@ -145,7 +147,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
     return header, tensors
 
 
-def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNClassifier:
+def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNEstimator:
     estimator = _unpack_params(header["params"], tensors)
     if header["format_version"] == 2:
         header = _as_version_3(header, tensors, estimator)
@@ -184,7 +186,7 @@ def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNClassifier:
     return estimator
 
 
-def _as_version_3(header: dict[str, Any], tensors: Tensors, estimator: GBGNNClassifier) -> dict[str, Any]:
+def _as_version_3(header: dict[str, Any], tensors: Tensors, estimator: GBGNNEstimator) -> dict[str, Any]:
     """Return the header of a file of format 2 as one of format 3, which names what predicts."""
     classes, nodes = header["classes"], tensors["train.nodes"]
     task = Classification(classes=np.array(classes["values"], dtype=classes["dtype"]))
@@ -255,8 +257,10 @@ def _pack_params(model: FittedModel, tensors: Tensors) -> dict[str, Any]:
     params["task"] = part_name("task", model.task)  # what it knows of y stands by itself
     params["device"] = str(params["device"])
     params["dtype"] = str(params["dtype"]).removeprefix("torch.")
-    if isinstance(params["class_weight"], dict):
+    if isinstance(params.get("class_weight"), dict):
         params["class_weight"] = list(params["class_weight"].items())
+    if isinstance(params.get("loss"), Loss):
+        params["loss"] = _pack_part("loss", params["loss"], tensors)
     tuner = as_fine_tuner(params["fine_tune"])
     params["fine_tune"] = None if tuner is None else tuner.get_params()
     for family in PARAMETERS:
@@ -295,15 +299,18 @@ def _pack_part(family: str, part: Any, tensors: Tensors) -> dict[str, Any]:
     return {"name": name, "params": params}
 
 
-def _unpack_params(params: dict[str, Any], tensors: Tensors) -> GBGNNClassifier:
+def _unpack_params(params: dict[str, Any], tensors: Tensors) -> GBGNNEstimator:
     settings = dict(params)
-    if isinstance(settings["class_weight"], list):
+    if isinstance(settings.get("class_weight"), list):
         settings["class_weight"] = dict(settings["class_weight"])
+    if isinstance(settings.get("loss"), dict):
+        settings["loss"] = _unpack_part("loss", settings["loss"], tensors)
     tuner = settings[FINE_TUNE]
     settings |= {FINE_TUNE: tuner is not None} | {f"{FINE_TUNE}__{k}": v for k, v in (tuner or {}).items()}
     packed = {family: params[family] for family in PARAMETERS if isinstance(params[family], dict)}
     settings |= {family: _unpack_part(family, part, tensors) for family, part in packed.items()}
-    return build_model(settings)
+    estimator: GBGNNEstimator = build_model(settings)
+    return estimator
 
 
 def _unpack_part(family: str, packed: dict[str, Any], tensors: Tensors) -> Any:

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from gbgnn._random import root_seed
 from gbgnn._threads import one_thread
 from gbgnn.aggregation import Aggregation
+from gbgnn.base_estimator import GBGNNEstimator
 from gbgnn.boosting import Boosted, StopReason, boost_many
 from gbgnn.errors import ParameterError
-from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import as_fine_tuner
 from gbgnn.fitting import Labels, build_problem, describe_part, resolve_member
 from gbgnn.graph import Graph, as_nodes, check_range
@@ -31,7 +31,8 @@ from gbgnn.rounds import shared_settings
 Listener = Callable[[int, Mapping[int, float | None]], Collection[int]]
 """Is told of the validation scores after a round, by member, and says which members to drop."""
 
-_SHARED = ("task", "propagation", "feature_norm", "class_weight", "metric", "dtype", "device")
+_DATA = ("task", "loss", "quantile", "propagation", "feature_norm", "class_weight", "dtype")  # of a Problem
+_SHARED = (*_DATA, "metric", "device")
 _ALONE = {"validation_fraction": None, "n_iter_no_change": None, "warm_start": False, "fine_tune": None}
 
 
@@ -110,7 +111,7 @@ class PopulationInputs:
     @classmethod
     def from_model(
         cls,
-        model: GBGNNClassifier,
+        model: GBGNNEstimator,
         nodes: ArrayLike,
         y: ArrayLike,
         *,
@@ -123,7 +124,7 @@ class PopulationInputs:
 
         Examples
         --------
-        >>> from gbgnn import datasets
+        >>> from gbgnn import GBGNNClassifier, datasets
         >>> data = datasets.load("karate")
         >>> model = GBGNNClassifier(dtype="float64", device="cpu")
         >>> inputs = PopulationInputs.from_model(model, data.train, data.y[data.train], graph=data.graph)
@@ -136,8 +137,14 @@ class PopulationInputs:
                 "nodes; pass validation=(nodes, y)."
             )
         labels: dict[str, Any] = {"validation": validation, "sample_weight": sample_weight}
-        problem = build_problem(model, as_part("task", model.task), nodes, y, graph, **labels, seed=0)
+        problem = build_problem(model, model.task_for(y), nodes, y, graph, **labels, seed=0)
         return cls(problem, predict_nodes)
+
+    @staticmethod
+    def key(model: GBGNNEstimator) -> str:
+        """Return text that is the same for models which :meth:`from_model` builds the same inputs for."""
+        params = model.get_params(deep=False)
+        return repr([params.get(name) for name in _DATA])
 
     def restrict(self, aggregation: Aggregation, n_rounds: int) -> Problem | None:
         """Return the problem on the kept nodes alone; None where hops of an aggregation need all nodes."""
@@ -181,7 +188,7 @@ def _renumber(nodes: LabelledNodes, first: int) -> LabelledNodes:
 
 @one_thread()
 def train_population(
-    inputs: PopulationInputs, models: Sequence[GBGNNClassifier], *, on_round: Listener | None = None
+    inputs: PopulationInputs, models: Sequence[GBGNNEstimator], *, on_round: Listener | None = None
 ) -> list[MemberResult]:
     """Train many models at once, on the rows of labelled, validation and further nodes alone.
 
@@ -200,7 +207,7 @@ def train_population(
 
     Examples
     --------
-    >>> from gbgnn import MLP, datasets
+    >>> from gbgnn import MLP, GBGNNClassifier, datasets
     >>> data = datasets.load("karate")
     >>> models = [
     ...     GBGNNClassifier(rule="samme", learner=MLP(units=u, epochs=20), n_rounds=3, random_state=u)
@@ -271,6 +278,7 @@ def reason_apart(models: Sequence[Any], inputs: PopulationInputs | None = None) 
 
     Examples
     --------
+    >>> from gbgnn import GBGNNClassifier
     >>> one, other = GBGNNClassifier(rule="samme"), GBGNNClassifier(rule="samme", n_rounds=3)
     >>> reason_apart([one, other]) is None
     True
@@ -280,15 +288,15 @@ def reason_apart(models: Sequence[Any], inputs: PopulationInputs | None = None) 
     if not models:
         return "a population needs at least one model; got none."
     for i, model in enumerate(models):
-        if not isinstance(model, GBGNNClassifier):
-            return f"member {i} must be a GBGNNClassifier; got {type(model).__name__}."
+        if not isinstance(model, GBGNNEstimator):
+            return f"member {i} must be a GBGNNClassifier or a GBGNNRegressor; got {type(model).__name__}."
     try:
         return next(_reasons(models, inputs), None)
     except ParameterError as error:  # of a name that stands for nothing, by which training would end as well
         return str(error)
 
 
-def _reasons(models: Sequence[GBGNNClassifier], inputs: PopulationInputs | None) -> Iterator[str]:
+def _reasons(models: Sequence[GBGNNEstimator], inputs: PopulationInputs | None) -> Iterator[str]:
     for i, model in enumerate(models):
         for name, only in _ALONE.items():
             got = as_fine_tuner(model.fine_tune) if name == "fine_tune" else getattr(model, name)
@@ -318,9 +326,10 @@ def _reasons(models: Sequence[GBGNNClassifier], inputs: PopulationInputs | None)
                 )
 
 
-def _shared_values(model: GBGNNClassifier) -> dict[str, Any]:
+def _shared_values(model: GBGNNEstimator) -> dict[str, Any]:
     """Return what a model must have in common with other members, by name."""
-    shared = {name: getattr(model, name) for name in _SHARED}
+    params = model.get_params(deep=False)
+    shared = {name: params[name] for name in _SHARED if name in params}
     for family in ("aggregation", "learner", "rule"):
         part = as_part(family, getattr(model, family))
         shared[family] = type(part).__name__

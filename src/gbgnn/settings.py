@@ -31,9 +31,10 @@ from gbgnn.errors import ParameterError, suggest
 from gbgnn.finetuning import FineTuner, as_fine_tuner
 from gbgnn.learners import SklearnLearner
 from gbgnn.registry import PARAMETERS, as_part, part_class, part_name, part_names
+from gbgnn.tasks import Regression
 
-if TYPE_CHECKING:  # estimators.py reads and writes model files, which hold settings
-    from gbgnn.estimators import GBGNNClassifier
+if TYPE_CHECKING:  # estimators read and write model files, which hold settings
+    from gbgnn.base_estimator import GBGNNEstimator
 
 Settings = dict[str, Any]
 Spell = Callable[[str], str]
@@ -55,11 +56,14 @@ class SettingError(ParameterError):
 
 @cache
 def default_params() -> Mapping[str, Any]:
-    """Return the parameters of an estimator that is given none."""
-    from gbgnn.estimators import GBGNNClassifier
+    """Return the parameters of estimators that are given none; a classifier's, and what a regressor adds."""
+    from gbgnn.estimators import GBGNNClassifier, GBGNNRegressor
 
-    params: Mapping[str, Any] = GBGNNClassifier().get_params(deep=False)
-    return params
+    of_both: Mapping[str, Any] = {
+        **GBGNNRegressor().get_params(deep=False),
+        **GBGNNClassifier().get_params(deep=False),
+    }
+    return of_both
 
 
 @cache
@@ -151,9 +155,13 @@ def _check_names(names: Iterable[str], settings: Mapping[str, Any], spell: Spell
         raise SettingError(f"{spell(path)} {reason}")
 
 
-def build_model(settings: Mapping[str, Any]) -> GBGNNClassifier:
-    """Return the estimator that flat settings describe; parts may be names or objects."""
-    from gbgnn.estimators import GBGNNClassifier
+def build_model(settings: Mapping[str, Any]) -> Any:
+    """Return the estimator that flat settings describe; parts may be names or objects.
+
+    A task, or a loss, of numbers makes a :class:`~gbgnn.GBGNNRegressor`, all else a
+    :class:`~gbgnn.GBGNNClassifier`.
+    """
+    from gbgnn.estimators import GBGNNClassifier, GBGNNRegressor
 
     _check_names(settings, settings)
     params = dict(settings)
@@ -167,19 +175,28 @@ def build_model(settings: Mapping[str, Any]) -> GBGNNClassifier:
         is_object = name is not None and not isinstance(name, str)
         params["learner__estimator"] = name if is_object else build_estimator(name, own or {})
     try:
-        return GBGNNClassifier().set_params(**params)
+        return (GBGNNRegressor() if _is_of_numbers(params) else GBGNNClassifier()).set_params(**params)
     except ValueError as error:  # scikit-learn's, of a name that the estimator does not have
         raise ParameterError(f"these settings are not those of a model: {error}") from error
 
 
-def read_settings(model: GBGNNClassifier) -> Settings:
+def _is_of_numbers(settings: Mapping[str, Any]) -> bool:
+    """Return whether settings are those of a regressor: its task says so, or settings that only it has."""
+    task = settings.get("task", "auto")
+    if isinstance(task, str) and task == "auto":
+        return not settings.keys().isdisjoint(("loss", "quantile"))
+    return isinstance(as_part("task", task), Regression)
+
+
+def read_settings(model: GBGNNEstimator) -> Settings:
     """Return all flat settings of an estimator in plain values, defaults included.
 
     :func:`build_model` makes an equal estimator of them. What has no plain form, such as a matrix or a
     function, is a :class:`ParameterError`.
     """
     params = model.get_params(deep=False)
-    settings: Settings = {name: _plain_setting(name, params[name]) for name in plain_names()}
+    own = [name for name in plain_names() if name in params]
+    settings: Settings = {name: _plain_setting(name, params[name]) for name in own}
     tuner = as_fine_tuner(params[FINE_TUNE])
     settings[FINE_TUNE] = tuner is not None
     parts = {} if tuner is None else {FINE_TUNE: tuner}
@@ -187,8 +204,8 @@ def read_settings(model: GBGNNClassifier) -> Settings:
         if head != FINE_TUNE:
             settings[head] = part_name(head, part)
         is_sklearn = isinstance(part, SklearnLearner)
-        own = describe_estimator(part.estimator) if is_sklearn else part.get_params(deep=False)
-        settings |= {f"{head}__{k}": _plain_setting(f"{head}__{k}", v) for k, v in own.items()}
+        inner = describe_estimator(part.estimator) if is_sklearn else part.get_params(deep=False)
+        settings |= {f"{head}__{k}": _plain_setting(f"{head}__{k}", v) for k, v in inner.items()}
     return settings
 
 

@@ -10,12 +10,13 @@ from typing import Any
 import torch
 
 from gbgnn._checks import check_choice, check_integer, check_number
+from gbgnn.boosting.line_search import find_step
 from gbgnn.boosting.rules import BoostingRule, Vote, check_classes, label_task, normalized
 from gbgnn.boosting.selection import StopReason
 from gbgnn.boosting.voting import LabelVoting, OutputVoting, Voting
 from gbgnn.errors import GBGNNWarning, ParameterError
 from gbgnn.losses import LOSSES, Loss, SquaredError
-from gbgnn.rounds import RoundContext, WeakTask
+from gbgnn.rounds import RoundContext, WeakTask, for_rows
 from gbgnn.tasks import Task
 from gbgnn.theory import WeakLearnings
 
@@ -28,21 +29,24 @@ class FunctionalGradient(BoostingRule):
     between Z and :math:`g = -\nabla L` is positive (or above ``min_cosine``). Its step is
     :math:`\eta = \nu / (A \alpha) = \nu \langle Z, g\rangle / (A \|Z\|^2)`, which guarantees
     :math:`L_{t-1} - L_t \ge \nu (2 - \nu) \frac{M}{2A} \cos^2 \|g\|^2`; A is the
-    loss's ``smoothness``: 1/2 for softmax, 1/4 for sigmoid, 2 for the squared error.
+    loss's ``smoothness``: 1/2 for softmax, 1/4 for sigmoid, 2 for the squared error, 1 for Huber's. A loss
+    without one (absolute, quantile, Poisson) is searched along f for its minimum, and :math:`\eta` is the
+    share :math:`\nu` of the way there: it falls in every round, by how much is not promised.
 
     Parameters
     ----------
     loss
         ``"softmax"``, any number of classes; ``"sigmoid"``, two classes and one score, the paper's
-        setting, or several labels per node; ``"squared"``, numbers; a :class:`~gbgnn.losses.Loss` of one's
-        own; ``"auto"`` takes what suits the task, sigmoid for two classes.
+        setting, or several labels per node; ``"squared"``, ``"absolute"``, ``"huber"``, ``"quantile"`` or
+        ``"poisson"``, numbers; a :class:`~gbgnn.losses.Loss` of one's own; ``"auto"`` takes what suits the
+        task, sigmoid for two classes.
     target
         ``"gradient"``: the learner fits the negative gradient, a regression. ``"labels"``: it fits the
         classes, each node weighted by the size of its gradient, and votes for them; with two
         classes that is the same search, in AdaBoost's words.
     learning_rate
         The shrinkage :math:`\nu`, in (0, 2): below 1 later rounds, which see further, keep more of
-        the work. From 2 on nothing is guaranteed.
+        the work. From 2 on nothing is guaranteed; beyond 1 not where the step is searched for.
     min_cosine
         The least cosine a learner must reach, in [0, 1).
     retries
@@ -74,10 +78,12 @@ class FunctionalGradient(BoostingRule):
         check_integer(owner, "retries", self.retries, 0)
         check_choice(owner, "on_failure", self.on_failure, ("stop", "warn"))
         loss = self.loss_for(task)
+        loss.check()
         task.n_outputs(loss)
-        if loss.smoothness is None:
+        if loss.smoothness is None and self.learning_rate > 1:
             raise ParameterError(
-                f"{owner} takes its steps by the loss's smoothness, which {type(loss).__name__} has none of."
+                f"{owner}.learning_rate must be in (0, 1] under {type(loss).__name__}, whose steps are "
+                f"searched for; got {self.learning_rate!r}."
             )
         if self.target == "labels":
             check_classes(self, task)
@@ -119,19 +125,31 @@ class FunctionalGradient(BoostingRule):
     def vote(
         self, direction: torch.Tensor, quality: WeakLearnings, context: RoundContext, state: Any
     ) -> Vote:
-        """Return the step 1/(A alpha), or refuse a learner that fails the condition."""
-        smoothness = context.training.loss.smoothness
-        assert smoothness is not None
+        """Return the step 1/(A alpha), or one searched for; refuse a learner that fails the condition."""
         # What rounding alone can make of a right angle is none.
         rounding = 8 * torch.finfo(direction.dtype).eps
         is_met = (quality.cosine > rounding) & (quality.cosine >= self.min_cosine)
-        eta = torch.where(is_met, self.learning_rate / (smoothness * quality.alpha), 0.0)
+        eta = torch.where(is_met, self._step(direction, quality, context), 0.0)
         has_vanished = is_met | (quality.gradient_norm == 0)
         reason = torch.where(
             has_vanished, StopReason.GRADIENT_VANISHED.code, StopReason.WEAK_LEARNING_FAILED.code
         )
         refusal = torch.where(eta > 0, 0, reason)
         return Vote(eta, direction, quality, _weighted_error(direction, context), refusal)
+
+    def _step(self, direction: torch.Tensor, quality: WeakLearnings, context: RoundContext) -> torch.Tensor:
+        """Return the step that smoothness allows, shrunk, or without it the share of a line search."""
+        training, smoothness = context.training, context.training.loss.smoothness
+        if smoothness is not None:
+            return self.learning_rate / (smoothness * quality.alpha)
+        train, rows = training.train, direction[..., training.train.rows, :].double()
+
+        def slope(eta: torch.Tensor) -> torch.Tensor:
+            reached = training.scores + for_rows(eta, rows) * rows
+            gradient = training.loss.evaluate("gradient", reached, train.targets)
+            return ((gradient * rows).sum(dim=-1) * train.weights).sum(dim=-1)
+
+        return self.learning_rate * find_step(slope, (1 / quality.alpha).nan_to_num(nan=1.0, posinf=1.0))
 
     @property
     def max_attempts(self) -> int:

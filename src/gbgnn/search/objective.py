@@ -14,10 +14,10 @@ import optuna
 from numpy.typing import ArrayLike, NDArray
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+from gbgnn.base_estimator import GBGNNEstimator
 from gbgnn.boosting import StopReason
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.errors import GBGNNWarning, ParameterError, WeakLearnerError
-from gbgnn.estimators import GBGNNClassifier
 from gbgnn.fitting import Labels
 from gbgnn.graph import Graph, labels_checksum
 from gbgnn.population import MemberResult, PopulationInputs, reason_apart, train_population
@@ -45,12 +45,12 @@ class TrainingData:
     graph: Graph
     validation: Labels
 
-    def fit(self, model: GBGNNClassifier) -> float:
+    def fit(self, model: GBGNNEstimator) -> float:
         """Fit the model and return how good it is on the validation nodes, fine-tuned where it is to be."""
         model.fit(self.nodes, self.y, graph=self.graph, validation=self.validation)
         return model.model_.evaluate(*self.validation)
 
-    def curves(self, models: Iterable[GBGNNClassifier]) -> list[list[float]]:
+    def curves(self, models: Iterable[GBGNNEstimator]) -> list[list[float]]:
         """Fit models; return how good each is on the validation nodes after every round, or an empty list."""
         curves: list[list[float]] = []
         for model in models:
@@ -104,7 +104,7 @@ class FitObjective:
         trial.set_user_attr(BEST_ROUND, model.best_round_)
         return value
 
-    def build(self, settings: Settings, seed: int) -> GBGNNClassifier:
+    def build(self, settings: Settings, seed: int) -> GBGNNEstimator:
         """Return an unfitted model of the space."""
         return self.space.build(settings, seed).set_params(device=self.device)
 
@@ -183,7 +183,7 @@ class _Candidate(NamedTuple):
 
     draw: Draw
     settings: Settings
-    models: Sequence[GBGNNClassifier]
+    models: Sequence[GBGNNEstimator]
     before: Sequence[FrozenTrial]
     limits: Mapping[int, float]
 
@@ -224,7 +224,7 @@ class BatchedTrials:
             batch.study.add_trials(new)
         return by_batch
 
-    def curves(self, models: Sequence[GBGNNClassifier]) -> list[list[float]]:
+    def curves(self, models: Sequence[GBGNNEstimator]) -> list[list[float]]:
         """Train models, and return the validation accuracy of each after every round."""
         curves: dict[int, list[float]] = {}
         for group in _group_models(models):
@@ -277,13 +277,13 @@ class BatchedTrials:
             intermediate_values=dict(enumerate(curve, 1)),
         )
 
-    def _reason_apart(self, models: Sequence[GBGNNClassifier]) -> str | None:
+    def _reason_apart(self, models: Sequence[GBGNNEstimator]) -> str | None:
         """Return why models cannot be trained together on these data; what no data could help comes first."""
         return reason_apart(models[:1]) or reason_apart(models, self._inputs_for(models[0]))
 
-    def _inputs_for(self, model: GBGNNClassifier) -> PopulationInputs:
+    def _inputs_for(self, model: GBGNNEstimator) -> PopulationInputs:
         """Return what a model is trained on; rows that were computed for one batch serve the next."""
-        key = repr((model.propagation, model.feature_norm, model.class_weight, model.dtype))
+        key = PopulationInputs.key(model)
         if key not in self._inputs:
             data = self._objective.data
             self._inputs[key] = PopulationInputs.from_model(
@@ -292,7 +292,7 @@ class BatchedTrials:
         return self._inputs[key]
 
 
-def _group_models(models: Sequence[GBGNNClassifier]) -> list[list[int]]:
+def _group_models(models: Sequence[GBGNNEstimator]) -> list[list[int]]:
     """Return the places of models that can be trained together, group by group."""
     groups: list[list[int]] = []
     for i, model in enumerate(models):

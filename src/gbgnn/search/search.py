@@ -16,12 +16,11 @@ from optuna.trial import FrozenTrial
 
 from gbgnn._checks import check_integer, check_number
 from gbgnn._isolation import n_cores
+from gbgnn.base_estimator import GBGNNEstimator
 from gbgnn.errors import ParameterError
-from gbgnn.estimators import GBGNNClassifier
 from gbgnn.fitting import Labels, check_length, given_validation
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.model import check_graph
-from gbgnn.registry import as_part
 from gbgnn.search.loop import DRAW, Runner, TrialReport, run_studies, start_proposing
 from gbgnn.search.objective import (
     BatchedTrials,
@@ -60,7 +59,8 @@ class SearchResult:
     # Its validation accuracy as the trial had it, to which rounding in a population may add or take a node;
     # where several seeds were asked, their mean.
     best_value: float
-    model: GBGNNClassifier  # fitted with the winner's settings and seed; its learners are kept
+    # A GBGNNClassifier or GBGNNRegressor, fitted with the winner's settings and seed; its learners are kept.
+    model: Any
     # All that model was built with by gbgnn.settings.build_model: fixed settings, best ones, random_state and
     # device. A record of the run needs no other model for them.
     settings: Settings
@@ -110,8 +110,9 @@ def tune(
     """Search a space for the settings that are best on the validation nodes.
 
     Trials are proposed by TPE, given up by the median stopping rule, and judged by the model they would
-    predict with, by its ``metric``: accuracy, unless the space fixes another. No other label is asked for, so
-    none can leak.
+    predict with, by its ``metric``: accuracy for classes and R2 for numbers, unless the space fixes another.
+    A space with ``task="regression"`` is one of :class:`~gbgnn.GBGNNRegressor`. No other label is asked for,
+    so none can leak.
 
     Parameters
     ----------
@@ -271,9 +272,9 @@ def _check_data(data: TrainingData, space: SearchSpace, confirm: int) -> None:
     check_length(data.y, len(ids), "y")
     if not space.ranges:
         raise ParameterError("the space has no range, so there is nothing to search; give at least one.")
-    kind = as_part("task", space.base.get("task", GBGNNClassifier().task)).fit(data.y)
+    kind = build_model(space.base).task_for(data.y).fit(data.y)
     given_validation(data.validation, ids, kind, data.graph)
-    space.check(kind)
+    space.check(data.y)
     if confirm and any(name.partition("__")[0] == "fine_tune" for name in {**space.base, **space.ranges}):
         raise ParameterError(
             "confirm is for spaces without fine-tuning, because it chooses the number of rounds by their "
@@ -308,9 +309,9 @@ def fit_winner(
 
 def reevaluate(
     searches: Sequence[tuple[Sequence[FrozenTrial], int]],
-    build: Callable[[Settings, int], GBGNNClassifier],
+    build: Callable[[Settings, int], GBGNNEstimator],
     n_best: int,
-    curves: Callable[[Sequence[GBGNNClassifier]], Sequence[Sequence[float]]],
+    curves: Callable[[Sequence[GBGNNEstimator]], Sequence[Sequence[float]]],
     seeds_per_trial: int = 1,
 ) -> list[list[Confirmed]]:
     """Train the best trials of searches again with other seeds; return them by search, the best mean first.

@@ -13,19 +13,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from numpy.typing import ArrayLike
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from gbgnn._checks import check_choice, check_integer
 from gbgnn._files import as_plain
 from gbgnn._optimizers import OPTIMIZERS
+from gbgnn.base_estimator import GBGNNEstimator
 from gbgnn.errors import ParameterError, suggest
-from gbgnn.estimators import GBGNNClassifier
 from gbgnn.finetuning import as_fine_tuner
 from gbgnn.fitting import check_norm, resolve_metric, resolve_rule
 from gbgnn.learners.mlp import FEW
 from gbgnn.registry import as_part
 from gbgnn.settings import WITH_TABLES, Settings, build_model, default_params
-from gbgnn.tasks import Task
 
 Integer, Real, Choice = IntDistribution, FloatDistribution, CategoricalDistribution
 Range = IntDistribution | FloatDistribution | CategoricalDistribution
@@ -80,12 +80,19 @@ class SearchSpace:
             raise ParameterError(
                 f"{judged[0]} has a range, but all trials must be judged alike; fix it in base."
             )
+        losses = sorted(self.ranges.keys() & {"loss", "quantile", "rule__loss"})
+        if losses and self.base.get("metric", "auto") == "auto":
+            raise ParameterError(
+                f'{losses[0]} has a range, and metric="auto" goes by the loss, but all trials must be judged '
+                "alike; fix the metric in base."
+            )
         if "random_state" in {*self.base, *self.ranges}:
             raise ParameterError("random_state is no part of a space; give the search a seed.")
 
-    def build(self, settings: Mapping[str, Any], seed: int) -> GBGNNClassifier:
+    def build(self, settings: Mapping[str, Any], seed: int) -> GBGNNEstimator:
         """Return the model with ``settings`` for the ranges."""
-        return build_model({**self.base, **settings, "random_state": seed})
+        model: GBGNNEstimator = build_model({**self.base, **settings, "random_state": seed})
+        return model
 
     def changed(self, changes: Mapping[str, Any]) -> SearchSpace:
         """Return the space with some settings searched elsewhere, or fixed.
@@ -118,10 +125,11 @@ class SearchSpace:
         old = {**self.base, **self.ranges}
         return {k: v for k, v in old.items() if "__" not in k or k.partition("__")[0] not in parts}
 
-    def check(self, task: Task) -> None:
-        """Raise when an end of a range is no value that the model takes, before a trial finds out."""
+    def check(self, y: ArrayLike) -> None:
+        """Raise when an end of a range is no value that a model of y takes, before a trial finds out."""
         for settings in self.corners():
             model = self.build(settings, seed=0)
+            task = model.task_for(y).fit(y)
             check_integer("GBGNNClassifier", "n_rounds", model.n_rounds, 1)
             check_norm(model.feature_norm)
             for family in ("aggregation", "learner"):

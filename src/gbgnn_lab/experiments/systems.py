@@ -29,7 +29,7 @@ from gbgnn_lab.experiments.records import Fields, judge
 
 def fit_model(settings: Mapping[str, Any], data: Dataset, **more: Any) -> GBGNNClassifier:
     """Return the library's model with these settings, fitted to the training nodes."""
-    model = build_model(settings).set_params(**more)
+    model: GBGNNClassifier = build_model(settings).set_params(**more)
     labels, validation = data.y[data.train], (data.val, data.y[data.val])
     return model.fit(data.train, labels, graph=data.graph, validation=validation)
 

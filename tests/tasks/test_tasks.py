@@ -277,7 +277,7 @@ def test_loss_and_metric_that_suit() -> None:
         ([1, 0, 1], r"y must be a 0/1 matrix with a row per node; got shape \(3,\)"),
         (np.zeros((3, 0)), r"a 0/1 matrix with a row per node; got shape \(3, 0\)"),
         ([[0, 2]], "y must be a matrix of 0 and 1, a column per label; got other entries"),
-        ([["a", "b"]], "y must be a matrix of 0 and 1"),
+        (np.array([["a", "b"]]), "y must be a matrix of 0 and 1"),
         ([[0.0, float("nan")]], "y has 1 missing labels"),
     ],
 )

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from torch.nn import functional
 
-from gbgnn.losses import LOSSES, Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
+from gbgnn.losses import (
+    LOSSES,
+    AbsoluteError,
+    Huber,
+    Loss,
+    Poisson,
+    Quantile,
+    SigmoidCrossEntropy,
+    SoftmaxCrossEntropy,
+    SquaredError,
+)
 from gbgnn.testing import check_loss
 
 
@@ -78,10 +88,14 @@ def test_a_broken_loss_does_not(loss: Loss, message: str) -> None:
 
 
 def test_names_stand_for_losses_and_kinds_of_targets() -> None:
-    assert {name: (kind, kind.takes, kind.smoothness) for name, kind in LOSSES.items()} == {
+    assert {name: (kind, kind.takes, kind().smoothness) for name, kind in LOSSES.items()} == {
         "softmax": (SoftmaxCrossEntropy, "classes", 0.5),
         "sigmoid": (SigmoidCrossEntropy, "binary", 0.25),
         "squared": (SquaredError, "numbers", 2.0),
+        "absolute": (AbsoluteError, "numbers", None),
+        "huber": (Huber, "numbers", 1.0),
+        "quantile": (Quantile, "numbers", None),
+        "poisson": (Poisson, "numbers", None),
     }
     assert all(repr(clone(kind())) == f"{kind.__name__}()" for kind in LOSSES.values())
 
@@ -101,7 +115,7 @@ def test_everything_is_in_the_precision_of_the_scores_but_the_mean(loss: Loss) -
     targets = {
         "classes": torch.arange(6) % 2,
         "binary": torch.arange(12).view(6, 2) % 2,
-        "numbers": NUMBERS,
+        "numbers": NUMBERS.abs(),
     }[loss.takes]
     for dtype in (torch.float32, torch.float64):
         scores = SCORES.to(dtype)

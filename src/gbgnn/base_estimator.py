@@ -1,0 +1,250 @@
+"""GBGNNEstimator: what a classifier and a regressor share, fitting first of all."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from gbgnn._checks import check_integer
+from gbgnn._random import root_seed
+from gbgnn._threads import one_thread
+from gbgnn.boosting import Boosted, Ensemble, StopReason, boost_many
+from gbgnn.callbacks import Callback, EarlyStopping, LogProgress, RoundReport, StartReport, announce
+from gbgnn.errors import ParameterError, WeakLearnerError
+from gbgnn.finetuning import FineTuner, FineTuningReport, as_fine_tuner, fine_tune_model
+from gbgnn.fitting import FitPlan, Labels, check_same
+from gbgnn.graph import Graph
+from gbgnn.losses import Loss
+from gbgnn.model import FittedModel
+from gbgnn.persistence import save
+from gbgnn.registry import PARAMETERS, as_part
+from gbgnn.tasks import Task
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GBGNNEstimator(BaseEstimator, ABC):
+    """What :class:`GBGNNClassifier` and :class:`GBGNNRegressor` have in common: all but what y is."""
+
+    aggregation: Any = "adjacency"
+    learner: Any = "mlp"
+    rule: Any = "gradient"
+    task: Any = "auto"
+    propagation: Any = "augmented"
+    feature_norm: str | None = None
+    n_rounds: int = 20
+    learning_rate: float | None = None
+    metric: Any = "auto"
+    select: str = "auto"
+    fine_tune: Any = None
+    validation_fraction: float | None = None
+    n_iter_no_change: int | None = None
+    keep_learners: bool = True
+    device: Any = "auto"
+    dtype: Any = "float32"
+    callbacks: Sequence[Callback] = ()
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    @one_thread()
+    def fit(
+        self,
+        nodes: ArrayLike,
+        y: ArrayLike,
+        *,
+        graph: Graph,
+        validation: Labels | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Train on the labels of ``nodes``.
+
+        Parameters
+        ----------
+        nodes
+            Ids (row numbers) of the labelled nodes, without repeats.
+        y
+            What is known of them: classes, labels or numbers.
+        graph
+            Edges and features of all nodes.
+        validation
+            (nodes, y) for choosing the round and stopping early; disjoint from ``nodes``.
+        sample_weight
+            Weight of each labelled node, not negative; uniform when None.
+        """
+        check_integer(type(self).__name__, "verbose", self.verbose, 0)
+        task, seed = self.task_for(y), self._root_seed()
+        plan = FitPlan.build(
+            self, task, nodes, y, graph, validation=validation, sample_weight=sample_weight, seed=seed
+        )
+        known, callbacks = self._known_rounds(plan), self._callbacks()
+
+        def on_round(so_far: Boosted) -> StopReason | None:
+            self.model_ = plan.model(so_far)  # so that an interrupted fit keeps its rounds
+            return announce(callbacks, "on_round", RoundReport(self.model_, self.n_rounds, so_far.scores))
+
+        announce(callbacks, "on_start", StartReport(plan.problem, self.n_rounds, len(known)))
+        member = replace(plan.member, announce=on_round, known=known)
+        (boosted,) = boost_many(plan.problem, [member])
+        if not len(boosted.ensemble):
+            raise WeakLearnerError(
+                f"round 1: {boosted.stop.message}, so there is nothing to predict with ({member.learner!r}). "
+                "Give the learner more capacity or epochs, check the features, or try another rule."
+            )
+        self.model_ = plan.model(boosted)
+        announce(callbacks, "on_end", self.model_)
+        if plan.tuner is not None and boosted.stop is not StopReason.PRUNED:
+            on_epoch = partial(announce, callbacks, "on_epoch")
+            self.model_ = fine_tune_model(self.model_, plan.problem, plan.tuner, on_epoch)
+            announce(callbacks, "on_fine_tuned", FineTuningReport.from_model(self.model_))
+        return self
+
+    @abstractmethod
+    def task_for(self, y: ArrayLike) -> Task:
+        """Return what y is to be taken for, a task that is not fitted yet."""
+
+    def loss_for_rule(self) -> Loss | None:
+        """Return the loss that the boosting rule is to minimise; None leaves the rule its own."""
+        return None
+
+    @abstractmethod
+    def _judge(self, y: ArrayLike, predicted: NDArray[Any], sample_weight: ArrayLike | None) -> float:
+        """Return how good predictions are."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Show what the fitted model has: ``classes_`` is ``model_.classes``."""
+        model = vars(self).get("model_")
+        if name not in _shown():
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if model is None:  # an AttributeError too, so that hasattr says no
+            raise NotFittedError(f"{name} is known after a fit; call fit first.")
+        return getattr(model, name.removesuffix("_"))
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(_shown() if "model_" in vars(self) else ())})
+
+    def score(
+        self,
+        nodes: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        graph: Graph | None = None,
+    ) -> float:
+        """Return how good the predictions are: the accuracy of a classifier, the R2 of a regressor."""
+        return self._judge(y, self._fitted().predict(nodes, graph=graph), sample_weight)
+
+    def staged_predict(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Iterator[NDArray[Any]]:
+        """Yield the predictions after each round, of the model stopped there."""
+        return self._fitted().staged_predict(nodes, graph=graph)
+
+    def staged_score(
+        self,
+        nodes: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        graph: Graph | None = None,
+    ) -> Iterator[float]:
+        """Yield :meth:`score` after each round."""
+        for predicted in self.staged_predict(nodes, graph=graph):
+            yield self._judge(y, predicted, sample_weight)
+
+    def fit_predict(self, nodes: ArrayLike, y: ArrayLike, *, graph: Graph, **fit_params: Any) -> NDArray[Any]:
+        """Fit, and return the predictions of *all* nodes of the graph, in row order."""
+        return self.fit(nodes, y, graph=graph, **fit_params)._fitted().predict(np.arange(graph.n_nodes))
+
+    def save(self, path: str | os.PathLike[str], *, learners: bool = True) -> None:
+        """Write the fitted model to one file, atomically and without pickle; :func:`gbgnn.load` reads it.
+
+        Parameters
+        ----------
+        path
+            The file, by custom ``*.gbgnn``.
+        learners
+            Whether to write the fitted learners; without them the file still predicts the nodes of the
+            graph it was fitted on.
+        """
+        save(self._fitted(), path, learners=learners)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array, tags.input_tags.two_d_array = True, False  # node ids
+        return tags
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, ``part__setting`` included; a part given by name becomes an object first.
+
+        A fitted model is not touched: it predicts as it was fitted until the next ``fit``.
+        """
+        for family in PARAMETERS:
+            nested = any(name.startswith(f"{family}__") for name in params)
+            current = params.get(family, getattr(self, family))
+            if nested and isinstance(current, str):
+                params[family] = as_part(family, current)
+        if any(name.startswith("fine_tune__") for name in params):
+            params["fine_tune"] = as_fine_tuner(params.get("fine_tune", self.fine_tune)) or FineTuner()
+        super().set_params(**params)
+        return self
+
+    def _fitted(self) -> FittedModel:
+        check_is_fitted(self, "model_")
+        model: FittedModel = self.model_
+        return model
+
+    def _continues(self) -> bool:
+        return self.warm_start and "model_" in vars(self)
+
+    def _root_seed(self) -> int:
+        if not self._continues():
+            return root_seed(self.random_state)
+        seed: int = self.model_.seed
+        if isinstance(self.random_state, (int, np.integer)) and root_seed(self.random_state) != seed:
+            raise ParameterError(
+                f"warm_start goes on with rounds of random_state={seed}, and that has changed to "
+                f"{self.random_state}. Restore it, or fit anew with warm_start=False."
+            )
+        return seed
+
+    def _known_rounds(self, plan: FitPlan) -> Ensemble:
+        """Return the rounds that a warm start goes on from, or say why it cannot."""
+        if not self._continues():
+            return Ensemble()
+        known: FittedModel = self.model_
+        if known.is_fine_tuned:
+            raise ParameterError(
+                "warm_start goes on with boosting, but these rounds were fine-tuned; fit anew, or boost on "
+                "before fine-tuning."
+            )
+        if self.n_rounds < len(known.ensemble):
+            raise ParameterError(
+                f"warm_start has {len(known.ensemble)} trained rounds already; n_rounds must be at least "
+                f"that, got {self.n_rounds}."
+            )
+        check_same(known, plan.graph, plan.depends_on)
+        return known.ensemble
+
+    def _callbacks(self) -> list[Callback]:
+        extra: list[Callback] = list(self.callbacks)
+        if self.n_iter_no_change is not None:
+            extra.append(EarlyStopping(self.n_iter_no_change))
+        if self.verbose:
+            extra.append(LogProgress(self.verbose))
+        return extra
+
+
+@cache
+def _shown() -> frozenset[str]:
+    """Return the names of what a fitted model has, its fields and properties, as the estimator shows them."""
+    computed = [k for k, v in vars(FittedModel).items() if isinstance(v, (property, cached_property))]
+    return frozenset(f"{name}_" for name in (*FittedModel.__dataclass_fields__, *computed))
