@@ -22,6 +22,7 @@ from gbgnn.boosting.selection import check_selection
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.finetuning import FineTuner, as_fine_tuner, check_fine_tuning
 from gbgnn.graph import Graph, as_nodes, check_disjoint, check_range
+from gbgnn.learners import Learner
 from gbgnn.metrics import Metric
 from gbgnn.model import FittedModel, check_graph
 from gbgnn.problem import InputRecipe, LabelledNodes, Problem
@@ -158,6 +159,7 @@ def resolve_member(model: Any, problem: Problem, seed: int, keep_learners: bool)
     aggregation.check()
     learner.check()
     rule.check(problem.task)
+    check_offsets(rule, learner)
     check_selection(model.select, problem.validation is not None)
     return Member(
         aggregation,
@@ -183,6 +185,15 @@ def resolve_rule(model: Any) -> BoostingRule:
         changes |= {} if isinstance(named, str) and named == "auto" else {"loss": as_part("loss", named)}
     rule.set_params(**changes)
     return rule
+
+
+def check_offsets(rule: BoostingRule, learner: Learner) -> None:
+    """Raise where a rule hands the learner scores to build on, who cannot."""
+    if rule.uses_offsets and not learner.takes_offsets:
+        raise ParameterError(
+            f"{type(learner).__name__} cannot build on the scores so far, which {rule!r} asks for; use "
+            'target="gradient", or MLP() or BoostedTrees().'
+        )
 
 
 def resolve_metric(metric: Any, task: Task) -> Metric:

@@ -31,7 +31,8 @@ class WeakTask:
     ``rows`` are ids of the labelled nodes, shape (M,); ``targets`` class indices, (M,), the same for all
     members, or numbers, (members, M, n_outputs); ``weights`` their sample weights, (members, M), which sum to
     one. The head must return ``n_outputs`` columns, one logit per class or one number per score column, that
-    make ``loss`` small. ``val_rows`` and ``val_targets`` are for learners that stop early.
+    make ``loss`` small, after ``offsets``, (members, M, n_outputs), are added to them where there are some.
+    ``val_rows``, ``val_targets`` and ``val_offsets`` are for learners that stop early.
     """
 
     rows: torch.Tensor
@@ -41,6 +42,8 @@ class WeakTask:
     loss: Loss
     val_rows: torch.Tensor | None = None
     val_targets: torch.Tensor | None = None
+    offsets: torch.Tensor | None = None
+    val_offsets: torch.Tensor | None = None
 
     @property
     def is_regression(self) -> bool:
@@ -51,14 +54,16 @@ class WeakTask:
         """Return what some members, or one, are asked to fit."""
         n_axes = 2 if index is None else 3  # of numbers, which members have their own of
 
-        def choose(each: torch.Tensor, n_own: int) -> torch.Tensor:
-            return each if each.ndim < n_own else each[index]
+        def choose(each: Any, n_own: int) -> Any:
+            return each if each is None or each.ndim < n_own else each[index]
 
         return replace(
             self,
             targets=choose(self.targets, n_axes),
             weights=choose(self.weights, n_axes - 1),
-            val_targets=None if self.val_targets is None else choose(self.val_targets, n_axes),
+            val_targets=choose(self.val_targets, n_axes),
+            offsets=choose(self.offsets, n_axes),
+            val_offsets=choose(self.val_offsets, n_axes),
         )
 
 

@@ -43,7 +43,9 @@ class FunctionalGradient(BoostingRule):
     target
         ``"gradient"``: the learner fits the negative gradient, a regression. ``"labels"``: it fits the
         classes, each node weighted by the size of its gradient, and votes for them; with two
-        classes that is the same search, in AdaBoost's words.
+        classes that is the same search, in AdaBoost's words. ``"loss"``: it makes the loss of the scores so
+        far plus its outputs small, by its own means and as early as its validation nodes say, and a step is
+        the share :math:`\nu` of that.
     learning_rate
         The shrinkage :math:`\nu`, in (0, 2): below 1 later rounds, which see further, keep more of
         the work. From 2 on nothing is guaranteed; beyond 1 not where the step is searched for.
@@ -72,7 +74,7 @@ class FunctionalGradient(BoostingRule):
         owner = "FunctionalGradient"
         if not isinstance(self.loss, Loss):
             check_choice(owner, "loss", self.loss, ("auto", *LOSSES))
-        check_choice(owner, "target", self.target, ("gradient", "labels"))
+        check_choice(owner, "target", self.target, ("gradient", "labels", "loss"))
         check_number(owner, "learning_rate", self.learning_rate, 0, 2, open_low=True, open_high=True)
         check_number(owner, "min_cosine", self.min_cosine, 0, 1, open_high=True)
         check_integer(owner, "retries", self.retries, 0)
@@ -98,18 +100,35 @@ class FunctionalGradient(BoostingRule):
         """Return outputs as they are, or votes for the classes that were fitted."""
         loss = self.loss_for(task)
         n_outputs = task.n_outputs(loss)
-        if self.target == "gradient":
-            return OutputVoting(n_outputs, loss)
-        return LabelVoting(n_outputs, task.n_columns, loss=loss)
+        if self.target == "labels":
+            return LabelVoting(n_outputs, task.n_columns, loss=loss)
+        return OutputVoting(n_outputs, loss)
+
+    @property
+    def uses_offsets(self) -> bool:
+        """Whether learners minimise the loss itself."""
+        return self.target == "loss"
 
     def ask(self, context: RoundContext, state: Any) -> WeakTask:
-        """Ask for the negative gradient, or for the classes weighted by its size."""
+        """Ask for the negative gradient, for the classes weighted by its size, or for a smaller loss."""
         train, val, residuals = context.train, context.problem.validation, context.training.residuals
         if self.target == "labels":
             # A tiny floor keeps a fitted row from dividing zero by zero.
             sizes = train.weights * residuals.abs().sum(dim=-1).clamp_min(1e-300)
             return label_task(context, normalized(sizes))
         loss, val_targets = context.training.loss, None
+        if self.target == "loss":
+            return WeakTask(
+                rows=train.rows,
+                targets=train.targets,
+                weights=train.weights.expand(residuals.shape[:-1]),
+                n_outputs=residuals.shape[-1],
+                loss=loss,
+                val_rows=None if val is None else val.rows,
+                val_targets=None if val is None else val.targets,
+                offsets=context.scores[..., train.rows, :],
+                val_offsets=None if val is None else context.scores[..., val.rows, :],
+            )
         if val is not None:
             val_targets = -loss.evaluate("gradient", context.scores[..., val.rows, :].double(), val.targets)
         return WeakTask(
@@ -140,6 +159,8 @@ class FunctionalGradient(BoostingRule):
     def _step(self, direction: torch.Tensor, quality: WeakLearnings, context: RoundContext) -> torch.Tensor:
         """Return the step that smoothness allows, shrunk, or without it the share of a line search."""
         training, smoothness = context.training, context.training.loss.smoothness
+        if self.target == "loss":  # what was fitted is the step
+            return torch.full_like(quality.alpha, 1.0) * self.learning_rate
         if smoothness is not None:
             return self.learning_rate / (smoothness * quality.alpha)
         train, rows = training.train, direction[..., training.train.rows, :].double()

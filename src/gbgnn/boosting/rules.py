@@ -134,6 +134,11 @@ class BoostingRule(BaseEstimator, ABC):
         return None
 
     @property
+    def uses_offsets(self) -> bool:
+        """Whether learners are asked for what is to be added to the scores so far, by its loss."""
+        return False
+
+    @property
     def max_attempts(self) -> int:
         """How many learners may be tried in a round, each from a fresh initialisation."""
         return 1

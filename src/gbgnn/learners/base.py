@@ -144,6 +144,9 @@ class Learner(BaseEstimator, ABC):
 
     uses: ClassVar[str] = LABELLED
 
+    takes_offsets: ClassVar[bool] = False
+    """Whether it can be asked to make the loss of offsets and outputs small; see :class:`WeakTask`."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         """Let a class that trains in its own way be asked to, also where its parent trains many at once."""
         super().__init_subclass__(**options)

@@ -37,6 +37,7 @@ class Views:
     rows: torch.Tensor
     targets: torch.Tensor
     sample_weights: torch.Tensor
+    offsets: torch.Tensor | None
     chosen: torch.Tensor | None
     scales: torch.Tensor
     kept: torch.Tensor
@@ -94,6 +95,7 @@ class BatchedMLP:
         self._rows = new(n + 1, width) if shape.is_shared else new(m, n + 1, width)
         self._rows[..., :n, shape.n_columns] = 1
         self._targets: torch.Tensor | None = None
+        self._offsets: torch.Tensor | None = None
         self._sample_weights, self._scales = new(m, n + 1), new(m, shape.n_steps)
         self._row_starts = torch.arange(m, device=device)[:, None] * (n + 1)
         n_chosen = (shape.n_steps, shape.n_places) if shape.is_batched else (0, 0)
@@ -136,11 +138,13 @@ class BatchedMLP:
         rows: torch.Tensor,
         targets: torch.Tensor,
         sample_weights: torch.Tensor,
+        offsets: torch.Tensor | None = None,
     ) -> None:
         """Begin anew with some members, of which those with more steps come first.
 
         Labelled rows are of all, shape (rows, columns), or of each, (members, rows, columns); targets are
-        classes, (rows,), or numbers, (members, rows, outputs); sample weights, of every row for every member.
+        classes, (rows,), or numbers, (members, rows, outputs); sample weights, of every row for every member;
+        offsets, (members, rows, outputs), are added to the outputs, always or never.
         """
         shape, m, n = self.shape, len(keys.weights), self.shape.n_rows
         if schedule is not self._loaded:
@@ -161,6 +165,10 @@ class BatchedMLP:
         room[..., :n, : shape.n_columns] = rows
         self._load_targets(self._loss.encode(targets, shape.n_outputs, self.weight.dtype))
         self._sample_weights[:m, :n] = sample_weights
+        if offsets is not None:
+            if self._offsets is None:
+                self._offsets = self._sample_weights.new_zeros(shape.n_members, n + 1, shape.n_outputs)
+            self._offsets[:m, :n] = offsets
         if shape.has_dropout:
             self._keys[:m] = keys.dropout
         if shape.is_batched:
@@ -199,6 +207,8 @@ class BatchedMLP:
             targets = self._take(targets, chosen) if targets.ndim == 3 else targets[chosen]
             weights = weights.gather(-1, chosen) * self._now(view.scales, view)[..., None]
         output = self._forward(view, rows, chosen)
+        if view.offsets is not None:
+            output = output + (view.offsets if chosen is None else self._take(view.offsets, chosen))
         error = self._loss.evaluate("error", output, targets).mul_(weights[..., None])
         self._backward(view, rows, error)
 
@@ -232,6 +242,7 @@ class BatchedMLP:
             rows=self._rows[:n] if shape.is_shared else self._rows[members, :n],
             targets=targets[members, :n] if targets.ndim == 3 else targets[:n],
             sample_weights=self._sample_weights[members, :n],
+            offsets=None if self._offsets is None else self._offsets[members, :n],
             chosen=self._chosen[members, :, :n_places] if shape.is_batched else None,
             scales=self._scales[members],
             kept=self._kept[members],

@@ -77,6 +77,8 @@ class MLP(Learner):
     standardize: bool = True
     basis: str = "rows"
 
+    takes_offsets = True
+
     def check(self) -> None:
         """Raise when a setting is out of range."""
         check_integer("MLP", "hidden_layers", self.hidden_layers, 0, 4)

@@ -99,7 +99,8 @@ class Trainer:
         def train(job: Job) -> Trained:
             inputs, rows = self._prepare(job.X.rows(job.task.rows)) if shared is None else shared
             cohort, network = job.cohort, job.cohort.network
-            network.load(cohort.on_device, job.keys, rows, job.task.targets, job.task.weights)
+            own = job.task
+            network.load(cohort.on_device, job.keys, rows, own.targets, own.weights, own.offsets)
             if self._kind.patience is None:
                 cohort.runner.run(cohort.n_steps, cohort.n_rows)
             else:
@@ -172,7 +173,9 @@ def train_until(job: Job, inputs: InputMap, patience: int) -> None:
     n_batches = int(cohort.schedule.batches[0])
     for epoch in range(int(cohort.schedule.epochs.max())):
         cohort.runner.run([n_batches] * m, cohort.n_rows[:n_batches])
-        loss = task.loss.evaluate("values", network.outputs(rows, m), task.val_targets).mean(dim=-1)
+        outputs = network.outputs(rows, m)
+        outputs = outputs if task.val_offsets is None else outputs + task.val_offsets
+        loss = task.loss.evaluate("values", outputs, task.val_targets).mean(dim=-1)
         is_better = (loss < lowest) & ~has_stopped
         lowest, n_since = torch.where(is_better, loss, lowest), torch.where(is_better, 0, n_since + 1)
         for kept, now in zip(best, network.parameters, strict=True):

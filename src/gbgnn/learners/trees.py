@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +16,10 @@ from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
 from gbgnn.learners.base import Head, Learner
 from gbgnn.learners.estimator_bytes import as_bytes, as_tensor
 from gbgnn.learners.tree_libraries import LIBRARIES, Growth, TreeData, TreeModel, find_library
-from gbgnn.rounds import RoundContext
+from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
+from gbgnn.rounds import RoundContext, WeakTask
+
+CrossEntropies = SoftmaxCrossEntropy | SigmoidCrossEntropy
 
 FEWEST_PER_LEAF, MOST_PER_LEAF, ROWS_PER_LEAF = 1, 20, 20
 """Of ``min_leaf=None``: a leaf has at least a 20th of the labelled rows, within these."""
@@ -119,6 +122,8 @@ class BoostedTrees(Learner):
     patience: int | None = 10
     max_bins: int = 255
 
+    takes_offsets = True
+
     def check(self) -> None:
         """Raise when a setting is out of range, or the library is not installed."""
         check_choice("BoostedTrees", "library", self.library, ("auto", *LIBRARIES))
@@ -145,24 +150,26 @@ class BoostedTrees(Learner):
     def fit(self, context: RoundContext) -> Head:
         """Grow the trees of a round on the labelled rows."""
         task, library = context.weak_task, find_library(self.library)
-        rows, targets = context.X.rows(task.rows).cpu().numpy(), task.targets.cpu().numpy()
-        validation = None
+        rows, weights = context.X.rows(task.rows).cpu().numpy(), task.weights.cpu().numpy()
+        val_rows = None
         if self.patience is not None and task.val_rows is not None and task.val_targets is not None:
-            validation = (context.X.rows(task.val_rows).cpu().numpy(), task.val_targets.cpu().numpy())
-        weights = task.weights.cpu().numpy()
-        weights = weights * (len(weights) / weights.sum())
-        n_models = task.n_outputs if task.is_regression else 1
-        growth = self._growth(context.seed, len(rows), _threads_for(rows.size * self.n_trees * n_models))
-        is_category = find_categories(context)
-        if not task.is_regression:
-            data = TreeData(rows, targets, weights, task.n_outputs, validation, is_category)
-            return TreesHead([library.fit(data, growth)], task.n_outputs)
+            val_rows = context.X.rows(task.val_rows).cpu().numpy()
+        parts = split_task(task, library)
+        growth = self._growth(context.seed, len(rows), _threads_for(rows.size * self.n_trees * len(parts)))
         models = []
-        for i in range(n_models):
-            watched = None if validation is None else (validation[0], validation[1][:, i])
-            data = TreeData(rows, targets[:, i], weights, None, watched, is_category)
+        for part in parts:
+            data = TreeData(
+                rows,
+                part.targets,
+                weights * (len(weights) / weights.sum()),
+                part.n_classes,
+                None if val_rows is None or part.val_targets is None else (val_rows, part.val_targets),
+                find_categories(context),
+                part.offsets,
+                None if val_rows is None else part.val_offsets,
+            )
             models.append(library.fit(data, growth))
-        return TreesHead(models, n_models)
+        return TreesHead(models, task.n_outputs)
 
     def _growth(self, seed: int, n_rows: int, threads: int) -> Growth:
         least = min(max(n_rows // ROWS_PER_LEAF, FEWEST_PER_LEAF), MOST_PER_LEAF)
@@ -170,6 +177,60 @@ class BoostedTrees(Learner):
         del settings["library"]
         settings["min_leaf"] = least if self.min_leaf is None else self.min_leaf
         return Growth(**settings, seed=seed, n_threads=threads)
+
+
+class Part(NamedTuple):
+    """What one model fits: classes, or one column of numbers."""
+
+    targets: NDArray[Any]
+    n_classes: int | None
+    val_targets: NDArray[Any] | None
+    offsets: NDArray[Any] | None = None
+    val_offsets: NDArray[Any] | None = None
+
+
+def split_task(task: WeakTask, library: type[TreeModel]) -> list[Part]:
+    """Return what the models of a round fit: all classes, or every column of numbers or labels by itself."""
+    arrays = (task.targets, task.val_targets, task.offsets, task.val_offsets)
+    targets, val_targets, offsets, val_offsets = (
+        None if each is None else each.cpu().numpy() for each in arrays
+    )
+    assert targets is not None
+    if offsets is not None and not offsets.any():
+        offsets = val_offsets = None
+    if isinstance(task.loss, SquaredError) and offsets is not None:
+        targets, val_targets = _subtract(targets, offsets), _subtract(val_targets, val_offsets)
+        offsets = val_offsets = None
+    elif task.offsets is not None and not isinstance(task.loss, SquaredError | CrossEntropies):
+        raise ParameterError(
+            f"BoostedTrees minimise softmax, sigmoid and squared losses; for {type(task.loss).__name__} use "
+            'FunctionalGradient(target="gradient").'
+        )
+    if offsets is not None and not library.takes_offsets:
+        raise ParameterError(
+            f"{library.library} cannot build on the scores of earlier rounds; use "
+            'BoostedTrees(library="lightgbm"), one round, or FunctionalGradient(target="gradient").'
+        )
+    if task.loss.takes == "classes":
+        if task.n_outputs == 2:  # the logit of the second class
+            offsets, val_offsets = (
+                None if each is None else each[:, 1] - each[:, 0] for each in (offsets, val_offsets)
+            )
+        return [Part(targets, task.n_outputs, val_targets, offsets, val_offsets)]
+    n_classes, others = None if task.is_regression else 2, (val_targets, offsets, val_offsets)
+    return [
+        Part(_column(targets, i), n_classes, *(_column(each, i) for each in others))
+        for i in range(task.n_outputs)
+    ]
+
+
+def _column(values: NDArray[Any] | None, i: int) -> Any:
+    """Return a column of an array, which may be its only one."""
+    return None if values is None else np.reshape(values, (len(values), -1))[:, i]
+
+
+def _subtract(values: NDArray[Any] | None, offsets: NDArray[Any] | None) -> Any:
+    return None if values is None or offsets is None else values - offsets
 
 
 def find_categories(context: RoundContext) -> NDArray[Any] | None:

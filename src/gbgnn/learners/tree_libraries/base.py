@@ -22,7 +22,8 @@ class TreeData:
 
     Weights have mean one, so that settings mean the same whatever the number of rows; ``n_classes`` is None
     for numbers. ``validation`` rows and targets are for early stopping. ``is_category`` says which columns
-    hold codes of categories, whole numbers from 0; None is no column. Values may be missing (NaN).
+    hold codes of categories, whole numbers from 0; None is no column. Values may be missing (NaN). Raw
+    outputs are added to ``offsets`` of classes, and to ``val_offsets``; of two classes, to one column.
     """
 
     rows: Array
@@ -31,6 +32,8 @@ class TreeData:
     n_classes: int | None = None
     validation: tuple[Array, Array] | None = None
     is_category: Array | None = None
+    offsets: Array | None = None
+    val_offsets: Array | None = None
 
     @property
     def categories(self) -> list[int]:
@@ -67,6 +70,9 @@ class TreeModel(ABC):
     library: ClassVar[str]
     extra: ClassVar[str]
     """What to install, as an extra of gbgnn."""
+
+    takes_offsets: ClassVar[bool] = False
+    """Whether classes can be fitted with offsets."""
 
     n_columns: int
     n_features: int

@@ -37,6 +37,7 @@ class LightGBMTrees(TreeModel):
 
     library = "lightgbm"
     extra = "trees"
+    takes_offsets = True
 
     text: str
     booster: Any
@@ -70,10 +71,10 @@ class LightGBMTrees(TreeModel):
             "verbosity": -1,
         }
         own: dict[str, Any] = {"categorical_feature": data.categories, "params": params}
-        train = lightgbm.Dataset(data.rows, data.targets, weight=data.weights, **own)
+        train = lightgbm.Dataset(data.rows, data.targets, weight=data.weights, init_score=data.offsets, **own)
         watched: dict[str, Any] = {}
         if data.validation is not None and growth.patience is not None:
-            watched["valid_sets"] = [train.create_valid(*data.validation)]
+            watched["valid_sets"] = [train.create_valid(*data.validation, init_score=data.val_offsets)]
             watched["callbacks"] = [lightgbm.early_stopping(growth.patience, verbose=False)]
         booster = lightgbm.train(params, train, growth.n_trees, **watched)
         return cls.from_bytes(booster.model_to_string(num_iteration=booster.best_iteration).encode())
