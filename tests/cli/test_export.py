@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+import pytest
 
 import gbgnn
+from gbgnn.cli import fit
 
 
 def test_a_run_is_exported(run, fitted: Path) -> None:
@@ -39,3 +41,24 @@ def test_what_cannot_be_exported_is_said(run, fitted: Path) -> None:
     assert "club is there already, and not an empty folder" in " ".join(told.split())
     told = run("export", "nowhere", "--out", "o", code=1).stderr
     assert "there is no run or model nowhere" in " ".join(told.split())
+
+
+@pytest.mark.parametrize("library", ["sklearn", "lightgbm", "xgboost"])
+def test_an_interrupted_fit_of_trees_goes_on_to_the_same_bytes(
+    run, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees = ("--learner", "trees", "--n-trees", "4", "--library", library, "--rounds", "4", "--seed", "0")
+    run("fit", *run.tiny, *trees, "-q", "--out", "whole")
+
+    class Stop(gbgnn.Callback):
+        def on_round(self, report) -> None:
+            if report.t == 2:
+                raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fit, "_checkpoints", lambda job: [Stop()])
+        told = run("fit", *run.tiny, *trees, "--out", "r", code=130).stderr
+    assert "after round 2; go on with: gbgnn fit --resume r" in told
+    run("fit", "--resume", "r", "-q")
+    whole, resumed = (gbgnn.load(f"{name}/model.gbgnn") for name in ("whole", "r"))
+    assert resumed.scores_.tobytes() == whole.scores_.tobytes()
