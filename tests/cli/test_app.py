@@ -10,7 +10,7 @@ import gbgnn
 from gbgnn import cli
 
 COMMANDS = [
-    *("fit", "predict", "evaluate", "inspect", "certify", "smoothing", "convert"),
+    *("fit", "predict", "evaluate", "inspect", "export", "certify", "smoothing", "convert"),
     *("tune", "baseline", "reproduce", "compare", "datasets", "datasets info"),
 ]
 

@@ -25,7 +25,6 @@ from gbgnn import (
 from gbgnn._random import Seeds
 from gbgnn.boosting import Member, boost_many
 from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
-from gbgnn.fitting import resolve_rule
 from gbgnn.learners import TreesHead
 from gbgnn.learners.trees import find_categories
 from gbgnn.losses import SquaredError
@@ -313,4 +312,3 @@ def test_fine_tuning_says_that_trees_have_no_gradient() -> None:
     model = GBGNNClassifier(learner="trees", fine_tune=FineTuner(), n_rounds=2)
     with pytest.raises(ParameterError, match="BoostedTrees|gradient"):
         model.fit(np.arange(20), y[:20], graph=graph)
-    assert resolve_rule(model) is not None

@@ -191,7 +191,7 @@ def _keep_rounds(job: Job) -> str:
     # Of tuned rounds there is no way on; a checkpoint of the boosted ones may be there, and stays.
     is_tuned = tuning is not None and tuning["kept"] == "tuned"
     try:
-        if n_boosted > job.n_known and model.keep_learners and not is_tuned:
+        if n_boosted > job.n_known and _why_not_resumable(model) is None and not is_tuned:
             run.check_there()
             model.save(run.checkpoint)
     except (GBGNNError, OSError):  # what cannot be stored: an older checkpoint may still be there
@@ -220,7 +220,7 @@ def _why_not_resumable(model: gbgnn.GBGNNClassifier) -> str | None:
     if not model.keep_learners:
         return "the fitted learners; leave out --no-keep-learners."
     if isinstance(as_part("learner", model.learner), gbgnn.SklearnLearner):
-        return "learners that can be stored without pickle, such as mlp; scikit-learn's estimators cannot."
+        return "a learner whose settings a model file holds, such as mlp or trees; not those of sklearn."
     return None
 
 

@@ -1,0 +1,265 @@
+"""Fitted models in formats of others: learners as ONNX files, the propagation between them as a document."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gbgnn._files import atomic_path, to_json, write_text
+from gbgnn._version import __version__
+from gbgnn.aggregation import Hop, MixingHop, PolynomialHop
+from gbgnn.boosting import Round
+from gbgnn.errors import ParameterError, import_needed
+from gbgnn.learners import MLPHead, TreesHead
+from gbgnn.learners.tree_arrays import LEAF, TreeArrays
+from gbgnn.model import FittedModel
+from gbgnn.registry import part_name
+
+DOCUMENT = "propagation.json"
+FORMAT_VERSION = 1
+_OPSETS = (("", 17), ("ai.onnx.ml", 3))
+_IR_VERSION = 8  # what runtimes of the age of those can read
+
+MATRICES = {
+    "augmented": "P = L^(-1/2) (A + I) R^(-1/2); L and R are diagonal, of the row and column sums of A + I",
+    "normalized": "P = L^(-1/2) A R^(-1/2); L and R are diagonal, of the row and column sums of A; 0 for 1/0",
+    "random_walk": "P = L^(-1) A, with self_loops L^(-1) (A + I); L is diagonal, of its row sums; 0 for 1/0",
+    "laplacian": "P = I - the P of normalized",
+    "given": "P is the adjacency matrix A as it is, or the matrix that the model was given",
+}
+"""How P is made of the adjacency matrix A, whose row i holds the edges of node i."""
+
+VOTES = {
+    "outputs": "f = output",
+    "classes": "f = 1 for the class with the largest output, -1/(n_classes - 1) for every other; where it "
+    "is_soft, (n_classes * softmax(output) - 1) / (n_classes - 1); the last n_outputs columns of that",
+    "log_proba": "log p = log(max(softmax(output), proba_floor)); f = (n_outputs - 1) (log p - its row mean)",
+}
+VOTES["labels"] = VOTES["classes"]
+"""How the output of a learner becomes the direction f that is added to the scores."""
+
+STEPS = (
+    "X_1 = features of all nodes, every row divided by its norm where feature_norm names one",
+    "for every round t, in order:",
+    "  X_t = hop of X_(t-1), in round 1 of X_1: polynomial is the sum of coefficients[j] P^powers[j] X, plus "
+    "injection times X_1; mixing is (P X) W, W in the file weight, with max(0, .) of it where not is_linear",
+    "  output = the ONNX model file, rows of X_t as its input X",
+    "  f = voting of output",
+    "  scores = scores + eta f, from scores = 0",
+)
+
+
+class Written(NamedTuple):
+    """The inside of an ONNX graph, from ``X`` to ``output``."""
+
+    n_features: int
+    n_outputs: int
+    nodes: list[Any]
+    constants: list[Any]
+
+
+def export_onnx(model: Any, folder: str | os.PathLike[str]) -> list[Path]:
+    """Write the learners of the rounds that predict as ONNX files, and return the paths of all files.
+
+    ``round_01.onnx`` and so on map rows of a representation, input ``X``, to outputs, ``output``. What is
+    done between them, products with P and sums, is not in them: ``propagation.json`` says it in words and
+    numbers, and a few lines of NumPy do it.
+
+    Parameters
+    ----------
+    model
+        A fitted estimator, or its ``model_``, whose learners are networks or boosted trees.
+    folder
+        Where to write; it must be empty, or not there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from gbgnn import GBGNNClassifier, datasets
+    >>> data = datasets.load("karate")
+    >>> model = GBGNNClassifier(n_rounds=2, random_state=0)
+    >>> model = model.fit(data.train, data.y[data.train], graph=data.graph)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in export_onnx(model, folder)]
+    ['round_01.onnx', 'round_02.onnx', 'propagation.json']
+    """
+    fitted: FittedModel = model if isinstance(model, FittedModel) else model.model_
+    onnx, target = import_needed("onnx", "exporting to ONNX", "onnx"), Path(folder)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ParameterError(f"{target} is there already, and not an empty folder; name another.")
+    rounds = fitted.ensemble[: fitted.best_round].rounds
+    made = {f"round_{each.t:02d}.onnx": _make_model(each, fitted.inputs.dtype) for each in rounds}
+    weights = {f"hop_{each.t:02d}.npy": each.hop.weight for each in rounds if isinstance(each.hop, MixingHop)}
+    document = to_json(_describe(fitted, rounds), indent=2)
+    for name, proto in made.items():
+        with atomic_path(target / name) as part:
+            onnx.save_model(proto, str(part))
+    for name, weight in weights.items():
+        with atomic_path(target / name) as part, part.open("wb") as file:
+            np.save(file, weight.cpu().numpy())
+    write_text(target / DOCUMENT, document)
+    return [target / name for name in (*made, *weights, DOCUMENT)]
+
+
+def _describe(model: FittedModel, rounds: Sequence[Round]) -> dict[str, Any]:
+    """Return the document: what to do with the files, in words, and all numbers that it takes."""
+    recipe, voting = model.inputs, part_name("voting", model.voting)
+    propagation = part_name("propagation", recipe.propagation)
+    settings = recipe.propagation.get_params(deep=False)
+    return {
+        "format_version": FORMAT_VERSION,
+        "library_version": __version__,
+        "steps": STEPS,
+        "n_features": model.n_features_in,
+        "n_outputs": model.voting.n_outputs,
+        "dtype": str(recipe.dtype).removeprefix("torch."),
+        "feature_norm": recipe.feature_norm,
+        "propagation": {
+            "name": propagation,
+            "matrix": MATRICES.get(propagation, "P is made by another package"),
+            "settings": {name: value for name, value in settings.items() if not getattr(value, "ndim", 0)},
+        },
+        "task": {"name": part_name("task", model.task), **model.task.record()},
+        "voting": {"name": voting, "direction": VOTES.get(voting), **model.voting.record()},
+        "rounds": [
+            {"round": r.t, "file": f"round_{r.t:02d}.onnx", "eta": r.eta, "hop": _describe_hop(r.t, r.hop)}
+            for r in rounds
+        ],
+    }
+
+
+def _describe_hop(t: int, hop: Hop) -> dict[str, Any]:
+    if isinstance(hop, PolynomialHop):
+        numbers = {"powers": hop.powers, "coefficients": hop.coefficients, "injection": hop.injection}
+        return {"name": "polynomial", **numbers}
+    if isinstance(hop, MixingHop):
+        return {"name": "mixing", "weight": f"hop_{t:02d}.npy", "is_linear": hop.is_linear}
+    raise ParameterError(
+        f"the hop of round {t}, a {type(hop).__name__}, has no form that a document can say."
+    )
+
+
+def _make_model(trained: Round, dtype: torch.dtype) -> Any:
+    """Return the ONNX model of one learner."""
+    head, helper = trained.kept_head(), import_needed("onnx.helper", "exporting to ONNX", "onnx")
+    floats = np.dtype(str(dtype).removeprefix("torch."))
+    if isinstance(head, MLPHead):
+        written = _write_network(head, floats)
+    elif isinstance(head, TreesHead):
+        written = _write_trees(head, floats, trained.t)
+    else:
+        name = f"{type(getattr(head, 'estimators', [head])[0]).__name__}"
+        raise ParameterError(
+            f"the learner of round {trained.t}, a {name}, cannot be written as ONNX; networks (MLP) and "
+            "boosted trees (BoostedTrees) can."
+        )
+    kind = helper.np_dtype_to_tensor_dtype(floats)
+    ends = (("X", written.n_features), ("output", written.n_outputs))
+    given, wanted = (helper.make_tensor_value_info(name, kind, ["rows", n]) for name, n in ends)
+    graph = helper.make_graph(written.nodes, f"round_{trained.t:02d}", [given], [wanted], written.constants)
+    opsets = [helper.make_opsetid(*each) for each in _OPSETS]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="gbgnn")
+
+
+def _write_network(head: MLPHead, floats: np.dtype[Any]) -> Written:
+    """Return linear layers with ReLU between them."""
+    from onnx import helper, numpy_helper
+
+    state = {name: value.cpu().numpy().astype(floats) for name, value in head.state().items()}
+    n_layers, last = len(head.layers), "X"
+    nodes = []
+    for i in range(n_layers):
+        reached = "output" if i == n_layers - 1 else f"linear.{i}"
+        inputs = [last, f"layers.{i}.weight", f"layers.{i}.bias"]
+        nodes.append(helper.make_node("Gemm", inputs, [reached], transB=1))
+        if reached != "output":
+            last = f"hidden.{i}"
+            nodes.append(helper.make_node("Relu", [reached], [last]))
+    constants = [numpy_helper.from_array(value, name) for name, value in state.items()]
+    n_features, n_outputs = state["layers.0.weight"].shape[1], len(state[f"layers.{n_layers - 1}.bias"])
+    return Written(n_features, n_outputs, nodes, constants)
+
+
+def _write_trees(head: TreesHead, floats: np.dtype[Any], t: int) -> Written:
+    """Return a sum of trees."""
+    from onnx import helper, numpy_helper
+
+    trees: list[tuple[TreeArrays, int]] = []
+    base: list[float] = []
+    for model in head.models:
+        own, start = model.trees()
+        trees += [(tree, len(base) + tree.column) for tree in own]
+        base += start.tolist()
+    if any(tree.has_categories for tree, _ in trees):
+        raise ParameterError(f"the trees of round {t} split by categories, which cannot be written as ONNX.")
+    # XGBoost rounds rows to single precision.
+    seen = np.dtype(np.float32) if any(tree.is_strict for tree, _ in trees) else floats
+    kind, own_kind = (helper.np_dtype_to_tensor_dtype(each) for each in (floats, seen))
+    nodes = [helper.make_node("Cast", ["X"], ["seen"], to=own_kind)]
+    fields = _list_nodes(trees, base, seen)
+    nodes.append(helper.make_node("TreeEnsembleRegressor", ["seen"], ["sums"], domain="ai.onnx.ml", **fields))
+    nodes.append(helper.make_node("Cast", ["sums"], ["logits"], to=kind))
+    # Of two classes the trees know the logit of the second; that of the first is zero.
+    spread = np.eye(head.n_outputs)[-len(base) :]
+    nodes.append(helper.make_node("MatMul", ["logits", "spread"], ["output"]))
+    constants = [numpy_helper.from_array(spread.astype(floats), "spread")]
+    return Written(head.n_features, head.n_outputs, nodes, constants)
+
+
+def _list_nodes(
+    trees: Sequence[tuple[TreeArrays, int]], base: Sequence[float], seen: np.dtype[Any]
+) -> dict[str, Any]:
+    """Return all nodes of all trees, as TreeEnsembleRegressor wants them."""
+    lists: dict[str, list[Any]] = {}
+
+    def add(prefix: str, **columns: Any) -> None:
+        for name, column in columns.items():
+            lists.setdefault(f"{prefix}_{name}", []).extend(np.asarray(column).tolist())
+
+    for i, (tree, column) in enumerate(trees):
+        ids, is_leaf = np.arange(len(tree.left)), tree.left == LEAF
+        leaves = ids[is_leaf]
+        add(
+            "nodes",
+            treeids=np.full(len(ids), i),
+            nodeids=ids,
+            featureids=np.where(is_leaf, 0, tree.feature),
+            values=np.where(
+                is_leaf, 0.0, tree.threshold if tree.is_strict else _round_down(tree.threshold, seen)
+            ),
+            modes=np.where(is_leaf, "LEAF", "BRANCH_LT" if tree.is_strict else "BRANCH_LEQ"),
+            truenodeids=np.where(is_leaf, 0, tree.left),
+            falsenodeids=np.where(is_leaf, 0, tree.right),
+            missing_value_tracks_true=np.where(is_leaf, False, tree.missing_left).astype(int),
+        )
+        add(
+            "target",
+            treeids=np.full(len(leaves), i),
+            nodeids=leaves,
+            ids=np.full(len(leaves), column),
+            weights=tree.value[is_leaf],
+        )
+    fields: dict[str, Any] = {**lists, "base_values": list(base), "n_targets": len(base)}
+    return fields if seen == np.float32 else _as_tensors(fields)
+
+
+def _as_tensors(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields with their numbers in double precision, which plain lists have not."""
+    from onnx import numpy_helper
+
+    for name in ("nodes_values", "target_weights", "base_values"):
+        fields[f"{name}_as_tensor"] = numpy_helper.from_array(np.array(fields.pop(name)), name)
+    return fields
+
+
+def _round_down(thresholds: NDArray[Any], floats: np.dtype[Any]) -> NDArray[Any]:
+    """Return the largest numbers of a type that are no larger: with them ``x <= threshold`` says the same."""
+    with np.errstate(over="ignore"):
+        near = thresholds.astype(floats)
+    return np.where(near > thresholds, np.nextafter(near, floats.type(-np.inf)), near)
