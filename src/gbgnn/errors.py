@@ -16,6 +16,10 @@ class ParameterError(GBGNNError, ValueError):
     """A setting, or an argument of a call, has a value that cannot work."""
 
 
+class AbsentError(ParameterError, AttributeError):
+    """Something that models of this kind do not have; an attribute, so that ``hasattr`` says no."""
+
+
 class GraphError(GBGNNError, ValueError):
     """A graph, its features or its labels do not fit together."""
 

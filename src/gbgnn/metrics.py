@@ -18,6 +18,7 @@ from sklearn.metrics import (
     get_scorer,
     get_scorer_names,
     mean_pinball_loss,
+    mean_poisson_deviance,
     roc_auc_score,
 )
 
@@ -206,6 +207,20 @@ class NegPinballLoss(Metric):
         return -float(np.mean(losses))
 
 
+class NegPoissonDeviance(Metric):
+    """The mean Poisson deviance over all numbers, negative; in the unit of y."""
+
+    name = "neg_mean_poisson_deviance"
+
+    def score(self, predicted: Predicted) -> float:
+        """Return the mean."""
+        targets = predicted.targets.cpu().numpy(), predicted.decided().cpu().numpy()
+        try:
+            return -float(mean_poisson_deviance(*(predicted.task.decode(each).ravel() for each in targets)))
+        except ValueError as error:
+            raise ParameterError(f"metric {self.name!r} cannot judge these predictions: {error}") from error
+
+
 @dataclass(eq=False, repr=False)
 class Scorer(Metric):
     """A scorer of scikit-learn's: ``scorer(estimator, X, y)``, larger is better.
@@ -273,9 +288,10 @@ class _Answers(ClassifierMixin, _Numbers):
 
 
 METRICS: dict[str, type[Metric]] = {
-    kind.name: kind for kind in (Accuracy, RocAuc, AveragePrecision, NegLogLoss, NegPinballLoss)
+    kind.name: kind
+    for kind in (Accuracy, RocAuc, AveragePrecision, NegLogLoss, NegPinballLoss, NegPoissonDeviance)
 }
-"""Metrics of our own by name, for any number of classes; all other names are scikit-learn's."""
+"""Metrics of our own by name, for any number of classes or columns; all other names are scikit-learn's."""
 
 
 def as_metric(value: Any) -> Metric:

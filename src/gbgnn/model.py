@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from gbgnn.boosting import Ensemble, History, StopReason, Voting, apply, stage
-from gbgnn.errors import GraphError, ParameterError
+from gbgnn.errors import AbsentError, GraphError, ParameterError
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric, Predicted
@@ -98,7 +98,7 @@ class FittedModel:
         """The classes or labels, in the order of the columns of probabilities."""
         names = self.task.class_names
         if names is None:
-            raise AttributeError(f"{type(self.task).__name__} has no classes")
+            raise AbsentError(f"{type(self.task).__name__} has no classes.")
         return names
 
     @cached_property
@@ -135,7 +135,7 @@ class FittedModel:
     def certificate(self) -> Certificate:
         """What every round promised of the training loss and kept; its notes say what it covers."""
         if self.loss.smoothness is None:
-            raise ParameterError(
+            raise AbsentError(
                 f"there is no certificate: nothing bounds the curvature of {type(self.loss).__name__}, so "
                 'that rounds promise no drop of the training loss; loss="squared" and "huber" have one.'
             )

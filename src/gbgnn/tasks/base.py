@@ -65,14 +65,17 @@ class Task(BaseEstimator, ABC):
 
     def n_outputs(self, loss: Loss) -> int:
         """Return the number of score columns under a loss; raise where the loss is of another kind."""
-        kind = self.default_loss.takes
+        self.check_loss(loss, self.default_loss.takes)
+        return self.n_columns
+
+    def check_loss(self, loss: Loss, kind: str) -> None:
+        """Raise unless a loss takes targets of a kind."""
         if loss.takes != kind:
             suits = next(name for name, other in LOSSES.items() if other.takes == kind)
             raise ParameterError(
                 f"{type(loss).__name__} takes {loss.takes}, but {self.kind_of_y} has {kind}; "
                 f"use loss={suits!r}."
             )
-        return self.n_columns
 
     @abstractmethod
     def decide(self, scores: torch.Tensor, link: Link) -> torch.Tensor:

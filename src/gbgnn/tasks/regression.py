@@ -60,6 +60,7 @@ class Regression(Task):
         numbers, is_flat = as_numbers(y, name)
         if not len(numbers):
             raise GraphError("nodes is empty; training needs labelled nodes.")
+        self.check_loss(self.default_loss, "numbers")
         self.default_loss.check()
         centre, scale = self.default_loss.standardise(numbers, name)
         levels = self.default_loss.quantile_levels
