@@ -8,7 +8,9 @@ from gbgnn_lab.baselines.catalog import (
     choose_model,
     find_baseline,
     fit_baseline,
+    fit_nodes,
 )
+from gbgnn_lab.baselines.judging import judge_classes, judge_numbers
 
 __all__ = [
     "BASELINES",
@@ -18,4 +20,7 @@ __all__ = [
     "choose_model",
     "find_baseline",
     "fit_baseline",
+    "fit_nodes",
+    "judge_classes",
+    "judge_numbers",
 ]

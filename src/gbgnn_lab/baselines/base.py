@@ -11,14 +11,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import Stepper
 from gbgnn_lab.baselines.data import TrainingData
 
 Outputs = Callable[[torch.Tensor | slice], torch.Tensor]
-"""From node ids, or a slice of them, to a score per class."""
+"""From node ids, or a slice of them, to a score per class, or a number."""
 Group = tuple[Sequence[nn.Parameter], float]
 """Parameters, and the L2 penalty that they share."""
 
@@ -27,19 +26,22 @@ def _setting(default: Any, check: Callable[[str, str, Any], None]) -> Any:
     return field(default=default, metadata={"check": check})
 
 
-def count(default: int | None, *, optional: bool = False) -> Any:
-    """Return a field that is an integer of at least one, or None where that is allowed."""
-    return _setting(default, partial(check_integer, low=1, optional=optional))
+def _number(default: float | None, **limits: Any) -> Any:
+    def check(owner: str, name: str, value: Any) -> None:
+        if value is not None or default is not None:
+            check_number(owner, name, value, **limits)
+
+    return _setting(default, check)
+
+
+def count(default: int | None, *, low: int = 1, optional: bool = False) -> Any:
+    """Return a field that is an integer of at least one, or ``low``, or None where that is allowed."""
+    return _setting(default, partial(check_integer, low=low, optional=optional))
 
 
 def share(default: float | None, *, below_one: bool = False) -> Any:
     """Return a field between 0 and 1, or below 1; None is allowed where it is the default."""
-
-    def check(owner: str, name: str, value: Any) -> None:
-        if value is not None or default is not None:
-            check_number(owner, name, value, 0, 1, open_high=below_one)
-
-    return _setting(default, check)
+    return _number(default, low=0, high=1, open_high=below_one)
 
 
 def penalty(default: float) -> Any:
@@ -47,9 +49,9 @@ def penalty(default: float) -> Any:
     return _setting(default, partial(check_number, low=0))
 
 
-def step(default: float) -> Any:
-    """Return a field that is a number above 0."""
-    return _setting(default, partial(check_number, low=0, open_low=True))
+def step(default: float | None) -> Any:
+    """Return a field that is a number above 0; None is allowed where it is the default."""
+    return _number(default, low=0, open_low=True)
 
 
 def choice(default: str, *others: str) -> Any:
@@ -62,7 +64,11 @@ dropout_rate = partial(share, below_one=True)
 
 @dataclass(frozen=True, eq=False)
 class BaselineFit:
-    """A fitted model: its scores of all nodes, shape (N, K), the epoch they are from, and its size."""
+    """A fitted model: its scores of all nodes, shape (N, K), the epoch they are from, and its size.
+
+    Of classes, the softmax of the scores are probabilities unless the model says otherwise; numbers are in
+    the unit of the targets.
+    """
 
     scores: torch.Tensor
     best_epoch: int
@@ -84,6 +90,11 @@ class BaselineModel(ABC):
     Traceback (most recent call last):
     gbgnn.errors.ParameterError: GCN.dropout must be in [0, 1); got 1.5.
     """
+
+    predicts_numbers: ClassVar[bool] = False
+    """Whether it is for regression too."""
+    has_proba: ClassVar[bool] = True
+    """Whether the softmax of its scores are probabilities."""
 
     def check(self) -> None:
         """Raise when a setting is out of range."""
@@ -176,14 +187,13 @@ def train(
     best, nodes = Best(trained, pace.patience), data.validation
     for epoch in range(1, pace.epochs + 1):
         network.train()
-        losses = functional.cross_entropy(outputs(data.train.rows), data.train.targets, reduction="none")
+        losses = data.losses(outputs(data.train.rows), data.train.targets)
         descend(losses @ shares, steppers)
         if nodes is not None:
             network.eval()
             with torch.no_grad():
                 scores = outputs(nodes.rows)
-            hits = int((scores.argmax(dim=1) == nodes.targets).sum())
-            if best.see(epoch, hits, float(functional.cross_entropy(scores, nodes.targets))):
+            if best.see(epoch, *data.judge(scores, nodes)):
                 break
     if nodes is not None:
         best.restore()

@@ -6,6 +6,7 @@ import time
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,12 +18,17 @@ from numpy.typing import NDArray
 from gbgnn._checks import check_integer
 from gbgnn.datasets import Dataset
 from gbgnn.errors import ParameterError, suggest
-from gbgnn.registry import as_device
+from gbgnn.graph import Graph, NodeSplit
+from gbgnn.registry import as_device, as_part
+from gbgnn.tasks import Classification, Task
 from gbgnn_lab.baselines.base import BaselineModel
 from gbgnn_lab.baselines.convolutional import GCN, GCNII, TAGCN, GraphSAGE, JKNet
 from gbgnn_lab.baselines.data import TrainingData
+from gbgnn_lab.baselines.judging import judge_classes, judge_numbers
 from gbgnn_lab.baselines.messages import DGI, GAT, MoNet
 from gbgnn_lab.baselines.propagating import APPNP, MLP, SGC, AdaGCN, CorrectAndSmooth, LabelPropagation
+from gbgnn_lab.baselines.residual import ResidualGAT, ResidualGCN, ResidualSAGE
+from gbgnn_lab.baselines.trees import HistGradientBoosting, LightGBM, PropagatedResiduals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +71,15 @@ _MODELS: Mapping[str, type[BaselineModel]] = {
     "correct_and_smooth": CorrectAndSmooth,
     "label_propagation": LabelPropagation,
     "mlp": MLP,
+    "lightgbm": LightGBM,
+    "lightgbm_1hop": LightGBM,
+    "lightgbm_2hop": LightGBM,
+    "histgb_1hop": HistGradientBoosting,
+    "histgb_2hop": HistGradientBoosting,
+    "lightgbm_residuals": PropagatedResiduals,
+    "residual_gcn": ResidualGCN,
+    "residual_sage": ResidualSAGE,
+    "residual_gat": ResidualGAT,
 }
 
 
@@ -72,8 +87,11 @@ def _read_catalog() -> dict[str, Baseline]:
     told = tomllib.loads(Path(__file__).with_name("catalog.toml").read_text(encoding="utf-8"))
     catalog = {}
     for name, model in _MODELS.items():
-        variants = {dataset: model(**other) for dataset, other in told[name].pop("variants", {}).items()}
-        catalog[name] = Baseline(name=name, model=model(), variants=variants, **told[name])
+        usual = model(**told[name].pop("settings", {}))
+        variants = {
+            dataset: replace(usual, **other) for dataset, other in told[name].pop("variants", {}).items()
+        }
+        catalog[name] = Baseline(name=name, model=usual, variants=variants, **told[name])
     return catalog
 
 
@@ -128,12 +146,21 @@ class BaselineResult:
 
     name: str  # in the catalog
     seed: int  # of all of its random numbers
-    predictions: NDArray[Any]  # a class for every node, in row order
-    val_accuracy: float | None  # None where there are no validation nodes
-    best_epoch: int
+    predictions: NDArray[Any]  # a class, or a number, for every node, in row order
+    proba: NDArray[Any] | None  # of classes, shape (N, K); None of numbers and where the model has none
+    classes: NDArray[Any] | None  # in the order of the columns of probabilities; None of numbers
+    val_accuracy: float | None  # None where there are no validation nodes, and of numbers
+    best_epoch: int  # or the number of trees
     seconds: float  # time of the fit, mixing of features and prediction included
     settings: dict[str, Any]  # all of its hyper-parameters
-    n_parameters: int  # how many numbers it learned
+    n_parameters: int  # how many numbers it learned; of trees, their leaves
+
+    def judge(self, nodes: NDArray[np.int64], y: NDArray[Any]) -> Mapping[str, float | None]:
+        """Return how good the predictions of nodes are, by :mod:`gbgnn_lab.baselines.judging`."""
+        if self.classes is None:
+            return judge_numbers(y, self.predictions[nodes])
+        proba = None if self.proba is None else self.proba[nodes]
+        return judge_classes(y, self.predictions[nodes], proba, self.classes)
 
 
 def fit_baseline(
@@ -166,21 +193,74 @@ def fit_baseline(
     >>> bool((result.predictions[data.test] == data.y[data.test]).mean() > 0.8)
     True
     """
+    settings = overrides if depth is None else overrides | {"depth": depth}
+    fit = partial(fit_nodes, task=Classification(), seed=seed, device=device, dataset=data.name)
+    return fit(name, data.graph, data.y, data.split, **settings)
+
+
+def fit_nodes(
+    name: str,
+    graph: Graph,
+    y: NDArray[Any],
+    split: NodeSplit,
+    *,
+    task: Task | str,
+    seed: int,
+    device: Any = "cpu",
+    dataset: str = "",
+    **overrides: Any,
+) -> BaselineResult:
+    """Fit a baseline to arrays, classes or numbers, and predict all nodes.
+
+    Parameters
+    ----------
+    name
+        One of :data:`~gbgnn_lab.baselines.BASELINES`.
+    graph
+        Edges and features of all nodes.
+    y
+        A class or a number for every node; only those of training and validation nodes are looked at.
+    split
+        Which nodes these are.
+    task
+        What y is: ``"classification"``, ``"regression"`` or an object of :class:`~gbgnn.tasks.Task`.
+    seed, device, **overrides
+        As in :func:`fit_baseline`.
+    dataset
+        The name by which published settings are looked up.
+
+    Examples
+    --------
+    >>> from gbgnn.testing import two_blocks
+    >>> graph, _ = two_blocks(200)
+    >>> y, split = graph.features[:, 0] ** 2, NodeSplit(range(100), range(100, 150), range(150, 200))
+    >>> result = fit_nodes("histgb_1hop", graph, y, split, task="regression", seed=0)
+    >>> result.judge(split.test, y[split.test])["r2"] > 0.7
+    True
+    """
     check_integer("fit_baseline", "seed", seed, 0)
-    model = choose_model(name, data.name, depth=depth, **overrides)
+    model, asked = choose_model(name, dataset, **overrides), as_part("task", task)
+    if not asked.has_classes and not model.predicts_numbers:
+        able = ", ".join(each for each, entry in BASELINES.items() if entry.model.predicts_numbers)
+        raise ParameterError(f"the baseline {name} is for classes; those that predict numbers: {able}.")
     place = as_device(device)
-    given, classes = TrainingData.from_dataset(data, place)
+    given = TrainingData.build(graph, y, split, asked, place)
+    known = given.task
     started = time.perf_counter()
     # torch's global random numbers are left as they were.
     with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
         torch.manual_seed(seed)
         outcome = model.fit(given)
-    chosen = outcome.scores.argmax(dim=1).cpu().numpy()
+    scores = outcome.scores
+    predictions = known.decode(known.decide(scores, known.default_loss.link).cpu().numpy())
+    is_judged = known.has_classes and len(split.val) > 0
     return BaselineResult(
         name=name,
         seed=seed,
-        predictions=classes[chosen],
-        val_accuracy=float(np.mean(classes[chosen][data.val] == data.y[data.val])) if len(data.val) else None,
+        predictions=predictions,
+        proba=scores.softmax(dim=1).cpu().numpy() if known.has_classes and model.has_proba else None,
+        classes=known.decode(np.arange(known.n_columns)) if known.has_classes else None,
+        val_accuracy=float(np.mean(predictions[split.val] == y[split.val])) if is_judged else None,
         best_epoch=outcome.best_epoch,
         seconds=time.perf_counter() - started,
         settings=asdict(model),

@@ -129,7 +129,7 @@ class StackModel(NetworkModel):
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the layers, and what mixes."""
-        widths = [data.graph.n_features, *[self.units] * (self.depth - 1), data.n_classes]
+        widths = [data.graph.n_features, *[self.units] * (self.depth - 1), data.n_outputs]
         layers = nn.ModuleList(self.layer(*pair) for pair in pairwise(widths))
         return {"layers": layers, "P": data.mixing(self.propagation)}
 
@@ -182,7 +182,7 @@ class JKNet(NetworkModel):
         widths = pairwise([data.graph.n_features, *[self.units] * self.depth])
         return {
             "layers": nn.ModuleList(GraphConvolution(*pair) for pair in widths),
-            "head": Dense(self.units * self.depth, data.n_classes),
+            "head": Dense(self.units * self.depth, data.n_outputs),
             "P": data.mixing(AugmentedAdjacency()),
         }
 
@@ -215,7 +215,7 @@ class GCNII(NetworkModel):
         return {
             "enter": Dense(data.graph.n_features, self.units),
             "layers": nn.ModuleList(ResidualConvolution(self.units, self.restart, s) for s in strengths),
-            "leave": Dense(self.units, data.n_classes),
+            "leave": Dense(self.units, data.n_outputs),
             "P": data.mixing(AugmentedAdjacency()),
         }
 

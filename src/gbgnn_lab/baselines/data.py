@@ -1,4 +1,4 @@
-"""TrainingData: all that a baseline is given; no labels but those of training and validation nodes."""
+"""TrainingData: all that a baseline is given; no y but that of training and validation nodes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
 from gbgnn.datasets import Dataset
 from gbgnn.fitting import given_validation
-from gbgnn.graph import Graph
+from gbgnn.graph import Graph, NodeSplit
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs
 from gbgnn.propagation import Operator, Propagation
 from gbgnn.propagation.propagator import sparse_csr
-from gbgnn.tasks import Classification
+from gbgnn.tasks import Classification, Task
 
 Pattern = tuple[torch.Tensor, torch.Tensor]
 """Where the entries of a sparse matrix are: starts of rows, and columns."""
@@ -96,28 +97,47 @@ def dropout(X: Any, share: float) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """A graph, and the labels that training may see."""
+    """A graph, and the y that training may see."""
 
     graph: Graph
-    train: LabelledNodes  # with the indices of their classes
+    train: LabelledNodes  # with their targets: indices of classes, or standardised numbers
     validation: LabelledNodes | None  # the nodes that choose the epoch
-    n_classes: int  # among the training nodes
+    task: Task  # as the training nodes tell it
     device: torch.device  # where to compute
 
     @classmethod
-    def from_dataset(
-        cls, dataset: Dataset, device: torch.device | str = "cpu"
-    ) -> tuple[TrainingData, NDArray[Any]]:
-        """Take what training may see out of a data set; return it with the class labels."""
-        nodes, y = dataset.split, dataset.y
-        classes = Classification().fit(y[nodes.train])
+    def build(
+        cls, graph: Graph, y: NDArray[Any], split: NodeSplit, task: Task, device: torch.device | str = "cpu"
+    ) -> TrainingData:
+        """Take what training may see out of y, which has an entry for every node."""
+        known = task.fit(y[split.train])
         validation = None
-        if len(nodes.val):
-            held_out = given_validation((nodes.val, y[nodes.val]), nodes.train, classes, dataset.graph)
+        if len(split.val):
+            held_out = given_validation((split.val, y[split.val]), split.train, known, graph)
             validation = LabelledNodes.build(*held_out, device=device)
-        train = LabelledNodes.build(nodes.train, classes.encode(y[nodes.train]), device=device)
-        data = cls(dataset.graph, train, validation, classes.n_columns, torch.device(device))
-        return data, classes.decode(np.arange(classes.n_columns))
+        train = LabelledNodes.build(split.train, known.encode(y[split.train]), device=device)
+        return cls(graph, train, validation, known, torch.device(device))
+
+    @classmethod
+    def from_dataset(cls, dataset: Dataset, device: torch.device | str = "cpu") -> TrainingData:
+        """Take what training may see out of a data set of classes."""
+        return cls.build(dataset.graph, dataset.y, dataset.split, Classification(), device)
+
+    @property
+    def n_outputs(self) -> int:
+        """How many classes the training nodes have, or how many numbers a node has."""
+        return self.task.n_columns
+
+    def losses(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the loss of each row: cross entropy, or squared error."""
+        if self.task.has_classes:
+            return functional.cross_entropy(scores, targets, reduction="none")
+        return (scores - targets.to(scores.dtype)).square().mean(dim=1)
+
+    def judge(self, scores: torch.Tensor, nodes: LabelledNodes) -> tuple[int, float]:
+        """Return how many classes are right, 0 of numbers, and the mean loss, of scores of these nodes."""
+        hits = int((scores.argmax(dim=1) == nodes.targets).sum()) if self.task.has_classes else 0
+        return hits, float(self.losses(scores, nodes.targets).mean())
 
     @cached_property
     def features(self) -> torch.Tensor | SparseMatrix:
@@ -145,6 +165,6 @@ class TrainingData:
 
     def one_hot(self) -> torch.Tensor:
         """Return the training labels as rows of zeros and a one, zero rows for all other nodes."""
-        Y = torch.zeros(self.graph.n_nodes, self.n_classes, device=self.device)
+        Y = torch.zeros(self.graph.n_nodes, self.n_outputs, device=self.device)
         Y[self.train.rows, self.train.targets] = 1
         return Y

@@ -65,7 +65,7 @@ class GAT(NetworkModel):
         """Return the layers."""
         convolution = partial(import_geometric("gat").GATConv, dropout=self.dropout)
         widths = [data.graph.n_features, *[self.heads * self.units] * (self.depth - 1)]
-        last = convolution(widths[-1], data.n_classes, heads=self.output_heads, concat=False)
+        last = convolution(widths[-1], data.n_outputs, heads=self.output_heads, concat=False)
         hidden = [convolution(n_in, self.units, self.heads) for n_in in widths[:-1]]
         return {"layers": nn.ModuleList([*hidden, last])}
 
@@ -90,7 +90,7 @@ class MoNet(NetworkModel):
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the layers, the maps from degrees to coordinates, and the degrees."""
         convolution = import_geometric("monet").GMMConv
-        widths = pairwise([data.graph.n_features, *[self.units] * (self.depth - 1), data.n_classes])
+        widths = pairwise([data.graph.n_features, *[self.units] * (self.depth - 1), data.n_outputs])
         return {
             "layers": nn.ModuleList(convolution(*pair, self.coordinates, self.kernels) for pair in widths),
             "maps": nn.ModuleList(nn.Linear(2, self.coordinates) for _ in range(self.depth)),

@@ -55,7 +55,7 @@ class MLP(NetworkModel):
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the perceptron."""
-        return {"perceptron": Perceptron([data.graph.n_features, self.units, data.n_classes], self.dropout)}
+        return {"perceptron": Perceptron([data.graph.n_features, self.units, data.n_outputs], self.dropout)}
 
     def forward(self, network: Any, data: TrainingData, rate: float) -> torch.Tensor:
         """Return the scores of all nodes."""
@@ -79,7 +79,7 @@ class APPNP(NetworkModel):
 
     def build(self, data: TrainingData) -> dict[str, Any]:
         """Return the perceptron, and what mixes."""
-        widths = [data.graph.n_features, self.units, data.n_classes]
+        widths = [data.graph.n_features, self.units, data.n_outputs]
         return {
             "perceptron": Perceptron(widths, self.dropout, bias=False),
             "P": data.mixing(AugmentedAdjacency()),
@@ -118,7 +118,7 @@ class SGC(BaselineModel):
 
     def fit_rows(self, X: torch.Tensor, data: TrainingData) -> BaselineFit:
         """Fit a logistic regression to the training rows of ``X``, and return scores of all rows."""
-        network = Perceptron([X.shape[1], data.n_classes], 0.0).to(data.device)
+        network = Perceptron([X.shape[1], data.n_outputs], 0.0).to(data.device)
         groups = [(list(network.parameters()), self.weight_decay)]
         return train(self, network, partial(_score_rows, network, X), groups, data)
 
@@ -143,14 +143,14 @@ class AdaGCN(BaselineModel):
         """Train hop after hop, and add the votes up."""
         inputs = data.inputs(AugmentedAdjacency())
         X, weights = inputs.features.dense(), data.train.weights
-        network = Perceptron([X.shape[1], self.units, data.n_classes], self.dropout, bias=False)
+        network = Perceptron([X.shape[1], self.units, data.n_outputs], self.dropout, bias=False)
         network.to(data.device)
         first, last = network.layers
         groups = [
             (list(first.parameters()), self.weight_decay + self.first_weight_decay),
             (list(last.parameters()), self.weight_decay),
         ]
-        scores = X.new_zeros(data.graph.n_nodes, data.n_classes)
+        scores = X.new_zeros(data.graph.n_nodes, data.n_outputs)
         for hop in range(self.depth + 1):
             X = inputs.P(X) if hop else X
             result = train(self, network, partial(_score_rows, network, X), groups, data, weights)
@@ -205,6 +205,8 @@ def diffuse(
 class LabelPropagation(BaselineModel):
     """Labels of the training nodes, spread along the normalised adjacency; features are not used."""
 
+    has_proba = False
+
     depth: int = count(50)  # steps, each one hop
     spread: float = share(0.9)  # what comes from the neighbours in every step (alpha in the paper)
 
@@ -220,6 +222,8 @@ class CorrectAndSmooth(BaselineModel):
 
     The labels that travel are those of the training nodes. Errors are scaled node by node ("autoscale").
     """
+
+    has_proba = False
 
     base: str = choice("mlp", "linear")  # the predictor; "linear" is logistic regression
     depth: int = count(50)  # steps of each of the two diffusions, each one hop

@@ -15,4 +15,4 @@ def small() -> Dataset:
 @pytest.fixture
 def given(small: Dataset) -> TrainingData:
     """What a baseline sees of it."""
-    return TrainingData.from_dataset(small)[0]
+    return TrainingData.from_dataset(small)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -11,6 +12,7 @@ from torch.nn import functional
 from gbgnn._optimizers import Stepper
 from gbgnn.errors import ParameterError
 from gbgnn.problem import LabelledNodes
+from gbgnn.tasks import Classification
 from gbgnn_lab.baselines import BASELINES, BaselineModel
 from gbgnn_lab.baselines.base import (
     BaselineFit,
@@ -71,7 +73,7 @@ def test_a_model_of_ones_own_may_have_any_setting(given: TrainingData) -> None:
         depth: int = count(1)
 
         def fit(self, data: TrainingData) -> BaselineFit:
-            return BaselineFit(torch.full((data.graph.n_nodes, data.n_classes), self.warmth), 0, 0)
+            return BaselineFit(torch.full((data.graph.n_nodes, data.n_outputs), self.warmth), 0, 0)
 
     Constant(warmth=-300.0).check()
     with pytest.raises(ParameterError, match="Constant.depth must be an integer >= 1; got 0"):
@@ -111,7 +113,8 @@ class Scripted(nn.Module):
 def play(script: list[list[list[float]]], patience: int | None = None) -> tuple[int, Scripted]:
     nodes = LabelledNodes.build(torch.tensor([0, 1, 2]).numpy(), torch.tensor([0, 1, 2]).numpy())
     both = LabelledNodes.build(torch.tensor([0, 1]).numpy(), torch.tensor([0, 0]).numpy())
-    given = TrainingData(None, nodes, both, 3, torch.device("cpu"))  # type: ignore[arg-type]
+    task = Classification(classes=np.arange(3))
+    given = TrainingData(None, nodes, both, task, torch.device("cpu"))  # type: ignore[arg-type]
     network = Scripted(script)
     groups = [(list(network.parameters()), 0.0)]
     pace = SimpleNamespace(learning_rate=0.1, epochs=len(script), patience=patience)

@@ -19,6 +19,8 @@ from gbgnn_lab.baselines.data import TrainingData
 WANTED = [
     *("gcn", "sgc", "tagcn", "dgi", "graphsage", "appnp", "gat", "monet", "jknet", "gcnii", "adagcn"),
     *("correct_and_smooth", "label_propagation", "mlp"),
+    *("lightgbm", "lightgbm_1hop", "lightgbm_2hop", "histgb_1hop", "histgb_2hop", "lightgbm_residuals"),
+    *("residual_gcn", "residual_sage", "residual_gat"),
 ]
 CITATION = ("cora", "citeseer", "pubmed")
 
@@ -107,6 +109,13 @@ def test_the_catalogue_cannot_be_changed() -> None:
         "CorrectAndSmooth(base='mlp', depth=50, correction=None, smoothing=None)",
         "LabelPropagation(depth=50, spread=0.9)",
         "MLP(learning_rate=0.01, weight_decay=0.0005, epochs=200, patience=None, dropout=0.5, units=16)",
+        "LightGBM(depth=2, learning_rate=0.05, n_trees=1000, patience=50, few_trees=100, leaves=31, "
+        "leaf_nodes=10)",
+        "HistGradientBoosting(depth=1, learning_rate=0.1, n_trees=500, patience=20, few_trees=100, "
+        "leaves=31, leaf_nodes=10)",
+        "PropagatedResiduals(depth=16, hops=2, folds=5)",
+        "ResidualGAT(learning_rate=None, weight_decay=0.0, epochs=500, patience=40, dropout=None, depth=2, "
+        "units=64, heads=4)",
     ],
 )
 def test_settings_are_the_published_ones(settings: str) -> None:
@@ -129,15 +138,26 @@ QUICK: dict[str, dict[str, Any]] = {
     "correct_and_smooth": {},
     "label_propagation": {},
     "mlp": {"epochs": 60},
+    "lightgbm": {"n_trees": 30, "leaf_nodes": 3},
+    "lightgbm_1hop": {"n_trees": 30, "leaf_nodes": 3},
+    "lightgbm_2hop": {"n_trees": 30, "leaf_nodes": 3},
+    "histgb_1hop": {"n_trees": 30, "leaf_nodes": 3},
+    "histgb_2hop": {"n_trees": 30, "leaf_nodes": 3},
+    "lightgbm_residuals": {"depth": 3, "folds": 2},
+    "residual_gcn": {"units": 16, "epochs": 40, "dropout": 0.2},
+    "residual_sage": {"units": 16, "epochs": 40, "learning_rate": 0.01},
+    "residual_gat": {"units": 16, "epochs": 40, "dropout": 0.2, "learning_rate": 0.01},
 }
 NAMES = list(BASELINES)
 WITHOUT_HOPS = ("correct_and_smooth", "label_propagation", "mlp")  # of features
+# Quantiles of a column and thresholds of trees change everywhere with one node: they have their own tests.
+LOOK_AT_ALL = tuple(name for name, entry in BASELINES.items() if entry.model.predicts_numbers)
 
 
 @pytest.fixture(params=NAMES)
 def name(request: pytest.FixtureRequest) -> str:
     """Each baseline, where what it needs is there."""
-    if request.param in ("gat", "monet", "dgi"):
+    if request.param in ("gat", "monet", "dgi", "residual_gat"):
         pytest.importorskip("torch_geometric", reason=f"{request.param} needs the extra baselines")
     return str(request.param)
 
@@ -168,7 +188,7 @@ def test_scores_are_the_same_bytes_for_the_same_seed(name: str, small: Dataset) 
     scores = []
     for _ in range(2):
         torch.manual_seed(1)
-        scores.append(model.fit(TrainingData.from_dataset(small)[0]).scores.numpy().tobytes())
+        scores.append(model.fit(TrainingData.from_dataset(small)).scores.numpy().tobytes())
     assert scores[0] == scores[1]
 
 
@@ -203,7 +223,7 @@ def path_dataset(changed: float) -> Dataset:
 
 
 @pytest.mark.parametrize("depth", [1, 3])
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in WITHOUT_HOPS], indirect=True)
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in WITHOUT_HOPS + LOOK_AT_ALL], indirect=True)
 def test_depth_is_hops(name: str, depth: int) -> None:
     """Nodes further than ``depth`` from a change do not notice it, and the one at that distance does."""
     hops = {"depth": depth} if name != "tagcn" else {"depth": 1, "degree": depth}
@@ -215,7 +235,7 @@ def test_depth_is_hops(name: str, depth: int) -> None:
         if name == "dgi":  # its encoder sees the whole graph in training, so leave it as it starts
             model = replace(model, epochs=1, learning_rate=1e-30)
         torch.manual_seed(0)
-        scores.append(model.fit(TrainingData.from_dataset(path_dataset(changed))[0]).scores)
+        scores.append(model.fit(TrainingData.from_dataset(path_dataset(changed))).scores)
     is_same = (scores[0] - scores[1]).abs().amax(dim=1) < 1e-6
     assert is_same[: 13 - depth].all()
     assert not is_same[13 - depth :].any()
@@ -261,7 +281,8 @@ def test_what_cannot_be_is_an_error(small: Dataset) -> None:
 
 
 def test_the_library_does_not_import_the_extra() -> None:
-    code = "import sys, gbgnn_lab.baselines; assert 'torch_geometric' not in sys.modules"
+    extras = {"torch_geometric", "lightgbm"}
+    code = f"import sys, gbgnn_lab.baselines; assert not {extras!r} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -37,7 +37,7 @@ def test_sparse_features_train_as_dense_ones_do(small: Dataset, model: NetworkMo
     scores = []
     for data in (small, replace(small, graph=graph)):
         torch.manual_seed(0)
-        scores.append(replace(model, **still).fit(TrainingData.from_dataset(data)[0]).scores)
+        scores.append(replace(model, **still).fit(TrainingData.from_dataset(data)).scores)
     torch.testing.assert_close(scores[0], scores[1], rtol=1e-3, atol=1e-4)
 
 

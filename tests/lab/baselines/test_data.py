@@ -18,7 +18,8 @@ from gbgnn_lab.baselines.data import SparseMatrix, TrainingData, dropout
 
 
 def test_labels_of_training_and_validation_nodes_alone_are_kept(small: Dataset) -> None:
-    given, classes = TrainingData.from_dataset(small)
+    given = TrainingData.from_dataset(small)
+    classes = given.task.classes
     assert classes[given.train.targets].tolist() == small.y[small.train].tolist()
     assert given.validation is not None
     assert classes[given.validation.targets].tolist() == small.y[small.val].tolist()
@@ -30,15 +31,15 @@ def test_labels_of_training_and_validation_nodes_alone_are_kept(small: Dataset) 
 def test_classes_are_those_of_the_training_nodes() -> None:
     data = karate().with_split(NodeSplit([0, 1, 33], test=[2]))
     renamed = replace(data, y=np.where(np.arange(34) == 2, 99, data.y), class_names=None)
-    given, classes = TrainingData.from_dataset(renamed)
-    assert given.n_classes == 2
-    assert 99 not in classes
+    given = TrainingData.from_dataset(renamed)
+    assert given.n_outputs == 2
+    assert 99 not in given.task.classes
 
 
 def test_features_stay_sparse_where_the_graph_has_them_sparse(small: Dataset) -> None:
-    dense = TrainingData.from_dataset(small)[0].features
+    dense = TrainingData.from_dataset(small).features
     graph = Graph(small.graph.adjacency, sp.csr_array(small.graph.features))
-    sparse = TrainingData.from_dataset(replace(small, graph=graph))[0].features
+    sparse = TrainingData.from_dataset(replace(small, graph=graph)).features
     assert isinstance(dense, torch.Tensor)
     assert isinstance(sparse, SparseMatrix)
     assert sparse.tensor.to_dense().equal(dense)
@@ -56,7 +57,7 @@ def test_edges_lead_from_the_heard_to_the_hearing() -> None:
     adjacency = np.zeros((3, 3))
     adjacency[0, 2] = 1  # node 0 hears node 2
     data = Dataset("d", Graph(adjacency, np.eye(3)), np.array([0, 1, 1]), NodeSplit([0, 1]))
-    given = TrainingData.from_dataset(data)[0]
+    given = TrainingData.from_dataset(data)
     assert given.edges.tolist() == [[2], [0]]
     assert given.one_hot().tolist() == [[1, 0], [0, 1], [0, 0]]
 

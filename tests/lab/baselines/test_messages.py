@@ -80,12 +80,12 @@ pytest.importorskip("torch_geometric", reason="the contrast is its own")
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_exchanged_features_are_those_of_a_graph_with_exchanged_features(small: Dataset, depth: int) -> None:
-    given = TrainingData.from_dataset(small)[0]
+    given = TrainingData.from_dataset(small)
     encoder = Encoder(DGI(units=6, depth=depth), given)
     order = encoder.corrupt(None)
     assert sorted(order.tolist()) == list(range(120))
     other = replace(small, graph=Graph(small.graph.adjacency, small.graph.features[order.numpy()]))
-    twin = Encoder(DGI(units=6, depth=depth), TrainingData.from_dataset(other)[0])
+    twin = Encoder(DGI(units=6, depth=depth), TrainingData.from_dataset(other))
     twin.load_state_dict(encoder.state_dict())
     torch.testing.assert_close(encoder(order), twin(None))
 

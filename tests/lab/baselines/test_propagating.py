@@ -59,7 +59,7 @@ def test_the_perceptron_never_sees_an_edge(small: Dataset) -> None:
     scores = []
     for data in (small, bare):
         torch.manual_seed(0)
-        scores.append(MLP(epochs=10).fit(TrainingData.from_dataset(data)[0]).scores)
+        scores.append(MLP(epochs=10).fit(TrainingData.from_dataset(data)).scores)
     assert scores[0].equal(scores[1])
 
 
@@ -120,7 +120,7 @@ def test_without_a_graph_weights_and_scores_are_those_of_sammer(
     small: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare = replace(small, graph=Graph(np.zeros((120, 120)), small.graph.features))
-    given = TrainingData.from_dataset(bare)[0]
+    given = TrainingData.from_dataset(bare)
     given_weights: list[torch.Tensor] = []
     outputs: list[torch.Tensor] = []
     plain = propagating.train
@@ -198,7 +198,7 @@ def test_label_propagation_comes_to_the_closed_form(given: TrainingData, spread:
 def test_label_propagation_by_hand() -> None:
     """On the path 0 - 1 - 2 with ends labelled, S has 1/sqrt(2) beside the diagonal."""
     path = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.eye(3))
-    given = TrainingData.from_dataset(Dataset("path", path, np.array([0, 0, 1]), NodeSplit([0, 2])))[0]
+    given = TrainingData.from_dataset(Dataset("path", path, np.array([0, 0, 1]), NodeSplit([0, 2])))
     scores = LabelPropagation(depth=1, spread=0.5).fit(given).scores
     half = 0.5 / np.sqrt(2)
     np.testing.assert_allclose(scores, [[0.5, 0], [half, half], [0, 0.5]], rtol=1e-6)
@@ -249,7 +249,7 @@ def test_where_no_error_arrives_nothing_is_corrected() -> None:
     lonely = Graph(np.diag([1.0, 1.0], 1) + np.diag([1.0, 1.0], -1), np.eye(3)).adjacency.toarray()
     lonely[2] = lonely[:, 2] = 0
     data = Dataset("d", Graph(lonely, np.eye(3)), np.array([0, 1, 1]), NodeSplit([0, 1]))
-    given = TrainingData.from_dataset(data)[0]
+    given = TrainingData.from_dataset(data)
     proba = torch.full((3, 2), 0.5)
     corrected = correct(walk(given), proba, given, 0.5, 10)
     assert corrected[2].equal(proba[2])
