@@ -5,6 +5,8 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 import torch
@@ -12,6 +14,7 @@ import torch
 from gbgnn import _arrays as arrays_module
 from gbgnn.errors import GraphError
 from gbgnn.graph import Graph, NodeSplit, as_nodes, labels_checksum
+from gbgnn.tables import NodeTable, TableEncoder
 
 TRIANGLE = np.ones((3, 3)) - np.eye(3)
 FEATURES = np.arange(6.0).reshape(3, 2)
@@ -189,3 +192,103 @@ def test_the_checksum_does_not_depend_on_the_block_size(monkeypatch: pytest.Monk
         with monkeypatch.context() as patch:
             patch.setattr(arrays_module, "_BLOCK", 7)
             assert Graph(np.ones((30, 30)), X, node_ids=ids).checksum == whole
+
+
+PEOPLE = {"age": [31.0, None, 58.0], "city": ["Oslo", "Rome", "Oslo"], "same": [1, 1, 1]}
+ENCODED = ("age", "age=missing", "city=Oslo", "city=Rome")
+
+
+def test_features_may_be_a_table() -> None:
+    for table in (PEOPLE, pd.DataFrame(PEOPLE), pl.DataFrame(PEOPLE), NodeTable(PEOPLE)):
+        graph = Graph(TRIANGLE, table)
+        assert (graph.features_from, graph.is_named) == ("table", True)
+        assert graph.column_names == ("age", "city", "same")
+        assert graph.feature_names == ENCODED
+        assert graph.n_features == 4
+        np.testing.assert_array_equal(graph.features, TableEncoder().fit_transform(PEOPLE))
+        assert repr(graph) == "Graph(n_nodes=3, n_edges=3, n_columns=3)"
+        with pytest.raises(ValueError, match="read-only"):
+            graph.features[0, 0] = 1
+
+
+def test_a_table_is_encoded_when_features_are_asked_for() -> None:
+    graph = Graph(TRIANGLE, PEOPLE)
+    assert graph.checksum
+    assert repr(graph)
+    assert "features" not in vars(graph)
+    assert "encoder" not in vars(graph)
+    assert graph.features is graph.features
+
+
+def test_the_checksum_is_that_of_the_table() -> None:
+    graph = Graph(TRIANGLE, PEOPLE)
+    other = Graph(TRIANGLE, PEOPLE | {"same": [1, 1, 2]})
+    assert graph.checksum == Graph(TRIANGLE, pd.DataFrame(PEOPLE)).checksum != other.checksum
+    assert Graph(TRIANGLE, None).checksum != graph.checksum
+    # Model files hold the checksum of a graph with a matrix.
+    assert Graph(TRIANGLE, FEATURES, feature_names=["a", "b"]).checksum == Graph(TRIANGLE, FEATURES).checksum
+
+
+def test_a_graph_with_a_table_survives_pickle() -> None:
+    graph = Graph(TRIANGLE, PEOPLE)
+    for _ in range(2):
+        again = pickle.loads(pickle.dumps(graph))
+        assert again.checksum == graph.checksum
+        np.testing.assert_array_equal(again.features, graph.features)  # the second time they are in it
+
+
+def test_columns_of_a_matrix_have_names() -> None:
+    assert Graph(TRIANGLE, FEATURES).feature_names == ("x0", "x1")
+    assert not Graph(TRIANGLE, FEATURES).is_named
+    graph = Graph(TRIANGLE, FEATURES, feature_names=["height", "width"])
+    assert graph.feature_names == graph.column_names == ("height", "width")
+    assert graph.is_named
+    assert graph.table is None
+    assert graph.encoder is None
+    assert graph.with_row_normalized_features().feature_names == ("height", "width")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["a"], "feature_names has 1 names for 2 feature columns"),
+        (["a", "a"], "feature_names holds 'a' twice"),
+        (["a", 3], "feature_names holds 3; a name is text"),
+        ("ab", "feature_names has 1 names for 2 feature columns"),
+    ],
+)
+def test_names_of_columns_are_checked(names: Any, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        Graph(TRIANGLE, FEATURES, feature_names=names)
+
+
+def test_a_table_has_names_and_a_row_per_node() -> None:
+    with pytest.raises(GraphError, match="a table has names of its own"):
+        Graph(TRIANGLE, PEOPLE, feature_names=["a", "b", "c"])
+    with pytest.raises(GraphError, match="features has 3 rows but adjacency is 2 x 2"):
+        Graph(np.eye(2), PEOPLE)
+
+
+def test_without_features_the_edges_describe_nodes() -> None:
+    path = np.diag(np.ones(4), 1) + np.diag(np.ones(4), -1)
+    graph = Graph(path, None)
+    assert repr(graph) == "Graph(n_nodes=5, n_edges=4, n_columns=5)"
+    assert "table" not in vars(graph)
+    assert graph.table is not None
+    assert graph.column_names == graph.table.names
+    assert graph.feature_names == ("log_degree", "neighbor_log_degree", "return_2", "return_4")  # no triangle
+    assert graph.features.shape == (5, 4)
+    assert graph.checksum == Graph(path, None).checksum
+
+
+def test_another_graphs_encoder_makes_the_features_of_this_one() -> None:
+    graph, other = Graph(TRIANGLE, PEOPLE), Graph(np.eye(1), {"city": ["Rome"], "age": [58.0]})
+    assert graph.encode(None) is graph.encode(graph.encoder) is graph.features
+    np.testing.assert_allclose(other.encode(graph.encoder), [[1, 0, 0, 1]])
+    assert "encoder" not in vars(other)  # a node alone could not be encoded by itself
+
+
+def test_neighbours_of_what_is_no_table() -> None:
+    for features in (np.ones(3), 5.0):
+        with pytest.raises(GraphError, match="features must be a matrix with one row per node"):
+            Graph.from_neighbors(features)

@@ -425,7 +425,6 @@ def test_graphs_are_checked() -> None:
     with pytest.raises(ParameterError, match=r"does not hold its graph; pass graph="):
         dataclasses.replace(model, graph=None).known_graph(None)
     check_graph(GRAPH)
-    check_graph(GRAPH, 5)
 
 
 def test_a_model_moves_with_all_it_has() -> None:

@@ -120,6 +120,8 @@ def test_file_holds_no_pickle_and_a_readable_header(tmp_path: Path) -> None:
         "dtype": "float32",
         "device": str(as_device("auto")),
         "n_features": 5,
+        "column_names": None,
+        "encoder": None,
     }
     assert header["metric"] == "accuracy"
     assert header["graph"] == GRAPH.checksum

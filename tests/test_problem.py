@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+from gbgnn.errors import GraphError
 from gbgnn.graph import Graph
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import AugmentedAdjacency, DenseRows, Propagator, RandomWalk, SparseRows
@@ -96,3 +97,47 @@ def test_a_problem_holds_no_label_but_those_it_was_given() -> None:
     assert problem.validation is not None
     assert problem.validation.targets.tolist() == [[5.0]]
     assert Problem(problem.inputs, problem.task, problem.train).validation is None
+
+
+TABLE = {"age": [31.0, np.nan, 58.0, 40.0], "city": ["Oslo", "Rome", "Oslo", "Oslo"]}
+
+
+def test_a_recipe_that_was_fitted_encodes_other_tables_alike() -> None:
+    graph = Graph(np.eye(4), TABLE)
+    recipe = InputRecipe(AugmentedAdjacency()).fitted_on(graph)
+    assert recipe.column_names == ("age", "city")
+    assert recipe.encoder is graph.encoder
+    inputs = recipe.build(graph)
+    np.testing.assert_array_equal(inputs.features.dense(), graph.features)
+    one = Graph(np.eye(1), {"city": ["Bern"], "age": [31.0]})
+    recipe.check(one, 2)
+    np.testing.assert_array_equal(
+        recipe.build(one).features.dense()[:, :2], inputs.features.dense()[:1, :2]
+    )  # the age
+    assert recipe.build(one).features.dense()[:, 2:].tolist() == [[0, 0]]  # an unseen city
+
+
+def test_trees_see_the_table_as_it_is_or_the_features() -> None:
+    raw = InputRecipe(AugmentedAdjacency()).build(Graph(np.eye(4), TABLE)).raw
+    np.testing.assert_array_equal(raw.matrix, [[31, 0], [np.nan, 1], [58, 0], [40, 0]])
+    assert raw.categorical.tolist() == [False, True]
+    assert raw.names == ["age", "city"]
+    plain = InputRecipe(AugmentedAdjacency()).build(path4()).raw
+    assert plain.matrix.tolist() == [[1], [2], [4], [8]]
+    assert (plain.categorical.tolist(), plain.names) == ([False], ["x0"])
+
+
+def test_a_graph_with_other_columns_is_refused() -> None:
+    recipe = InputRecipe(AugmentedAdjacency())
+    table, matrix = Graph(np.eye(4), TABLE), path4()
+    with pytest.raises(GraphError, match="fitted on a table with columns age, city; this graph has a matrix"):
+        recipe.fitted_on(table).check(matrix, 2)
+    with pytest.raises(GraphError, match="fitted on a matrix of 1 features; this graph has a table"):
+        recipe.fitted_on(matrix).check(table, 1)
+    with pytest.raises(GraphError, match="graph has 1 features per node, but the model was fitted with 2"):
+        recipe.check(matrix, 2)
+    named = Graph(np.eye(2), np.eye(2), feature_names=["a", "b"])
+    fitted = recipe.fitted_on(named)
+    fitted.check(Graph(np.eye(2), np.eye(2)), 2)
+    with pytest.raises(GraphError, match="feature 0 of the graph is 'b', but the model was fitted with 'a'"):
+        fitted.check(Graph(np.eye(2), np.eye(2), feature_names=["b", "a"]), 2)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         RandomWalk,
     )
     from gbgnn.smoothing import smoothing_profile
+    from gbgnn.tables import NodeTable, TableEncoder
     from gbgnn.tasks import Classification, MultiLabel, Regression
     from gbgnn.theory import weak_learning
 
@@ -75,6 +76,7 @@ __all__ = [
     "Linear",
     "MultiLabel",
     "NodeSplit",
+    "NodeTable",
     "NonLinear",
     "NormalizedAdjacency",
     "NormalizedLaplacian",
@@ -89,6 +91,7 @@ __all__ = [
     "SoftmaxCrossEntropy",
     "SquaredError",
     "StopReason",
+    "TableEncoder",
     "WideReLU",
     "__version__",
     "datasets",
@@ -124,6 +127,7 @@ _HOMES = {
         "GivenMatrix",
     ),
     "gbgnn.smoothing": ("smoothing_profile",),
+    "gbgnn.tables": ("NodeTable", "TableEncoder"),
     "gbgnn.theory": ("weak_learning",),
 }
 

@@ -41,11 +41,7 @@ def as_features(features: Any, n_nodes: int, copy: bool) -> Features:
     given = _as_matrix(features, "features")
     if len(given.shape) != 2:
         raise GraphError(f"features must be a matrix with one row per node; got shape {given.shape}.")
-    if given.shape[0] != n_nodes:
-        raise GraphError(
-            f"features has {given.shape[0]} rows but adjacency is {n_nodes} x {n_nodes}; "
-            "both need one row per node."
-        )
+    check_rows(given.shape[0], n_nodes)
     if given.shape[1] == 0:
         raise GraphError("features has no columns; give each node at least one feature.")
     X: Any
@@ -61,6 +57,28 @@ def as_features(features: Any, n_nodes: int, copy: bool) -> Features:
             "fill or drop them first."
         )
     return X
+
+
+def check_rows(n_rows: int, n_nodes: int) -> None:
+    """Raise unless features have as many rows as there are nodes."""
+    if n_rows != n_nodes:
+        raise GraphError(
+            f"features has {n_rows} rows but adjacency is {n_nodes} x {n_nodes}; both need one row per node."
+        )
+
+
+def as_feature_names(names: Any, n_features: int) -> tuple[str, ...]:
+    """Return distinct names of feature columns."""
+    given = [names] if isinstance(names, str) else list(names)
+    if len(given) != n_features:
+        raise GraphError(f"feature_names has {len(given)} names for {n_features} feature columns.")
+    odd = next((name for name in given if not isinstance(name, str) or not name), None)
+    if odd is not None:
+        raise GraphError(f"feature_names holds {odd!r}; a name is text.")
+    if len(set(given)) < n_features:
+        repeated = next(name for i, name in enumerate(given) if name in given[:i])
+        raise GraphError(f"feature_names holds {repeated!r} twice; each column needs a name of its own.")
+    return tuple(map(str, given))
 
 
 def as_node_ids(node_ids: Any, n_nodes: int, copy: bool) -> NDArray[Any]:

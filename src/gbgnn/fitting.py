@@ -29,6 +29,7 @@ from gbgnn.problem import InputRecipe, LabelledNodes, Problem
 from gbgnn.propagation import GivenMatrix
 from gbgnn.propagation.rows import NORMS
 from gbgnn.registry import as_device, as_dtype, as_part
+from gbgnn.tables import warn_of_leak
 from gbgnn.tasks import Task
 
 Labels = tuple[ArrayLike, ArrayLike]
@@ -63,6 +64,7 @@ class FitPlan:
     ) -> FitPlan:
         """Check everything a user gave, before any work is done; see :func:`build_problem`."""
         problem = build_problem(estimator, task, nodes, y, graph, seed=seed, **labels)
+        look_for_leak(graph, problem)
         member = resolve_member(estimator, problem, seed, estimator.keep_learners)
         tuner, has_validation = as_fine_tuner(estimator.fine_tune), problem.validation is not None
         if tuner is not None:
@@ -73,7 +75,8 @@ class FitPlan:
             problem=problem,
             member=member,
             tuner=tuner,
-            inputs=copy.deepcopy(input_recipe(estimator)),  # a matrix of the user's may be changed by them
+            # Copied: a matrix of the user's may be changed by them.
+            inputs=copy.deepcopy(input_recipe(estimator)).fitted_on(graph),
             graph=graph,
             settings={name: copy.copy(value) for name, value in estimator.get_params(deep=False).items()},
             depends_on=describe_dependencies(estimator, member, problem),
@@ -95,7 +98,7 @@ class FitPlan:
             history=boosted.history.copy(),  # the loop's own goes on
             stop_reason=boosted.stop,
             inputs=self.inputs,
-            n_features_in=self.graph.n_features,
+            n_features_in=len(self.graph.column_names),
             train=self.problem.train,
             seed=self.member.seeds.root,
             settings=self.settings,
@@ -142,6 +145,14 @@ def build_problem(
         train=LabelledNodes.build(ids, targets, weights, inputs.device),
         validation=None if held_out is None else LabelledNodes.build(*held_out, device=inputs.device),
     )
+
+
+def look_for_leak(graph: Graph, problem: Problem) -> None:
+    """Warn when a column that has a name nearly gives the target of the training nodes."""
+    features = graph.features if graph.table is None else graph.table
+    if graph.is_named and graph.features_from != "edges" and not sp.issparse(features):
+        rows, targets = (np.asarray(each.cpu()) for each in (problem.train.rows, problem.train.targets))
+        warn_of_leak(features, rows, targets, graph.column_names)
 
 
 def input_recipe(model: Any) -> InputRecipe:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -15,8 +15,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import type_of_target
 
 from gbgnn._arrays import freeze, split_blocks
-from gbgnn._matrices import Features, as_adjacency, as_features, as_node_ids
+from gbgnn._matrices import (
+    Features,
+    as_adjacency,
+    as_array,
+    as_feature_names,
+    as_features,
+    as_node_ids,
+    check_rows,
+)
 from gbgnn.errors import GraphError
+from gbgnn.tables import NodeTable, TableEncoder, as_node_table, is_table
+from gbgnn.tables.links import link_tables
+from gbgnn.tables.neighbors import link_neighbors
+from gbgnn.tables.structure import STRUCTURAL, structural_columns
 
 PARTS = ("train", "val", "test")
 
@@ -36,9 +48,13 @@ class Graph:
         summed and explicit zeros dropped, as SciPy does; :attr:`repairs` says when that happened.
     features
         N x C matrix, dense or sparse, finite. Booleans, integers and half precision become float32,
-        more than double precision becomes float64.
+        more than double precision becomes float64. Or a table with a row per node: a pandas, polars or Arrow
+        frame, a mapping from names to arrays, a :class:`~gbgnn.NodeTable`; its columns may be text,
+        categories and dates, and have gaps. None: what the edges alone say of each node.
     node_ids
         The user's own name of each node, kept for the way back; row numbers when not given.
+    feature_names
+        A name per column of a matrix; a table has its own.
     repairs
         What a reader mended on the way in, as sentences; this class adds its own.
     copy
@@ -53,16 +69,22 @@ class Graph:
     >>> graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], [[1.0], [2.0], [3.0]])
     >>> graph
     Graph(n_nodes=3, n_edges=2, n_features=1)
+    >>> people = {"age": [31, None, 58], "city": ["Oslo", "Rome", "Oslo"]}
+    >>> Graph(graph.adjacency, people).feature_names
+    ('age', 'age=missing', 'city=Oslo', 'city=Rome')
     """
 
     adjacency: sp.csr_array
     """The N x N matrix of edge weights, read only."""
 
-    features: Features
-    """The N x C features: a read-only NumPy array, or a SciPy CSR array when given sparse."""
-
     node_ids: NDArray[Any]
     """The user's name of each node, in row order."""
+
+    features_from: str
+    """What the features are made of: ``"matrix"``, ``"table"``, or ``"edges"`` where none were given."""
+
+    is_named: bool
+    """Whether columns have names of their own, and are not just x0, x1, ..."""
 
     repairs: tuple[str, ...]
     """What was mended when the graph was built, one sentence each."""
@@ -73,14 +95,160 @@ class Graph:
         features: Any,
         *,
         node_ids: Sequence[Any] | NDArray[Any] | None = None,
+        feature_names: Sequence[str] | None = None,
         repairs: Sequence[str] = (),
         copy: bool = True,
     ) -> None:
         matrix, mended = as_adjacency(adjacency, copy)
         n_nodes = matrix.shape[0]
-        X, ids = as_features(features, n_nodes, copy), as_node_ids(node_ids, n_nodes, copy)
-        state = {"adjacency": matrix, "features": X, "node_ids": ids, "repairs": (*repairs, *mended)}
+        ids = as_node_ids(node_ids, n_nodes, copy)
+        # What is not put here is made when it is first asked for.
+        is_matrix = features is not None and not is_table(features)
+        state: dict[str, Any] = {"adjacency": matrix, "node_ids": ids, "repairs": (*repairs, *mended)}
+        state["is_named"] = not is_matrix or feature_names is not None
+        if is_matrix:
+            X = as_features(features, n_nodes, copy)
+            state |= {"features_from": "matrix", "features": X, "table": None, "encoder": None}
+            if feature_names is not None:
+                state["feature_names"] = as_feature_names(feature_names, X.shape[1])
+        elif feature_names is not None:
+            raise GraphError("feature_names is for a matrix of features; a table has names of its own.")
+        elif features is None:
+            state["features_from"] = "edges"
+        else:
+            table = as_node_table(features)
+            check_rows(table.n_rows, n_nodes)
+            state |= {"features_from": "table", "table": table}
         self.__setstate__(state)
+
+    @classmethod
+    def from_tables(
+        cls,
+        nodes: Any,
+        edges: Any,
+        *,
+        id: str | None = None,
+        source: str | None = None,
+        target: str | None = None,
+        weight: str | None = None,
+        directed: bool = False,
+        features: Iterable[str] | None = None,
+        drop: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        kinds: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Build the graph of a table of nodes and a table of edges; rows of the first are nodes, in order.
+
+        Parameters
+        ----------
+        nodes
+            A frame with a row per node: an id, and columns that describe it.
+        edges
+            A frame with a row per edge, or a list of such frames.
+        id
+            The column of the nodes' ids, numbers or text of any kind. None is ``"id"`` or, where there is
+            none, the first column that holds what the edges name, each once; :attr:`repairs` says which.
+        source, target
+            The columns of the edges' ends. None is ``source`` and ``target``, ``src`` and ``dst``, ``from``
+            and ``to``, or the first two columns.
+        weight
+            The column of weights, zero or more; None counts each edge as 1.
+        directed
+            Whether an edge leads from source to target only.
+        features
+            The columns that describe a node; None takes all but the id, ``drop`` and ``exclude``.
+        drop
+            Columns to leave out.
+        exclude
+            Columns to leave out because they are what is to be predicted.
+        kinds
+            The kinds of columns whose values do not tell, see :class:`~gbgnn.NodeTable`.
+
+        Examples
+        --------
+        >>> people = {"name": ["Ada", "Bo", "Cy"], "age": [36, 41, 29], "churn": [0, 1, 0]}
+        >>> calls = {"caller": ["Ada", "Bo"], "called": ["Bo", "Cy"]}
+        >>> graph = Graph.from_tables(people, calls, exclude=["churn"])
+        >>> graph, graph.repairs
+        (Graph(n_nodes=3, n_edges=2, n_columns=1), ("took column 'name' for the ids of nodes",))
+        """
+        links = link_tables(
+            nodes,
+            edges,
+            id=id,
+            ends=(source, target),
+            weight=weight,
+            directed=directed,
+            features=features,
+            drop=drop,
+            exclude=exclude,
+            kinds=kinds,
+        )
+        return cls(links.adjacency, links.table, node_ids=links.ids, repairs=links.notes, copy=False)
+
+    @classmethod
+    def from_neighbors(cls, features: Any, k: int = 10, metric: str = "euclidean") -> Self:
+        """Build the graph of a table without links: every row and its ``k`` nearest, in either direction.
+
+        Rows of a table are compared as :class:`~gbgnn.TableEncoder` encodes them, those of a matrix as they
+        are. Large tables are searched approximately where pynndescent is installed.
+
+        Examples
+        --------
+        >>> Graph.from_neighbors([[0.0], [1.0], [5.0], [7.0]], k=1)
+        Graph(n_nodes=4, n_edges=2, n_features=1)
+        """
+        if is_table(features):
+            features = as_node_table(features)
+            n_rows = features.n_rows
+        else:
+            n_rows, *_ = getattr(features, "shape", None) or as_array(features, "features").shape or (1,)
+        alone = cls(sp.csr_array((n_rows, n_rows)), features)
+        graph = cls.__new__(cls)
+        graph.__setstate__(vars(alone) | {"adjacency": link_neighbors(alone.features, k, metric)})
+        return graph
+
+    @cached_property
+    def table(self) -> NodeTable | None:
+        """The features as the user's columns, or what the edges say; None where features are a matrix."""
+        return NodeTable(structural_columns(self.adjacency))
+
+    @cached_property
+    def encoder(self) -> TableEncoder | None:
+        """What makes :attr:`features` of :attr:`table`, fitted on it; None where features are a matrix."""
+        return None if self.table is None else TableEncoder().fit(self.table)
+
+    def encode(self, encoder: TableEncoder | None) -> Features:
+        """Return the features as an encoder makes them that was fitted on another graph's table."""
+        if encoder is None or encoder is vars(self).get("encoder"):
+            return self.features
+        X: Features = encoder.transform(self.table)
+        return X
+
+    @cached_property
+    def features(self) -> Features:
+        """The N x C features: a read-only NumPy array, or a SciPy CSR array when given sparse.
+
+        Of a table, its columns as :class:`~gbgnn.TableEncoder` encodes them, when first asked for.
+        """
+        assert self.encoder is not None
+        X: Features = self.encoder.transform(self.table)
+        freeze(X)
+        return X
+
+    @cached_property
+    def feature_names(self) -> tuple[str, ...]:
+        """The name of each column of :attr:`features`; x0, x1, ... where a matrix came without."""
+        if self.encoder is not None:
+            return tuple(self.encoder.get_feature_names_out())
+        return tuple(f"x{i}" for i in range(self.n_features))
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the user's own columns: those of the table or, of a matrix, of its columns."""
+        if self.features_from == "edges":
+            return STRUCTURAL
+        return self.feature_names if self.table is None else self.table.names
 
     @property
     def n_nodes(self) -> int:
@@ -89,7 +257,9 @@ class Graph:
 
     @property
     def n_features(self) -> int:
-        """Number of feature columns."""
+        """Number of feature columns, those of a table as they are encoded."""
+        if self.encoder is not None:
+            return len(self.feature_names)
         return int(self.features.shape[1])
 
     @cached_property
@@ -136,6 +306,9 @@ class Graph:
             for start, stop in split_blocks(array):
                 block = np.ascontiguousarray(array[start:stop].astype(dtype, copy=False))
                 digest.update(block.data.cast("B"))
+        if self.features_from == "table":
+            assert self.table is not None
+            digest.update(self.table.checksum.encode())
         return digest.hexdigest()
 
     def with_row_normalized_features(self) -> Graph:
@@ -144,18 +317,26 @@ class Graph:
         totals: NDArray[Any] = np.asarray(abs(X).sum(axis=1)).ravel()
         scale = np.divide(1, totals, out=np.zeros_like(totals), where=totals > 0)
         scaled = sp.diags_array(scale) @ X if sp.issparse(X) else X * scale[:, None]
-        return Graph(self.adjacency, scaled, node_ids=self.node_ids, repairs=self.repairs, copy=False)
+        return Graph(
+            self.adjacency,
+            scaled,
+            node_ids=self.node_ids,
+            feature_names=self.feature_names if self.is_named else None,
+            repairs=self.repairs,
+            copy=False,
+        )
 
     def _arrays(self) -> list[NDArray[Any]]:
-        """Return every array of the graph, the node ids last."""
-        matrices: tuple[Any, ...] = (self.adjacency, self.features)
+        """Return every array of the graph, the node ids last; a table is not among them."""
+        is_matrix = self.features_from == "matrix"
+        matrices: tuple[Any, ...] = (self.adjacency, self.features) if is_matrix else (self.adjacency,)
         parts = [(m.data, m.indices, m.indptr) if sp.issparse(m) else (m,) for m in matrices]
         return [*(array for arrays in parts for array in arrays), self.node_ids]
 
     def __getstate__(self) -> dict[str, Any]:
         # A mapped file travels as the numbers in it: the other side may not have the file.
-        X = self.features
-        return self.__dict__ | {"features": np.asarray(X) if isinstance(X, np.memmap) else X}
+        X = vars(self).get("features")
+        return vars(self) | ({"features": np.asarray(X)} if isinstance(X, np.memmap) else {})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -167,7 +348,11 @@ class Graph:
 
     def __repr__(self) -> str:
         directed, weighted = ", directed" * self.is_directed, ", weighted" * self.is_weighted
-        counts = f"n_nodes={self.n_nodes}, n_edges={self.n_edges}, n_features={self.n_features}"
+        if self.features_from == "matrix":
+            columns = f"n_features={self.n_features}"
+        else:  # features are not made to be shown
+            columns = f"n_columns={len(self.column_names)}"
+        counts = f"n_nodes={self.n_nodes}, n_edges={self.n_edges}, {columns}"
         return f"Graph({counts}{directed}{weighted})"
 
 

@@ -51,7 +51,7 @@ class FittedModel:
     inputs
         How a graph becomes P and features.
     n_features_in
-        Number of feature columns.
+        Number of feature columns, of a table as the user has them.
     train
         The labelled nodes that trained.
     seed
@@ -92,6 +92,12 @@ class FittedModel:
     def graph_checksum(self) -> str | None:
         """Checksum of the graph of the fit; None where a file does not tell."""
         return self.stored_checksum if self.graph is None else self.graph.checksum
+
+    @property
+    def feature_names_in(self) -> NDArray[Any]:
+        """The names of the columns of the fit's graph, as the user has them; x0, x1, ... without."""
+        names = self.inputs.column_names or [f"x{i}" for i in range(self.n_features_in)]
+        return np.array(names, dtype=object)
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -218,7 +224,8 @@ class FittedModel:
             raise ParameterError(
                 "this model was loaded from a file, which does not hold its graph; pass graph=."
             )
-        check_graph(graph, self.n_features_in)
+        check_graph(graph)
+        self.inputs.check(graph, self.n_features_in)
         return graph
 
     def with_device(self, device: torch.device) -> FittedModel:
@@ -241,16 +248,12 @@ class FittedModel:
         return partial(self.voting.link, total_eta=sum(self.ensemble.etas[:t]))
 
 
-def check_graph(graph: Any, n_features: int | None = None) -> None:
-    """Raise unless ``graph`` is a Graph, with as many features as a fitted model expects."""
+def check_graph(graph: Any) -> None:
+    """Raise unless ``graph`` is a Graph."""
     if not isinstance(graph, Graph):
         raise GraphError(
             f"graph must be a gbgnn.Graph; got {type(graph).__name__}. "
             "Build one with Graph(adjacency, features)."
-        )
-    if n_features is not None and graph.n_features != n_features:
-        raise GraphError(
-            f"graph has {graph.n_features} features per node, but the model was fitted with {n_features}."
         )
 
 

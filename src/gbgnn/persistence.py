@@ -28,6 +28,7 @@ from gbgnn.problem import InputRecipe, LabelledNodes
 from gbgnn.propagation import GivenMatrix
 from gbgnn.registry import PARAMETERS, as_device, as_dtype, as_part, part_class, part_name
 from gbgnn.settings import FINE_TUNE, build_model
+from gbgnn.tables import TableEncoder
 from gbgnn.tasks import Classification
 
 if TYPE_CHECKING:  # base_estimator.py imports this module
@@ -173,6 +174,8 @@ def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNEstimator:
             inputs["feature_norm"],
             torch.device("cpu"),
             as_dtype(inputs["dtype"]),
+            _unpack_encoder(inputs.get("encoder"), tensors),
+            None if inputs.get("column_names") is None else tuple(inputs["column_names"]),
         ),
         n_features_in=int(inputs["n_features"]),
         train=LabelledNodes(nodes, targets, weights),
@@ -277,7 +280,25 @@ def _pack_inputs(recipe: InputRecipe, n_features: int, tensors: Tensors) -> dict
         "dtype": str(recipe.dtype).removeprefix("torch."),
         "device": str(recipe.device),
         "n_features": n_features,
+        "column_names": recipe.column_names,
+        "encoder": _pack_encoder(recipe.encoder, tensors),
     }
+
+
+def _pack_encoder(encoder: TableEncoder | None, tensors: Tensors) -> dict[str, Any] | None:
+    if encoder is None:
+        return None
+    _put(
+        tensors, "encoder.", {name: torch.from_numpy(array.copy()) for name, array in encoder.state().items()}
+    )
+    return encoder.record()
+
+
+def _unpack_encoder(record: dict[str, Any] | None, tensors: Tensors) -> TableEncoder | None:
+    if record is None:
+        return None
+    arrays = {name: tensor.numpy() for name, tensor in _take(tensors, "encoder.").items()}
+    return TableEncoder.from_record(record, arrays)
 
 
 def _pack_part(family: str, part: Any, tensors: Tensors) -> dict[str, Any]:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 import numpy as np
 import torch
 
 from gbgnn._threads import threads_for
+from gbgnn.errors import GraphError
 from gbgnn.graph import Graph
 from gbgnn.propagation import DenseRows, Operator, Propagation, Propagator, Representation, as_rows
 from gbgnn.propagation.operator import Csr
+from gbgnn.tables import RawColumns, TableEncoder
+from gbgnn.tables.frames import list_names
 from gbgnn.tasks import Task
 
 
 @dataclass(frozen=True, eq=False)
 class NodeInputs:
-    """What a fitted model needs of a graph: the raw features of all nodes, and P."""
+    """What a fitted model needs of a graph: the features of all nodes, and P.
+
+    ``raw_columns`` makes what trees see, where features are a table's: see :attr:`raw`.
+    """
 
     features: Representation
     P: Propagator
+    raw_columns: Callable[[], RawColumns] | None = None
 
     @classmethod
     def from_tensor(cls, features: torch.Tensor, P: Propagator) -> NodeInputs:
@@ -41,6 +50,14 @@ class NodeInputs:
         """The precision of representations and scores."""
         return self.features.dtype
 
+    @cached_property
+    def raw(self) -> RawColumns:
+        """What trees see of all nodes: a table's numbers as they are, codes and gaps; or the features."""
+        if self.raw_columns is not None:
+            return self.raw_columns()
+        X = self.features.dense().cpu().numpy()
+        return RawColumns(X, np.zeros(X.shape[1], bool), [f"x{i}" for i in range(X.shape[1])])
+
     def zero_scores(self, n_outputs: int, *n_members: int) -> torch.Tensor:
         """Return the scores before round 1: of one model, or of several with an axis of members in front."""
         return torch.zeros(*n_members, self.n_nodes, n_outputs, dtype=self.dtype, device=self.device)
@@ -50,21 +67,59 @@ class NodeInputs:
 class InputRecipe:
     """How a graph becomes what the parts see; a fitted model applies the same to other graphs.
 
-    A ``feature_norm`` of ``"l1"`` or ``"l2"`` brings feature rows to length one; None leaves them.
+    A ``feature_norm`` of ``"l1"`` or ``"l2"`` brings feature rows to length one; None leaves them. The
+    ``encoder`` makes features of a table, None where they are a matrix; ``column_names`` are those of the
+    graph that was fitted, None where it had none.
     """
 
     propagation: Propagation
     feature_norm: str | None = None
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     dtype: torch.dtype = torch.float32
+    encoder: TableEncoder | None = None
+    column_names: tuple[str, ...] | None = None
+
+    def fitted_on(self, graph: Graph) -> InputRecipe:
+        """Return the recipe with what is learned of a graph's columns, labels aside."""
+        names = graph.column_names if graph.is_named else None
+        return replace(self, encoder=graph.encoder, column_names=names)
+
+    def check(self, graph: Graph, n_columns: int) -> None:
+        """Raise unless a graph has the columns of the one that was fitted, in any order if by name."""
+        if self.encoder is not None:
+            if graph.table is None:
+                known = list_names(self.encoder.feature_names_in_)
+                raise GraphError(
+                    f"the model was fitted on a table with columns {known}; "
+                    "this graph has a matrix of features. Give Graph(adjacency, frame)."
+                )
+            return  # which columns are not there, the encoder says
+        if graph.table is not None:
+            raise GraphError(
+                f"the model was fitted on a matrix of {n_columns} features; this graph has a table. Give it "
+                "the matrix of numbers that the model knows."
+            )
+        if graph.n_features != n_columns:
+            raise GraphError(
+                f"graph has {graph.n_features} features per node, but the model was fitted with {n_columns}."
+            )
+        if graph.is_named and self.column_names is not None and graph.feature_names != self.column_names:
+            pairs = zip(graph.feature_names, self.column_names, strict=True)
+            place, (now, then) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
+            raise GraphError(
+                f"feature {place} of the graph is {now!r}, but the model was fitted with {then!r} there; "
+                "give the columns of the matrix in the order of the fit."
+            )
 
     def build(self, graph: Graph) -> NodeInputs:
         """Return the inputs of a graph: P is built on the device."""
-        with threads_for(graph.adjacency.nnz + graph.n_nodes * graph.n_features):
-            features = as_rows(graph.features, self.device, self.dtype, self.feature_norm)
+        X = graph.encode(self.encoder)
+        with threads_for(graph.adjacency.nnz + X.shape[0] * X.shape[1]):
+            features = as_rows(X, self.device, self.dtype, self.feature_norm)
             adjacency = Csr.from_scipy(graph.adjacency, self.device)
             P = Propagator(Operator.from_matrix(self.propagation.build(adjacency)), self.device, self.dtype)
-        return NodeInputs(features, P)
+        encoder = graph.encoder if self.encoder is None else self.encoder
+        return NodeInputs(features, P, None if encoder is None else partial(encoder.raw, graph.table))
 
 
 @dataclass(frozen=True, eq=False)
