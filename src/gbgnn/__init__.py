@@ -79,6 +79,7 @@ __all__ = [
     "depth_bound",
     "generalisation_bound",
     "load",
+    "predictions_frame",
     "smoothing_profile",
     "weak_learning",
 ]
@@ -99,6 +100,7 @@ _HOMES = {
     "gbgnn.tasks": ("Classification", "MultiLabel", "Regression"),
     "gbgnn.learners": ("MLP", "ConstrainedMLP", "SklearnLearner", "WideReLU"),
     "gbgnn.persistence": ("load",),
+    "gbgnn.predictions": ("predictions_frame",),
     "gbgnn.propagation": (
         *("AugmentedAdjacency", "NormalizedAdjacency", "RandomWalk", "NormalizedLaplacian"),
         "GivenMatrix",
