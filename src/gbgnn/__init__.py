@@ -98,6 +98,7 @@ __all__ = [
     "depth_bound",
     "generalisation_bound",
     "load",
+    "predictions_frame",
     "smoothing_profile",
     "weak_learning",
 ]
@@ -122,6 +123,7 @@ _HOMES = {
     "gbgnn.tasks": ("Classification", "MultiLabel", "Regression"),
     "gbgnn.learners": ("MLP", "BoostedTrees", "ConstrainedMLP", "SklearnLearner", "WideReLU"),
     "gbgnn.persistence": ("load",),
+    "gbgnn.predictions": ("predictions_frame",),
     "gbgnn.propagation": (
         *("AugmentedAdjacency", "NormalizedAdjacency", "RandomWalk", "NormalizedLaplacian"),
         "GivenMatrix",

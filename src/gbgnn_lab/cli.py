@@ -157,7 +157,8 @@ def baseline(
     import numpy as np
 
     from gbgnn.boosting.history import peak_memory
-    from gbgnn.cli.files import Source, describe
+    from gbgnn.cli.files import describe
+    from gbgnn.cli.source import Source
     from gbgnn.registry import as_device
     from gbgnn_lab.baselines import BASELINES, choose_model, fit_baseline
     from gbgnn_lab.experiments.records import judge

@@ -50,7 +50,9 @@ def test_unknown_names(run) -> None:
 
 def test_counts_and_repairs_are_told(run, tables: Path) -> None:
     text = run("convert", tables / "edges.csv", tables / "nodes.csv", "people.gbgraph").stdout
-    assert "people: 5 nodes, 5 edges, 2 features, 2 classes (blue, red); train 2, val 1, test 1" in text
+    assert "people: 5 nodes, 5 edges, 2 features, 2 classes (blue, red)\n" in text
+    assert "task: column 'label' has 2 different labels: classification" in text
+    assert "split: the one that comes with the data: train 2, val 1, test 1" in text
     assert "repaired: dropped 1 self loops" in text
     assert "written to people.gbgraph" in text
     data = datasets.load("people.gbgraph")
@@ -63,7 +65,18 @@ def test_columns_by_name_or_number(run) -> None:
     Path("e.csv").write_text("from,to,w\n1,2,0.5\n2,3,2\n")
     Path("n.csv").write_text("key,kind,a,b,c\n1,x,0,1,5\n2,y,1,0,5\n3,x,0,1,5\n")
     result = run(
-        *("convert", "e.csv", "n.csv", "g.gbgraph", "--source", "from", "--target", "1", "--weight", "w"),
+        *(
+            "convert",
+            "e.csv",
+            "n.csv",
+            "g.gbgraph",
+            "--source",
+            "from",
+            "--destination",
+            "1",
+            "--weight",
+            "w",
+        ),
         *("--directed", "--id", "key", "--label", "kind", "--features", "a,3", "--split", "stratified"),
         *("--split-seed", "1", "--normalize", "--name", "net", "--json"),
     )

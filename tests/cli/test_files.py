@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from gbgnn import datasets
 from gbgnn.cli.files import (
-    Source,
     describe,
     fingerprint,
     list_class_names,
@@ -20,6 +19,7 @@ from gbgnn.cli.files import (
     read_toml,
     to_toml,
 )
+from gbgnn.cli.source import Source
 from gbgnn.errors import DataError, ModelFileError, ParameterError
 from gbgnn.runs import RunFolder
 

@@ -75,7 +75,7 @@ def test_every_option_reaches_the_model(run) -> None:
             "--basis",
             "rows",
         ),
-        *("--rule", "gradient", "--loss", "softmax", "--target", "labels", "--min-cosine", "0.0"),
+        *("--rule", "gradient", "--loss", "softmax", "--rule-target", "labels", "--min-cosine", "0.0"),
         *("--retries", "1", "--on-failure", "stop", "--select", "last", "--class-weight", "balanced"),
         *("--n-iter-no-change", "9", "--no-keep-learners", "--device", "cpu", "--dtype", "float64"),
         *("--feature-norm", "l2"),

@@ -31,7 +31,7 @@ FLAGS = {
     *("learner__weight_decay --weight-decay", "learner__epochs --epochs", "learner__patience --patience"),
     *("learner__batch_size --batch-size", "learner__standardize --standardize", "learner__basis --basis"),
     *("learner__estimator --estimator", "learner__estimator_params --estimator-param", "rule --rule"),
-    *("learning_rate --learning-rate", "rule__loss --loss", "rule__target --target"),
+    *("learning_rate --learning-rate", "rule__loss --loss", "rule__target --rule-target"),
     *("rule__min_cosine --min-cosine", "rule__retries --retries", "rule__on_failure --on-failure"),
     *("rule__error_floor --error-floor", "rule__proba_floor --proba-floor", "n_rounds --rounds"),
     *("metric --metric", "select --select", "class_weight --class-weight", "device --device"),

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from sklearn.metrics import log_loss
 
 import gbgnn
 from gbgnn import MLP, FunctionalGradient, GBGNNClassifier, datasets
 from gbgnn.cli.files import Saved, fingerprint
-from gbgnn.cli.predict import _own_ids, cross_entropy, measure, score_splits, write_csv, write_table
+from gbgnn.cli.predict import _own_graph, write_csv, write_table
 from gbgnn.cli.screen import spread
 from gbgnn.errors import DataError
 from gbgnn.learners import MLPHead
@@ -142,33 +141,34 @@ def test_no_such_run(run) -> None:
 
 COLUMNS = ["node", "label", "proba_blue", "proba_red"]
 PROBA = np.array([[0.1, 0.9], [0.75, 0.25]], dtype=np.float32)
-TABLE = (COLUMNS, np.array(["ann", "bob, jr"]), ["red", "blue"], PROBA)
+TABLE = dict(zip(COLUMNS, [np.array(["ann", "bob, jr"]), np.array(["red", "blue"]), *PROBA.T], strict=True))
 
 
 def test_csv_has_the_digits_that_matter() -> None:
     file = io.StringIO()
-    write_csv(file, *TABLE)
+    write_csv(file, TABLE)
     assert file.getvalue() == 'node,label,proba_blue,proba_red\nann,red,0.1,0.9\n"bob, jr",blue,0.75,0.25\n'
 
 
 def test_both_files_hold_the_same(tmp_path: Path) -> None:
-    write_table(tmp_path / "x.parquet", *TABLE)
+    write_table(tmp_path / "x.parquet", TABLE)
     table = pq.read_table(tmp_path / "x.parquet").to_pydict()
     assert list(table) == COLUMNS
     assert table["node"] == ["ann", "bob, jr"]
     assert table["proba_red"] == PROBA[:, 1].tolist()
-    write_table(tmp_path / "x.csv", *TABLE)
+    write_table(tmp_path / "x.csv", TABLE)
     assert (tmp_path / "x.csv").read_text().splitlines()[1] == "ann,red,0.1,0.9"
     assert {p.name for p in tmp_path.iterdir()} == {"x.csv", "x.parquet"}
 
 
 def test_node_ids_of_a_run_are_refused_when_the_graph_changed() -> None:
     config = {"data": {"dataset": "karate"}, "run": {"data": fingerprint(datasets.load("karate"))}}
-    assert len(_own_ids(Saved(Path("club"), config, {}), 34, None)) == 34
+    graph, ids = _own_graph(Saved(Path("club"), config, {}), 34, None)
+    assert (graph, len(ids)) == (None, 34)
     config["run"]["data"]["graph"] = "0"
     with pytest.raises(DataError, match="graph of karate changed since the fit"):
-        _own_ids(Saved(Path("club"), config, {}), 34, None)
-    assert _own_ids(Saved(Path("bare.gbgnn"), {}, {}), 3, None).tolist() == [0, 1, 2]
+        _own_graph(Saved(Path("club"), config, {}), 34, None)
+    assert _own_graph(Saved(Path("bare.gbgnn"), {}, {}), 3, None)[1].tolist() == [0, 1, 2]
 
 
 def test_the_data_of_the_fit(run, fitted: Path) -> None:
@@ -197,39 +197,6 @@ def test_another_graph(run) -> None:
     run("fit", *run.tiny, *run.quick, "-q", "--out", "r")
     report = json.loads(run("evaluate", "r", "csbm", "--data-option", "n_nodes=80", "--json").stdout)
     assert sum(part["nodes"] for part in report["splits"].values()) == 80
-
-
-def test_scores_are_the_models_own() -> None:
-    data = datasets.csbm(n_nodes=60, per_class=6)
-    model = GBGNNClassifier(n_rounds=2, learner=MLP(epochs=3, units=4), random_state=0)
-    model.fit(data.train, data.y[data.train], graph=data.graph)
-    scores = score_splits(model, data)
-    assert list(scores) == ["train", "val", "test"]
-    assert scores["test"]["accuracy"] == model.score(data.test, data.y[data.test])
-    expected = log_loss(data.y[data.test], model.predict_proba(data.test))
-    assert scores["test"]["loss"] == pytest.approx(expected, rel=1e-5)
-    assert score_splits(model, data, graph=data.graph) == scores
-
-
-def test_an_empty_split_is_left_out() -> None:
-    data = datasets.load("karate")
-    model = GBGNNClassifier(n_rounds=1, learner=MLP(epochs=3, units=4), random_state=0)
-    model.fit(data.train, data.y[data.train], graph=data.graph)
-    assert list(score_splits(model, data)) == ["train", "test"]
-
-
-def test_a_class_that_was_never_seen_counts_as_wrong() -> None:
-    truth, classes = np.array([1, 5, 9]), np.array([1, 5])
-    proba = np.array([[0.5, 0.5], [0.0, 1.0], [0.5, 0.5]])
-    row = measure(truth, np.array([1, 5, 5]), proba, classes)
-    assert row["nodes"] == 3
-    assert row["accuracy"] == pytest.approx(2 / 3)
-    assert row["loss"] == pytest.approx((np.log(2) - np.log(np.finfo(float).eps)) / 3)
-    assert row["macro_f1"] == pytest.approx((1 + 2 / 3 + 0) / 3)
-
-
-def test_certainty_costs_nothing() -> None:
-    assert str(cross_entropy(np.array([0]), np.array([[1.0, 0.0]]), np.array([0, 1]))) == "0.0"
 
 
 OLD = Path(__file__).parent.parent / "data" / "format2"

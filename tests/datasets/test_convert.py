@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gbgnn.datasets import from_networkx, from_pyg
+from gbgnn.datasets import from_networkx, from_pyg, karate, to_networkx, to_pyg
 from gbgnn.errors import DataError
 from gbgnn.graph import NodeSplit
 
@@ -149,3 +149,51 @@ class TestNetworkX:
             from_networkx([])
         with pytest.raises(DataError, match="no nodes"):
             from_networkx(self.nx.Graph())
+
+
+class TestBothWays:
+    def test_numbers_and_several_masks_come_back_from_pyg(self):
+        pytest.importorskip("torch_geometric")
+        masks = {"train_mask": torch.eye(3, 2, dtype=torch.bool), "test_mask": None}
+        weights = torch.tensor([2.0, 3.0, 4.0])
+        given = _data(y=torch.tensor([0.5, float("nan"), 2.25]), edge_weight=weights, **masks)
+        with pytest.raises(DataError, match="train holds 1 nodes without a label"):
+            from_pyg(given, split=1)
+        data = from_pyg(given, split=0)
+        assert (data.task, data.split_name) == ("regression", "public 0 of 2")
+        again = to_pyg(data)
+        assert again.train_mask.tolist() == masks["train_mask"].tolist()
+        assert again.edge_weight.tolist() == [2.0, 3.0]
+        back = from_pyg(again)
+        assert back.y.tolist() == pytest.approx([0.5, float("nan"), 2.25], nan_ok=True)
+        assert (back.graph.adjacency != data.graph.adjacency).nnz == 0
+        assert [split.train.tolist() for split in back.own_splits] == [[0], [1]]
+
+    def test_text_classes_become_places_in_pyg(self):
+        pytest.importorskip("torch_geometric")
+        given = _data(y=np.array(["b", "", "a"]), train_mask=None, test_mask=None)
+        data = to_pyg(from_pyg(given, split=NodeSplit([0, 2])))
+        assert data.y.tolist() == [1, -1, 0]
+        assert data.train_mask.tolist() == [True, False, True]
+        assert "edge_weight" not in data
+
+    @pytest.mark.parametrize("y", [[0.5, 1.25, None], [0, 1, None], ["x", "y", None]])
+    @pytest.mark.parametrize("kind", ["Graph", "DiGraph"])
+    def test_networkx_gives_back_what_it_was_given(self, y, kind):
+        networkx = pytest.importorskip("networkx")
+        G = getattr(networkx, kind)([("a", "b", {"weight": 2.0}), ("b", "c", {"weight": 1.0})])
+        for name, label, part in zip("abc", y, ("train", "test", ""), strict=True):
+            told = {} if label is None else {"label": label}
+            G.nodes[name].update({"f": [1.0, 2.0], "split": part}, **told)
+        data = from_networkx(G, features="f", split="split")
+        back = from_networkx(to_networkx(data), features="features", split="split")
+        assert back.task == data.task
+        assert back.graph.checksum == data.graph.checksum
+        assert np.array_equal(back.y, data.y, equal_nan=data.is_regression)
+        assert (back.train.tolist(), back.test.tolist()) == ([0], [1])
+
+    def test_a_known_graph_goes_to_networkx_with_its_edges(self):
+        networkx = pytest.importorskip("networkx")
+        G, club = to_networkx(karate()), networkx.karate_club_graph()
+        assert {frozenset(edge) for edge in G.edges} == {frozenset(edge) for edge in club.edges}
+        assert [G.nodes[0]["split"], G.nodes[1]["split"]] == ["train", "test"]

@@ -5,7 +5,8 @@ import pytest
 
 from gbgnn import Graph, NodeSplit
 from gbgnn.datasets import Dataset
-from gbgnn.datasets.dataset import NodeIndex, as_labels, build_adjacency, is_labelled
+from gbgnn.datasets.dataset import NodeIndex, build_adjacency
+from gbgnn.datasets.targets import as_labels, is_labelled
 from gbgnn.errors import DataError, GraphError
 
 

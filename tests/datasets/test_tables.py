@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from gbgnn import datasets
-from gbgnn.datasets import read_folder, read_graphland, read_tables
-from gbgnn.datasets.tables import is_graphland, is_plain_table_folder, read_info
+from gbgnn.datasets import read_folder, read_tables
+from gbgnn.datasets.tables import is_plain_table_folder
 from gbgnn.errors import DataError, GraphError, ParameterError
 from gbgnn.graph import NodeSplit
 
@@ -31,8 +31,9 @@ def test_ids_features_labels_and_split_are_read(tables):
     assert data.graph.features[0].tolist() == pytest.approx([30, 1.7])
     assert data.y.tolist() == ["x", "y", "", "x"]
     assert (data.train.tolist(), data.val.tolist(), data.test.tolist()) == ([0, 1], [], [3])
-    assert data.graph.repairs == ("dropped 1 self loops", "merged 1 repeated edges")
-    assert data.graph.n_edges == 2
+    assert data.graph.repairs == ("dropped 1 self loops", "merged 1 repeated edges, weights summed")
+    assert data.notes == ("edges weigh as in column 'weight' of edges.csv",)
+    assert (data.graph.n_edges, data.graph.adjacency[0, 1]) == (2, 5)
 
 
 def test_the_result_is_the_same_without_pyarrow(tables, monkeypatch):
@@ -88,7 +89,7 @@ def test_parquet_tables_give_the_same_graph(tables, tmp_path):
     parquet.write_table(pa.table(nodes), tmp_path / "nodes.parquet")
     edges = {"source": ["ann", "bob", "bob", "dan"], "target": ["bob", "ann", "cat", "dan"]}
     parquet.write_table(pa.table(edges), tmp_path / "edges.parquet")
-    data, known = read_tables(tmp_path / "edges.parquet", tmp_path / "nodes.parquet"), tables()
+    data, known = read_tables(tmp_path / "edges.parquet", tmp_path / "nodes.parquet"), tables(weight=None)
     assert np.array_equal(data.graph.features, known.graph.features)
     assert (data.graph.adjacency != known.graph.adjacency).nnz == 0
     assert data.y.tolist() == known.y.tolist()
@@ -133,7 +134,15 @@ def test_a_split_can_be_drawn_or_stand_in_any_column(tables):
         (EDGES, NODES.replace("test", "dev"), {}, r"column 'split': data row 4 says 'dev'"),
         (EDGES, NODES, {"features": []}, "no feature column"),
         (EDGES, NODES.replace("dan,x", "dan,"), {}, r"test holds 1 nodes without a label \(first: node 3\)"),
-        (EDGES, NODES.replace(",x,", ",0.5,").replace(",y,", ",1.5,"), {}, r"column 'label' holds 0\.5"),
+        (EDGES, NODES, {"task": "regression"}, r"column 'label' holds text \('x', \.\.\.\)"),
+        (EDGES, NODES, {"drop": ["agee"]}, r"no column 'agee' for the columns to drop. Did you mean 'age'\?"),
+        (EDGES, NODES.replace("label", "kind"), {}, r"has no column 'label'; name the one to be predicted"),
+        (
+            EDGES,
+            NODES.replace("id,", "town,").replace("bob,y", "ann,y"),
+            {},
+            r"no column 'id', and none whose",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(edges, nodes, options, message, tables):
@@ -211,110 +220,91 @@ def test_a_file_is_not_a_folder(write):
         read_folder(write("edges.csv", "source,target\n"))
 
 
-def test_graphland_folders_are_recognised(write, tmp_path):
-    write("edgelist.csv", "source,target\n0,1\n")
-    write("features.csv", ",f\n0,1\n1,2\n")
-    write("targets.csv", ",t\n0,0\n1,1\n")
-    assert is_graphland(tmp_path)
-    assert read_folder(tmp_path, split="auto").graph.n_edges == 1
+def test_an_edge_table_needs_to_be_there(write):
+    with pytest.raises(DataError, match="there is no edge table"):
+        read_tables([], write("nodes.csv", NODES))
 
 
-INFO = """\
-dataset_name: toy  # a comment
-task: binary_classification
-target_name: banned
-numerical_features_names:
-- age
-- rate
-fraction_features_names: [rate]
-categorical_features_names:
-  - 'town'
-"""
-FILES = {
-    "info.yaml": INFO,
-    "edgelist.csv": "source,target\n0,1\n1,2\n3,3\n",
-    "features.csv": "node_id,age,rate,town\n0,10,0.1,5\n1,20,0.2,7\n2,,0.3,5\n3,30,0.4,9\n",
-    "targets.csv": "node_id,banned\n0,1.0\n1,0.0\n2,\n3,1.0\n",
-    "split_masks_RH.csv": "id,train,val,test\n0,False,True,False\n1,True,False,False\n"
-    "2,True,False,False\n3,False,False,True\n",
-    "split_masks_RL.csv": "id,train,val,test\n0,True,False,False\n1,False,True,False\n"
-    "2,True,False,False\n3,False,False,True\n",
-}
-
-
-@pytest.fixture
-def folder(write, tmp_path):
-    def _folder(**changes):
-        for name, text in {**FILES, **changes}.items():
-            if text is not None:
-                write(f"toy/{name}", text)
-        return tmp_path / "toy"
-
-    return _folder
-
-
-def test_features_targets_and_masks_are_read(folder):
-    data = read_graphland(folder())
-    assert data.name == "toy"
-    assert data.y.tolist() == [1, 0, -1, 1]
-    assert (data.train.tolist(), data.val.tolist(), data.test.tolist()) == ([0], [1], [3])
-    assert data.split_name == "RL"
-    age, rate, *towns = data.graph.features.T
-    assert age.mean() == pytest.approx(0, abs=1e-6)
-    assert age.std() == pytest.approx(1)
-    assert rate == pytest.approx([0.1, 0.2, 0.3, 0.4])
-    assert np.array(towns).tolist() == [[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
-    assert data.graph.repairs == (
-        "filled 1 gaps of feature 'age' with its median",
-        "made 3 one-hot columns of feature 'town'",
-        "dropped 1 self loops",
+def test_the_ids_are_the_column_that_edges_refer_to(tables):
+    nodes = "rank,who,label,x\n1,007,a,0.5\n2,008,b,0.25\n3,009,a,0.75\n"
+    data = tables("from,to,since\n007,008,1999\n008,009,2001\n", nodes, split=NodeSplit([0, 1]))
+    assert data.graph.node_ids.tolist() == ["007", "008", "009"]
+    assert data.graph.features.tolist() == [[1, 0.5], [2, 0.25], [3, 0.75]]
+    assert data.notes == (
+        "ids are column 'who' of nodes.csv",
+        "edges lead from column 'from' to column 'to' of edges.csv",
+        "passed over column 'since' of edges.csv",
     )
 
 
-def test_another_mask_or_a_drawn_split_can_be_chosen(folder):
-    path = folder()
-    assert read_graphland(path, split="RH").train.tolist() == [1]
-    assert read_graphland(path, split="stratified").split_name == "stratified, seed 0"
-    with pytest.raises(ParameterError, match=r"split must be .* got 'THI'"):
-        read_graphland(path, split="THI")
+def test_an_id_column_by_any_name_is_taken_when_named(tables):
+    nodes = NODES.replace("id,", "name,")
+    assert tables(nodes=nodes, id="name").graph.node_ids.tolist() == ["ann", "bob", "cat", "dan"]
 
 
-def test_raw_scales_and_direction_can_be_kept(folder):
-    graph = read_graphland(folder(), standardize=False, directed=True).graph
-    assert graph.features[:, 0].tolist() == [10, 20, 20, 30]
-    assert graph.adjacency[1, 0] == 1
-    assert graph.adjacency[0, 1] == 0
+def test_edges_of_several_files_are_one_graph(write):
+    nodes = write("nodes.csv", NODES)
+    files = [write("a.csv", "source,target,weight\nann,bob,2\n"), write("b.csv", "source,target\nbob,cat\n")]
+    graph = read_tables(files, nodes).graph
+    assert graph.adjacency.toarray()[:3, :3].tolist() == [[0, 2, 0], [2, 0, 1], [0, 1, 0]]
+    plain = read_tables(files, nodes, weight=None).graph
+    assert not plain.is_weighted
 
 
-def test_rows_can_be_normalized(folder):
-    rows = np.abs(read_graphland(folder(), normalize_features=True).graph.features).sum(axis=1)
-    assert rows == pytest.approx(np.ones(4))
+def test_columns_can_be_dropped(tables):
+    assert tables(drop=["age"]).graph.features[0].tolist() == pytest.approx([1.7])
+    assert tables(features=["age", "height"], drop=[3]).graph.n_features == 1
 
 
-def test_without_a_description_all_columns_are_numbers(folder):
-    data = read_graphland(folder(**{"info.yaml": None}))
-    assert data.graph.n_features == 3
+def test_a_target_of_numbers_is_found_out_in_text_and_in_types(tables, write):
+    nodes = "id,price,x\n1,10.50,0.5\n2,,0.25\n3,7.25,0.75\n"
+    data = tables("source,target\n1,2\n", nodes, label="price", split=NodeSplit([0]))
+    assert data.is_regression
+    assert data.y.tolist() == pytest.approx([10.5, np.nan, 7.25], nan_ok=True)
+    assert data.task_reason == "column 'price' has 2 different numbers, not all whole: regression"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"info.yaml": INFO.replace("binary_classification", "regression")}, "regression task"),
-        ({"info.yaml": INFO.replace("- age", "- aeg")}, r"no column 'aeg' .* Did you mean 'age'\?"),
-        ({"info.yaml": "task: x\n"}, "no feature column"),
-        ({"info.yaml": "just words\n"}, r"info\.yaml, line 1: expected 'key: value'"),
-        ({"info.yaml": "a:\n  b: c\n"}, r"info\.yaml, line 2: expected 'key: value'"),
-        ({"targets.csv": None}, r"lacks targets\.csv"),
-        ({"edgelist.csv": "s,t\n0,77\n"}, r"edgelist\.csv: data row 1 names node 77"),
-        ({"features.csv": "id,age,rate,town\n0,,1,1\n1,,1,1\n2,,1,1\n3,,1,1\n"}, "'age' has no value at all"),
-        ({"split_masks_RL.csv": "id,train,test\n0,True,False\n"}, "no column 'val' for the masks"),
-    ],
-)
-def test_what_is_wrong_is_named(changes, message, folder):
-    with pytest.raises(DataError, match=message):
-        read_graphland(folder(**changes))
+def test_tables_of_every_kind_give_the_same_graph(tables, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    duckdb = pytest.importorskip("duckdb")
+    from pyarrow import feather
+
+    known = tables()
+    nodes, edges = (datasets.read_arrow(tmp_path / "toy" / f"{stem}.csv") for stem in ("nodes", "edges"))
+    assert nodes["label"].to_pylist() == ["x", "y", None, "x"]
+    assert pa.types.is_integer(nodes["age"].type)
+    for stem, table in (("nodes", nodes), ("edges", edges)):
+        feather.write_feather(table, tmp_path / f"{stem}.feather")
+    with duckdb.connect(tmp_path / "toy.duckdb") as connection:
+        for stem, table in (("people", nodes), ("calls", edges)):
+            connection.register("given", table)
+            connection.execute(f'CREATE TABLE "{stem}" AS SELECT * FROM given')
+            connection.unregister("given")
+    base = tmp_path / "toy.duckdb"
+    for data in (
+        read_tables(tmp_path / "edges.feather", tmp_path / "nodes.feather"),
+        read_tables(f"{base}::calls", f"{base}::people"),
+    ):
+        assert data.graph.node_ids.tolist() == known.graph.node_ids.tolist()
+        assert data.graph.features.tolist() == known.graph.features.tolist()
+        assert data.graph.adjacency.toarray().tolist() == known.graph.adjacency.toarray().tolist()
+        assert data.y.tolist() == known.y.tolist()
+        assert data.train.tolist() == known.train.tolist()
+    with pytest.raises(
+        DataError, match=r"has no table 'poeple'. Did you mean 'people'\? Tables: calls, people"
+    ):
+        read_tables(f"{base}::calls", f"{base}::poeple")
+    with pytest.raises(DataError, match=r"may hold several tables; name one of them: .*toy\.duckdb::TABLE"):
+        read_tables(f"{base}::calls", base)
 
 
-def test_info_knows_words_and_lists(write):
-    info = read_info(write("info.yaml", "---\na: 'b'\nc: [x, \"y\"]\nd:\n- 1\n\n# note\ne: []\n"))
-    assert info == {"a": "b", "c": ["x", "y"], "d": ["1"], "e": []}
+def test_a_file_that_is_no_database_is_named(write):
+    pytest.importorskip("duckdb")
+    with pytest.raises(DataError, match=r"t\.duckdb is not a readable DuckDB file"):
+        datasets.read_arrow(f"{write('t.duckdb', 'words')}::t")
+
+
+def test_dropped_columns_may_be_missing_where_nothing_is_learned(write):
+    edges, nodes = write("edges.csv", EDGES), write("nodes.csv", "id,age\nann,1\nbob,2\ncat,3\ndan,4\n")
+    graph = datasets.read_graph(edges, nodes, drop=["height"], label="churn", task="regression")
+    assert graph.features.tolist() == [[1], [2], [3], [4]]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import signal
 import sys
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +26,8 @@ HELP: dict[str, Any] = tomllib.loads(Path(__file__).with_name("help.toml").read_
 """Examples and parameters of every command, and the options of a model that no part describes."""
 
 ERROR, USAGE, BROKEN_PIPE = 1, 2, 141
+
+_ASKED = re.compile(r"allocate ([\d.]+) ([KMGTP]?i?B|bytes)")
 
 
 class UsageError(GBGNNError):
@@ -47,8 +51,12 @@ def register(
 
 
 def with_help(function: Callable[..., None]) -> Callable[..., None]:
-    """Give the parameters of a command what :data:`HELP` says of them, but for those that typer knows."""
+    """Give the parameters of a command what :data:`HELP` says of them, but for those that typer knows.
+
+    A parameter that is a dataclass of options stands for its fields.
+    """
     told = HELP["parameters"]["shared"] | HELP["parameters"].get(function.__name__, {})
+    function = _unfolded(function)
     signature = inspect.signature(function, eval_str=True)
     parameters = []
     for each in signature.parameters.values():
@@ -59,6 +67,33 @@ def with_help(function: Callable[..., None]) -> Callable[..., None]:
         parameters.append(each)
     function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return function
+
+
+def _unfolded(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose dataclasses of options are taken field by field."""
+    signature = inspect.signature(function, eval_str=True)
+    groups: dict[str, Any] = {
+        each.name: each.annotation for each in signature.parameters.values() if is_dataclass(each.annotation)
+    }
+    if not groups:
+        return function
+
+    def call(**values: Any) -> None:
+        made = {
+            name: kind(**{each.name: values.pop(each.name) for each in fields(kind)})
+            for name, kind in groups.items()
+        }
+        function(**values, **made)
+
+    parameters: list[inspect.Parameter] = []
+    for each in signature.parameters.values():
+        if each.name in groups:
+            parameters += inspect.signature(groups[each.name], eval_str=True).parameters.values()
+        else:
+            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    call.__name__, call.__doc__ = function.__name__, function.__doc__
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return call
 
 
 def make_option(told: Mapping[str, Any]) -> Any:
@@ -99,6 +134,12 @@ def guarded() -> Iterator[None]:
     except (GBGNNError, OSError) as error:
         screen.error(" ".join([describe_error(error), *getattr(error, "__notes__", [])]))
         raise typer.Exit(USAGE if isinstance(error, UsageError) else ERROR) from None
+    except (MemoryError, RuntimeError) as error:
+        told = describe_shortage(error)
+        if told is None:
+            raise
+        screen.error(" ".join([told, *getattr(error, "__notes__", [])]))
+        raise typer.Exit(ERROR) from None
 
 
 def describe_error(error: Exception) -> str:
@@ -106,6 +147,24 @@ def describe_error(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename and not isinstance(error, GBGNNError):
         return f"{error.filename}: {error.strerror}."
     return str(error)
+
+
+def describe_shortage(error: BaseException) -> str | None:
+    """Return a lack of memory as a sentence: what was asked for, and what would help; None for all else."""
+    text = str(error)
+    is_gpu = "CUDA out of memory" in text or "CUDA error: out of memory" in text
+    if not (is_gpu or isinstance(error, MemoryError) or "not enough memory" in text):
+        return None
+    found = _ASKED.search(text)
+    asked = "more was asked for than there is"
+    if found:
+        size, unit = found[1], found[2]
+        asked = f"{size} {unit}" if unit != "bytes" else f"{int(size) / 2**30:,.2f} GiB"
+        asked += " more were asked for than there are"
+    less = "--dtype float32, fewer --units, or fewer features (--features, --drop) need less"
+    if is_gpu:
+        return f"the GPU has not enough memory: {asked}; --device cpu has the machine's own. {less}."
+    return f"not enough memory: {asked}; {less}, and so does --no-keep-learners over many rounds."
 
 
 @contextmanager

@@ -10,7 +10,8 @@ import typer
 import gbgnn
 from gbgnn.cli import screen
 from gbgnn.cli.command import as_split
-from gbgnn.cli.files import describe
+from gbgnn.cli.files import describe, describe_choices
+from gbgnn.cli.source import DataOptions, Source
 from gbgnn.errors import DatasetNotFoundError
 
 
@@ -32,15 +33,26 @@ def list_datasets(context: typer.Context, data_dir: Path | None = None, as_json:
     )
 
 
-def info(name: str, data_dir: Path | None = None, as_json: bool = False) -> None:
-    """Show one data set: counts, split, licence, repairs, and where its files were looked for.
+def info(
+    name: str,
+    data_dir: Path | None = None,
+    target: str | None = None,
+    task: str | None = None,
+    setting: str | None = None,
+    data_option: list[str] | None = None,
+    as_json: bool = False,
+) -> None:
+    """Show one data set: counts, task, splits, licence, repairs, and where its files were looked for.
 
     Nothing is downloaded.
     """
     is_known = name in gbgnn.datasets.names()
     facts = describe_entry(name, data_dir) if is_known else {}
+    given = DataOptions(
+        dataset=name, data_dir=data_dir, target=target, task=task, setting=setting, data_option=data_option
+    )
     try:
-        facts |= describe_dataset(gbgnn.datasets.load(name, data_dir=data_dir, download=False))
+        facts |= describe_dataset(given.apply(Source()).load(download=False))
     except DatasetNotFoundError:
         if not is_known:
             raise
@@ -54,39 +66,53 @@ def convert(
     edges: Path,
     nodes: Path,
     out: Path,
+    more_edges: list[Path] | None = None,
     source: str | None = None,
-    target: str | None = None,
+    destination: str | None = None,
     weight: str | None = None,
     directed: bool = False,
     id: str | None = None,
-    label: str | None = None,
+    target: str | None = None,
     features: str | None = None,
+    drop: str | None = None,
+    task: str | None = None,
     split: str | None = None,
     split_seed: int | None = None,
     normalize: bool = False,
     name: str | None = None,
     as_json: bool = False,
 ) -> None:
-    """Turn an edge table and a node table into a folder that loads in an instant.
+    """Turn edge tables and a node table into a folder that loads in an instant.
 
-    Says how much there is and what was mended on the way: repeated edges, self loops.
+    Says how much there is, which columns were taken for what, and what was mended on the way: repeated edges,
+    self loops.
     """
-    columns = {"source": source, "target": target, "weight": weight, "id": id, "label": label, "split": split}
-    given: dict[str, Any] = {k: as_split(v) for k, v in columns.items() if v is not None}
-    if features is not None:
-        given["features"] = [as_split(word.strip()) for word in features.split(",") if word.strip()]
+    options = DataOptions(
+        nodes=nodes,
+        edges=[edges, *(more_edges or ())],
+        source=source,
+        destination=destination,
+        weight=weight,
+        directed=directed,
+        id=id,
+        target=target,
+        features=features,
+        drop=drop,
+        task=task,
+    )
+    tables = options.apply(Source())
+    given = tables.reader_options() | {"split": as_split(split)}
     if split_seed is not None:
         given["seed"] = split_seed
-    given |= {"directed": directed, "normalize_features": normalize, "name": name or out.stem}
-    data = gbgnn.datasets.read_tables(edges, nodes, **given)
+    given |= {"normalize_features": normalize, "name": name or out.stem}
+    data = gbgnn.datasets.read_tables(tables.edges, str(nodes), **given)
     gbgnn.datasets.save_dataset(data, out)
     facts = describe_dataset(data)
     if as_json:
         screen.emit_json(facts | {"written": str(out)})
         return
-    screen.out(f"{describe(data)}; train {len(data.train):,}, val {len(data.val):,}, test {len(data.test):,}")
-    for repair in facts["repairs"]:
-        screen.out(f"repaired: {repair}")
+    for line in (describe(data), *describe_choices(data)):
+        screen.out(line)
     screen.out(f"written to {out}")
 
 
@@ -113,17 +139,22 @@ def describe_dataset(data: gbgnn.datasets.Dataset) -> dict[str, Any]:
         "nodes": graph.n_nodes,
         "edges": graph.n_edges,
         "features": graph.n_features,
-        "classes": data.n_classes,
+        "task": data.task,
+        "why": data.task_reason,
+        "classes": None if data.is_regression else data.n_classes,
         "class_names": list(data.class_names or ()),
         "directed": graph.is_directed,
         "weighted": graph.is_weighted,
         "isolated": graph.n_isolated,
         "split": data.split_name,
+        "splits": max(1, len(data.own_splits)),
+        "inductive": data.is_inductive,
         "train": len(data.train),
         "val": len(data.val),
         "test": len(data.test),
         "source": data.source,
         "licence": data.licence,
+        "notes": list(data.notes),
         "repairs": list(graph.repairs),
     }
 

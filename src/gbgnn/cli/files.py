@@ -1,4 +1,4 @@
-"""What commands read and write: data sets as commands and records name them, models, run folders."""
+"""What commands read and write: models, run folders, and data sets in words."""
 
 from __future__ import annotations
 
@@ -13,96 +13,18 @@ import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import gbgnn
 from gbgnn._files import to_json
-from gbgnn.cli.command import as_split, describe_error, key_values
+from gbgnn.cli.command import describe_error
 from gbgnn.cli.screen import counted
-from gbgnn.errors import DataError, GBGNNError, ModelFileError, ParameterError, suggest
+from gbgnn.cli.source import Source
+from gbgnn.errors import DataError, GBGNNError, ModelFileError
 from gbgnn.runs import CHECKPOINT, CONFIG, EPOCHS, HISTORY, METRICS, MODEL, RunFolder, describe_versions
-
-
-@dataclass(frozen=True)
-class Source:
-    """A data set by name or path and how to split it; None leaves the library's choice.
-
-    Options are what else the data set takes, such as the size of a synthetic graph.
-    """
-
-    dataset: str | None = None
-    data_dir: str | None = None
-    split: str | int | None = None
-    split_seed: int | None = None
-    normalize: bool | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any], where: str) -> Source:
-        """Read the table ``[data]`` of a file."""
-        if not isinstance(document, Mapping):
-            raise ParameterError(f"{where}: data must be a table, [data]; got {document!r}.")
-        known = [f.name for f in fields(cls)]
-        for key in document:
-            if key not in known:
-                raise ParameterError(
-                    f"{where}: unknown key data.{key}.{suggest(key, known)} Known: {', '.join(known)}."
-                )
-        return cls(**document)
-
-    def to_document(self) -> dict[str, Any]:
-        """Return the table ``[data]``; a path is made absolute, so that it can be found from anywhere."""
-        document = asdict(self)
-        for key in ("dataset", "data_dir"):
-            path = document[key]
-            if path is not None and path not in gbgnn.datasets.names() and Path(path).expanduser().exists():
-                document[key] = str(Path(path).expanduser().resolve())
-        return document
-
-    def override(
-        self,
-        dataset: str | None = None,
-        data_dir: Path | None = None,
-        split: str | None = None,
-        split_seed: int | None = None,
-        normalize: bool | None = None,
-        options: list[str] | None = None,
-    ) -> Source:
-        """Return the source with what an option of the command says; another data set has no old options."""
-        is_other = dataset not in (None, self.dataset)
-        old = Source(data_dir=self.data_dir, normalize=self.normalize) if is_other else self
-        return Source(
-            old.dataset if dataset is None else dataset,
-            old.data_dir if data_dir is None else str(data_dir),
-            old.split if split is None else as_split(split),
-            old.split_seed if split_seed is None else split_seed,
-            old.normalize if normalize is None else normalize,
-            old.options | key_values(options, "--data-option"),
-        )
-
-    def load(self) -> gbgnn.datasets.Dataset:
-        """Return the data set."""
-        keywords = {
-            "name": self.dataset,
-            "data_dir": self.data_dir,
-            "split": self.split,
-            "seed": self.split_seed,
-            "normalize_features": self.normalize,
-        }
-        return gbgnn.datasets.load(**{k: v for k, v in keywords.items() if v is not None} | self.options)
-
-    def load_graph(self) -> gbgnn.Graph:
-        """Return the graph alone; labels and a split need not be there."""
-        from gbgnn.datasets.tables import is_plain_table_folder
-
-        folder = Path(self.dataset or "").expanduser()
-        if self.dataset in gbgnn.datasets.names() or not is_plain_table_folder(folder):
-            return self.load().graph
-        graph = gbgnn.datasets.read_folder_graph(folder, **self.options)
-        return graph.with_row_normalized_features() if self.normalize else graph
 
 
 @dataclass(frozen=True)
@@ -174,16 +96,46 @@ def fingerprint(data: gbgnn.datasets.Dataset) -> dict[str, str]:
 
 
 def describe(data: gbgnn.datasets.Dataset) -> str:
-    """Return the size of a data set in a line, its classes those of the training nodes."""
+    """Return the size of a data set in a line, its classes or numbers those of the training nodes."""
     import numpy as np
 
     graph, names = data.graph, list_class_names(data)
+    size = (
+        f"{data.name}: {counted(graph.n_nodes, 'node')}, {counted(graph.n_edges, 'edge')}, "
+        f"{counted(graph.n_features, 'feature')}"
+    )
+    if data.is_regression:
+        y = data.y[data.train]
+        return f"{size}, numbers from {y.min():.4g} to {y.max():.4g}"
     classes = [name_class(label, names) for label in np.unique(data.y[data.train])]
     listed = ", ".join([*classes[:12], *(["..."] if len(classes) > 12 else [])])
-    return (
-        f"{data.name}: {counted(graph.n_nodes, 'node')}, {counted(graph.n_edges, 'edge')}, "
-        f"{counted(graph.n_features, 'feature')}, {counted(len(classes), 'class', 'classes')} ({listed})"
-    )
+    return f"{size}, {counted(len(classes), 'class', 'classes')} ({listed})"
+
+
+def describe_split(data: gbgnn.datasets.Dataset) -> str:
+    """Return which nodes train, validate and test, and whether that came with the data or was drawn."""
+    from gbgnn.datasets.graphland import SETTINGS
+
+    name, n_own = data.split_name, len(data.own_splits)
+    sizes = f"train {len(data.train):,}, val {len(data.val):,}, test {len(data.test):,}"
+    own = re.fullmatch(r"public (\d+) of (\d+)", name)
+    if own:
+        how = f"number {own[1]} of the {own[2]} that come with the data (--split K takes another)"
+    elif name == "public" or name in SETTINGS:
+        how = "the one that comes with the data" if name == "public" else f"{name}, which comes with the data"
+    else:
+        beside = f"; the data's own {counted(n_own, 'split')} not used" if n_own else ""
+        how = f"drawn ({name}{beside})" if name not in ("", "given") else "given"
+    return f"split: {how}: {sizes}"
+
+
+def describe_choices(data: gbgnn.datasets.Dataset) -> list[str]:
+    """Return what was found out about the data, each in a line: the task, the split, columns, repairs."""
+    lines = [f"task: {data.task_reason}", describe_split(data), *data.notes]
+    if data.is_inductive:
+        n_seen = data.snapshot("train").graph.n_nodes
+        lines.append(f"inductive: training sees {counted(n_seen, 'node')} and the edges among them")
+    return [*lines, *(f"repaired: {repair}" for repair in data.graph.repairs)]
 
 
 def name_class(label: Any, class_names: Mapping[str, str]) -> str:
@@ -222,7 +174,9 @@ def start_run(
     }
     config = {
         **nest_settings(read_settings(model)),
-        "data": replace(source, dataset=source.dataset or data.name).to_document(),
+        "data": replace(
+            source, dataset=source.dataset or (None if source.nodes else data.name)
+        ).to_document(),
         "run": facts,
     }
     run = RunFolder(out or _default_path(data), force)

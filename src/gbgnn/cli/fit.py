@@ -15,9 +15,9 @@ import typer
 import gbgnn
 from gbgnn.cli import files, screen
 from gbgnn.cli.command import UsageError
-from gbgnn.cli.files import Source
 from gbgnn.cli.model_options import override_by_options, read_flags
-from gbgnn.cli.predict import score_splits, show_scores
+from gbgnn.cli.scores import score_splits, show_scores
+from gbgnn.cli.source import DataOptions, Source
 from gbgnn.errors import DataError, GBGNNError, ParameterError
 from gbgnn.runs import CHECKPOINT, CONFIG, MODEL, RunFolder
 
@@ -40,12 +40,7 @@ class Job:
 
 def fit(
     context: typer.Context,
-    dataset: str | None = None,
-    data_dir: Path | None = None,
-    split: str | None = None,
-    split_seed: int | None = None,
-    normalize: bool | None = None,
-    data_option: list[str] | None = None,
+    data_options: DataOptions,
     config: Path | None = None,
     out: Path | None = None,
     force: bool = False,
@@ -66,28 +61,28 @@ def fit(
 
     if resume is not None:
         _check_only_resume(context)
-        job = resumed_job(resume, data_dir=data_dir, checkpoint_every=checkpoint_every)
+        job = resumed_job(resume, data_dir=data_options.data_dir, checkpoint_every=checkpoint_every)
     else:
         document = {} if config is None else files.read_toml(config)
         document.pop("run", None)
         recorded = Source.from_document(document.pop("data", {}), str(config))
-        source = recorded.override(dataset, data_dir, split, split_seed, normalize, data_option)
+        source = data_options.apply(recorded)
         settings = override_by_options(context, flatten_document(document, str(config)))
         job = new_job(settings, source, out=out, force=force, checkpoint_every=checkpoint_every)
     model, data, run = job.model, job.data, job.run
     if not quiet:
-        screen.note(files.describe(data))
-        for repair in data.graph.repairs:
-            screen.note(f"repaired: {repair}")
+        for line in (files.describe(data), *files.describe_choices(data)):
+            screen.note(line)
         if job.n_known:
             screen.note(f"going on from round {job.n_known} of {model.n_rounds}")
     started = time.perf_counter()
     try:
         with _rounds_kept(job, BaseException), screen.show_progress(quiet=quiet) as progress:
             model.set_params(callbacks=[ShowProgress(progress), *_checkpoints(job)])
-            own = len(data.val) > 0 and model.validation_fraction is None
-            validation = (data.val, data.y[data.val]) if own else None
-            model.fit(data.train, data.y[data.train], graph=data.graph, validation=validation)
+            seen = data.snapshot("train")  # all of it, but for inductive data
+            own = len(seen.val) > 0 and model.validation_fraction is None
+            validation = (seen.val, seen.y[seen.val]) if own else None
+            model.fit(seen.train, seen.y[seen.train], graph=seen.graph, validation=validation)
         seconds = time.perf_counter() - started
         with _rounds_kept(job, KeyboardInterrupt), files.rescued(model, run):
             notes = files.save_model(model, run)
@@ -118,11 +113,30 @@ def new_job(
         if reason is not None:
             raise ParameterError(f"--checkpoint-every needs {reason}")
     data = source.load()
+    model = estimator_for(data, model)
     _weigh_by_label(model, data)
     if model.random_state is None:
         model.random_state = secrets.randbelow(2**31)  # drawn here so that the record has it
     run = files.start_run(model, source, data, out=out, force=force, checkpoint_every=checkpoint_every)
     return Job(model, data, run, checkpoint_every)
+
+
+def estimator_for(data: gbgnn.datasets.Dataset, model: gbgnn.GBGNNClassifier) -> Any:
+    """Return the model, or for numbers to be predicted a regressor with the same settings."""
+    if not data.is_regression:
+        return model
+    kind = getattr(gbgnn, "GBGNNRegressor", None)
+    if kind is None:
+        raise DataError(
+            f"{data.name} has numbers to predict ({data.task_reason}), and this gbgnn has classifiers only; "
+            "--task classification takes whole numbers for classes."
+        )
+    usual, known = type(model)().get_params(deep=False), kind().get_params(deep=False)
+    given = {k: v for k, v in model.get_params(deep=False).items() if v is not usual[k] and v != usual[k]}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise ParameterError(f"{unknown[0]} is no setting of a regressor; {data.task_reason}.")
+    return kind(**given)
 
 
 def resumed_job(path: Path, *, data_dir: Path | None, checkpoint_every: int | None) -> Job:
@@ -150,7 +164,7 @@ def resumed_job(path: Path, *, data_dir: Path | None, checkpoint_every: int | No
                 has_learners = all(each.head is not None for each in model.ensemble_)
                 if has_learners and model.fine_tuning_ is None:  # of tuned rounds there is no way on
                     return Job(model.set_params(warm_start=True), data, run, every, len(model.ensemble_))
-        model = build_model(flatten_document(config, where))
+        model = estimator_for(data, build_model(flatten_document(config, where)))
         _weigh_by_label(model, data)
         return Job(model, data, run, every)
     except BaseException:
@@ -226,7 +240,7 @@ def _why_not_resumable(model: gbgnn.GBGNNClassifier) -> str | None:
 
 def _weigh_by_label(model: gbgnn.GBGNNClassifier, data: gbgnn.datasets.Dataset) -> None:
     """Let class weights of a file, where every key is text, go by the labels themselves or their names."""
-    if not isinstance(model.class_weight, dict):
+    if not isinstance(getattr(model, "class_weight", None), dict):
         return
     names = files.list_class_names(data)
     labels = {str(label): label for label in data.classes.tolist()}
@@ -247,6 +261,9 @@ def _report(job: Job, seconds: float, notes: list[str]) -> dict[str, Any]:
     tuned = None if model.fine_tuning_ is None else asdict(FineTuningReport.from_model(model.model_))
     return {
         "dataset": data.name,
+        "task": data.task,
+        "split": data.split_name,
+        "n_splits": max(1, len(data.own_splits)),
         "rounds": len(model.history_),  # a tuned model has those up to the best only
         "best_round": model.best_round_,
         "stop_reason": str(model.stop_reason_),

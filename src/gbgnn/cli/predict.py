@@ -10,56 +10,58 @@ from typing import TYPE_CHECKING, Any, TextIO
 import gbgnn
 from gbgnn._files import atomic_path
 from gbgnn.cli import screen
-from gbgnn.cli.files import Saved, name_class, open_saved
+from gbgnn.cli.files import Saved, describe_split, name_class, open_saved
+from gbgnn.cli.scores import score_splits, show_scores
 from gbgnn.errors import DataError, GraphError, ParameterError, import_needed
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from gbgnn.datasets import Dataset
 
 _CHUNK = 65_536
 _FORMATS = (".csv", ".parquet")
 _LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
 
-Scores = dict[str, dict[str, Any]]
+Columns = dict[str, "NDArray[Any]"]
 
 
 def predict(
     saved_path: Path,
     dataset: str | None = None,
     nodes: str | None = None,
+    node_table: Path | None = None,
+    edges: list[Path] | None = None,
     data_dir: Path | None = None,
     normalize: bool | None = None,
     data_option: list[str] | None = None,
     out: Path | None = None,
 ) -> None:
-    """Write the predicted label of every node, and the probability of each class.
+    """Write the predicted label of every node, and the probability of each class; or the predicted number.
 
-    Columns are node (your own id), label, and proba_CLASS for each class. A bare model file knows neither
-    your ids nor names of classes: it counts nodes from 0.
+    Columns are node (your own id), label, and proba_CLASS for each class, or prediction of a regression. A
+    bare model file knows neither your ids nor names of classes: it counts nodes from 0.
     """
+    from gbgnn.predictions import predict_columns
+
     if out is not None and out.suffix not in _FORMATS:
         raise ParameterError(f"--out must end in {' or '.join(_FORMATS)}; got {out}.")
     saved = open_saved(saved_path)
     model = gbgnn.load(saved.model_path)
-    graph = None
-    if dataset is None:
-        ids = _own_ids(saved, len(model.model_.score_tensor), data_dir)
+    if dataset is None and node_table is None:
+        graph, ids = _own_graph(saved, len(model.model_.score_tensor), data_dir)
     else:
-        given = saved.source.override(dataset, data_dir, normalize=normalize, options=data_option)
+        given = saved.source.override(
+            dataset, data_dir, normalize=normalize, options=data_option, nodes=node_table, edges=edges
+        )
         graph = given.load_graph()
         ids = graph.node_ids
     rows = _choose(ids, nodes)
-    found = model.model_.predict_all(rows, graph=graph)
-    classes = [name_class(label, saved.class_names) for label in model.classes_]
-    columns = ["node", "label", *(f"proba_{name}" for name in classes)]
-    labels = [name_class(label, saved.class_names) for label in found["predict"]]
+    columns = predict_columns(model, rows, graph=graph, ids=ids, class_names=saved.class_names)
     if out is None:
-        write_csv(sys.stdout, columns, ids[rows], labels, found["predict_proba"])
+        write_csv(sys.stdout, columns)
     else:
-        write_table(out, columns, ids[rows], labels, found["predict_proba"])
+        write_table(out, columns)
         screen.note(f"{screen.counted(len(rows), 'node')} written to {out}")
 
 
@@ -73,7 +75,11 @@ def evaluate(
     data_option: list[str] | None = None,
     as_json: bool = False,
 ) -> None:
-    """Print accuracy, cross entropy and macro-F1 of the training, validation and test nodes."""
+    """Print how right a model is on the training, validation and test nodes.
+
+    Of classes: accuracy, AUC and average precision (each class against the rest), log loss and macro-F1. Of
+    numbers: R2, mean absolute error and root mean squared error.
+    """
     saved = open_saved(saved_path)
     if dataset is None and "data" not in saved.config:
         raise DataError(f"{saved_path} is a bare model file, which does not know its data; name a data set.")
@@ -82,52 +88,51 @@ def evaluate(
     is_own = saved.graph_checksum == data.graph.checksum
     scores = score_splits(model, data, graph=None if is_own else data.graph)
     if as_json:
-        screen.emit_json({"model": str(saved.model_path), "dataset": data.name, "splits": scores})
+        facts = {"model": str(saved.model_path), "dataset": data.name, "task": data.task}
+        screen.emit_json(facts | {"split": data.split_name, "splits": scores})
     else:
+        screen.note(describe_split(data))
         show_scores(scores)
 
 
-def write_table(
-    path: Path, columns: list[str], nodes: NDArray[Any], labels: list[str], proba: NDArray[Any]
-) -> None:
+def write_table(path: Path, columns: Columns) -> None:
     """Write a file whose ending says its form; a reader never sees half of it."""
     with atomic_path(path) as part:
         if path.suffix == ".csv":
             with part.open("w", newline="", encoding="utf-8") as file:
-                write_csv(file, columns, nodes, labels, proba)
+                write_csv(file, columns)
             return
         pa = import_needed("pyarrow", "writing Parquet", "io")
         from pyarrow import parquet
 
-        arrays = [pa.array(nodes), pa.array(labels), *map(pa.array, proba.T.copy())]
-        parquet.write_table(pa.table(dict(zip(columns, arrays, strict=True))), part)
+        parquet.write_table(pa.table(columns), part)
 
 
-def write_csv(
-    file: TextIO, columns: list[str], nodes: NDArray[Any], labels: list[str], proba: NDArray[Any]
-) -> None:
-    """Write CSV, each probability with as many digits as tell it from its neighbours."""
+def write_csv(file: TextIO, columns: Columns) -> None:
+    """Write CSV, each number with as many digits as tell it from its neighbours."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
-    for start in range(0, len(nodes), _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        lines = zip(nodes[rows].tolist(), labels[rows], proba[rows].astype(str).tolist(), strict=True)
-        writer.writerows([node, label, *numbers] for node, label, numbers in lines)
+    for start in range(0, len(columns["node"]), _CHUNK):
+        cells = [values[start : start + _CHUNK].astype(str).tolist() for values in columns.values()]
+        writer.writerows(zip(*cells, strict=True))
 
 
-def _own_ids(saved: Saved, n_nodes: int, data_dir: Path | None) -> NDArray[Any]:
-    """Return the user's ids of the nodes a run was fitted on; row numbers for a bare model."""
+def _own_graph(saved: Saved, n_nodes: int, data_dir: Path | None) -> tuple[gbgnn.Graph | None, NDArray[Any]]:
+    """Return the user's ids of the nodes a run was fitted on; row numbers for a bare model.
+
+    There is no graph to apply the model to, as it knows its predictions, but where it has not seen all nodes.
+    """
     import numpy as np
 
     if "data" not in saved.config:
-        return np.arange(n_nodes)
+        return None, np.arange(n_nodes)
     data = saved.source.override(data_dir=data_dir).load()
     if data.graph.checksum != saved.graph_checksum:
         raise DataError(
             f"the graph of {data.name} changed since the fit, so the stored predictions are not about it; "
             "predict the graph as it is now with --dataset."
         )
-    return data.graph.node_ids
+    return data.graph if data.is_inductive else None, data.graph.node_ids
 
 
 def _choose(ids: NDArray[Any], nodes: str | None) -> NDArray[np.int64]:
@@ -147,49 +152,6 @@ def _choose(ids: NDArray[Any], nodes: str | None) -> NDArray[np.int64]:
             f"its ids look like {ids[0]!s} and {ids[-1]!s})."
         )
     return np.array([row_of[name] for name in wanted], dtype=np.int64)
-
-
-def score_splits(model: gbgnn.GBGNNClassifier, data: Dataset, graph: gbgnn.Graph | None = None) -> Scores:
-    """Return nodes, accuracy, cross entropy and macro-F1 of every part of the split that has nodes."""
-    import numpy as np
-
-    parts = {name: getattr(data, name) for name in ("train", "val", "test") if len(getattr(data, name))}
-    found = model.model_.predict_all(np.concatenate(list(parts.values())), graph=graph)
-    ends = np.cumsum([len(part) for part in parts.values()])[:-1]
-    labels, proba = (np.split(found[name], ends) for name in ("predict", "predict_proba"))
-    pieces = zip(parts.items(), labels, proba, strict=True)
-    return {name: measure(data.y[rows], y, p, model.classes_) for (name, rows), y, p in pieces}
-
-
-def measure(
-    truth: NDArray[Any], labels: NDArray[Any], proba: NDArray[Any], classes: NDArray[Any]
-) -> dict[str, Any]:
-    """Return the figures of one set of nodes; a class that training never saw counts as wrong."""
-    from sklearn.metrics import accuracy_score, f1_score
-
-    return {
-        "nodes": len(truth),
-        "accuracy": float(accuracy_score(truth, labels)),
-        "loss": cross_entropy(truth, proba, classes),
-        "macro_f1": float(f1_score(truth, labels, average="macro", zero_division=0.0)),
-    }
-
-
-def cross_entropy(truth: NDArray[Any], proba: NDArray[Any], classes: NDArray[Any]) -> float:
-    """Return the mean of -log p of the true class, p kept above the rounding of its type."""
-    import numpy as np
-
-    columns = np.searchsorted(classes, truth).clip(max=len(classes) - 1)
-    known = classes[columns] == truth
-    own = np.where(known, proba[np.arange(len(truth)), columns], 0).astype(np.float64)
-    return float(-np.log(own.clip(min=np.finfo(proba.dtype).eps)).mean()) + 0.0
-
-
-def show_scores(scores: Scores) -> None:
-    """Print the figures as a table."""
-    records = [{"split": name, **row} for name, row in scores.items()]
-    columns = ("split", "nodes", "accuracy", "loss", "macro_f1")
-    screen.show_records(records, columns, heads={"macro_f1": "macro-F1"}, left=("split",))
 
 
 def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import gbgnn
 from gbgnn.cli import screen
-from gbgnn.cli.files import Saved, Source, open_saved
+from gbgnn.cli.files import Saved, open_saved
+from gbgnn.cli.source import Source
 from gbgnn.errors import DataError, ParameterError
 
 if TYPE_CHECKING:

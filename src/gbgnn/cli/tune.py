@@ -10,9 +10,9 @@ import typer
 
 from gbgnn.cli import files, screen
 from gbgnn.cli.command import UsageError
-from gbgnn.cli.files import Source
 from gbgnn.cli.model_options import override_by_options, read_given
-from gbgnn.cli.predict import score_splits
+from gbgnn.cli.scores import score_splits
+from gbgnn.cli.source import DataOptions, Source
 from gbgnn.errors import DataError, ParameterError, suggest
 from gbgnn.runs import SPACE, TRIALS, RunFolder
 
@@ -26,7 +26,7 @@ CUSTOM = "custom"
 
 def tune(
     context: typer.Context,
-    dataset: str | None = None,
+    data_options: DataOptions,
     variant: str | None = None,
     hidden_layers: int | None = None,
     fine_tune: bool = False,
@@ -41,11 +41,6 @@ def tune(
     device: str = "auto",
     storage: str | None = None,
     study: str | None = None,
-    data_dir: Path | None = None,
-    split: str | None = None,
-    split_seed: int | None = None,
-    normalize: bool | None = None,
-    data_option: list[str] | None = None,
     out: Path | None = None,
     force: bool = False,
     as_json: bool = False,
@@ -67,7 +62,7 @@ def tune(
         raise UsageError("--validation-fraction is for gbgnn fit; draw validation nodes with --split.")
     if out is not None:
         RunFolder(out, force).check_free()
-    source = Source().override(dataset, data_dir, split, split_seed, normalize, data_option)
+    source = data_options.apply(Source())
     data = load_hidden(source)
     chosen = build_space(
         space,
@@ -80,7 +75,8 @@ def tune(
     )
     override_by_options(context, chosen.base)  # raises for an option of a part that is not there
     if not quiet:
-        screen.note(files.describe(data))
+        for line in (files.describe(data), *files.describe_choices(data)):
+            screen.note(line)
         screen.note(f"searching {', '.join(chosen.ranges)}")
     n_done = 0
 
@@ -135,6 +131,15 @@ def tune(
 def load_hidden(source: Source) -> Dataset:
     """Return the data with no label but those of training and validation nodes; some must validate."""
     data = source.load().without_test_labels()
+    if data.is_regression:
+        raise DataError(
+            f"{data.name} has numbers to predict ({data.task_reason}), and gbgnn tune searches classifiers; "
+            "use gbgnn fit, or --task classification for whole numbers that are classes."
+        )
+    if data.is_inductive:
+        raise DataError(
+            f"{data.name} is inductive, so no validation node is there in training; use gbgnn fit."
+        )
     if not len(data.val):
         raise DataError(
             f"{data.name} has no validation nodes, by which tune chooses; draw some with --split stratified."

@@ -1,19 +1,25 @@
 """Graphs with labels: known data sets by name, your own from files, and ways to split them."""
 
-from gbgnn.datasets.arrays import load_dataset, read_npz, save_dataset
+from gbgnn.datasets.arrays import load_dataset, save_dataset
 from gbgnn.datasets.catalog import CATALOG, Entry, SearchedPlace, cache_folder, names, search_places, where
-from gbgnn.datasets.convert import from_networkx, from_pyg
+from gbgnn.datasets.convert import from_networkx, from_pyg, to_networkx, to_pyg
 from gbgnn.datasets.dataset import Dataset
+from gbgnn.datasets.frames import read_arrow
+from gbgnn.datasets.graphland import load_graphland
 from gbgnn.datasets.loading import csbm, digits, karate, load
+from gbgnn.datasets.npz import read_npz
 from gbgnn.datasets.planetoid import read_planetoid
 from gbgnn.datasets.splits import kfold_splits, random_split, stratified_split
-from gbgnn.datasets.tables import read_folder, read_folder_graph, read_graph, read_graphland, read_tables
+from gbgnn.datasets.tables import read_folder, read_folder_graph, read_graph, read_tables
+from gbgnn.datasets.targets import Target, as_target
 
 __all__ = [
     "CATALOG",
     "Dataset",
     "Entry",
     "SearchedPlace",
+    "Target",
+    "as_target",
     "cache_folder",
     "csbm",
     "digits",
@@ -23,17 +29,20 @@ __all__ = [
     "kfold_splits",
     "load",
     "load_dataset",
+    "load_graphland",
     "names",
     "random_split",
+    "read_arrow",
     "read_folder",
     "read_folder_graph",
     "read_graph",
-    "read_graphland",
     "read_npz",
     "read_planetoid",
     "read_tables",
     "save_dataset",
     "search_places",
     "stratified_split",
+    "to_networkx",
+    "to_pyg",
     "where",
 ]

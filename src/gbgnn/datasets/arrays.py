@@ -1,13 +1,11 @@
-"""Graphs as NumPy arrays on disk: in one .npz file, or in the library's own folder, ``.gbgraph``."""
+"""Graphs as NumPy arrays on disk, in the library's own folder, ``.gbgraph``."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -16,137 +14,20 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn._version import __version__
-from gbgnn.datasets.dataset import Dataset, as_labels, build_adjacency, build_csr
-from gbgnn.datasets.splits import SplitChoice, choose_split, splits_of_masks
+from gbgnn.datasets.dataset import Dataset, build_csr
 from gbgnn.errors import DataError, GraphError
 from gbgnn.graph import PARTS, Graph, NodeSplit
 
 Arrays = dict[str, NDArray[Any]]
-# Other arrays of an .npz file are left unread: some published files carry pickled notes beside the data.
-_KNOWN = re.compile(
-    r"(adj_|attr_|feat_)?(data|indices|indptr|shape)|(adj|attr)_matrix|feat|y|labels"
-    r"|(train|val|test)_mask|(node|class)_names"
-)
-
 FORMAT = "gbgnn dataset"
 VERSION = 1
 META = "meta.json"
 _STORED = {
     *("indptr", "indices", "weights", "features", "feature_data", "feature_indices", "feature_indptr"),
-    *("y", *PARTS, "node_ids"),
+    *("y", *PARTS, "node_ids", "arrivals"),
 }
 _TEXTS = ("name", "source", "licence", "split_name")
-
-
-def read_npz(
-    path: str | os.PathLike[str],
-    *,
-    features: Any = None,
-    y: Any = None,
-    split: SplitChoice = None,
-    directed: bool = False,
-    normalize_features: bool = False,
-    seed: int = 0,
-    name: str | None = None,
-) -> Dataset:
-    """Read a graph from an ``.npz`` file; nothing in it is ever unpickled.
-
-    Three layouts are known. *Plain*: ``indptr``, ``indices`` and maybe ``data``; ``feat`` (dense) or
-    ``feat_data``, ``feat_indices``, ``feat_indptr``, ``feat_shape``; ``y``; ``train_mask``, ``val_mask``,
-    ``test_mask`` of shape (n,) or (n, k). *gnn-benchmark*: ``adj_data``, ``adj_indices``, ``adj_indptr``,
-    ``adj_shape``, the same with ``attr_`` (or dense ``attr_matrix``), ``labels``, maybe ``node_names`` and
-    ``class_names``. A matrix saved by ``scipy.sparse.save_npz`` needs ``features`` and ``y`` besides.
-
-    Parameters
-    ----------
-    path
-        The file.
-    features, y
-        Features and labels, when the file has none or you have better ones.
-    split
-        Number of one of several masks in the file, or as in :func:`read_tables`.
-    directed
-        Keep one-way edges, which lead from columns to rows; otherwise they are mirrored.
-    normalize_features, seed, name
-        As in :func:`read_tables`; the name is the file's when not given.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "pair.npz")
-    ...     arrays = dict(indptr=[0, 1, 2], indices=[1, 0], feat=[[0.5], [0.7]], y=[0, 1])
-    ...     np.savez(path, **arrays, train_mask=[True, False])
-    ...     read_npz(path)
-    Dataset('pair', n_nodes=2, n_edges=1, n_features=1, n_classes=2, train=1, val=0, test=0)
-    """
-    path = Path(path)
-    arrays = _load(path)
-    is_plain = {"indptr", "indices"} <= arrays.keys()
-    matrix = _matrix(arrays, "" if is_plain else "adj_", path)
-    if matrix is None:
-        raise DataError(
-            f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}; expected indptr and indices, "
-            "or adj_indptr and adj_indices."
-        )
-    is_ours = features is None  # what is read here nobody else can change
-    features = _matrix(arrays, "feat_" if is_plain else "attr_", path) if features is None else features
-    y = arrays.get("y" if is_plain else "labels") if y is None else y
-    for what, value in (("features", features), ("y", y)):
-        if value is None:
-            raise DataError(f"{path} holds an adjacency matrix but no {what}; give {what}=.")
-    coo = sp.csr_array(matrix).tocoo()
-    weights = None if np.all(coo.data == 1) else coo.data
-    adjacency, repairs = build_adjacency((coo.col, coo.row), coo.shape[0], weights=weights, directed=directed)
-    names: Any = arrays.get("class_names")
-    ids = arrays.get("node_names")
-    graph = Graph(adjacency, features, node_ids=ids, repairs=repairs, copy=not is_ours)
-    if normalize_features:
-        graph = graph.with_row_normalized_features()
-    y = as_labels(y, f"{path}: labels")
-    own = splits_of_masks(arrays.get, graph.n_nodes, str(path))
-    chosen, how = choose_split(split, y, own, str(path), seed=seed)
-    return Dataset(name or path.stem, graph, y, chosen, names, source=str(path), split_name=how)
-
-
-def _load(path: Path) -> Arrays:
-    if not path.is_file():
-        raise DataError(f"{path} is not a file.")
-    if not zipfile.is_zipfile(path):
-        raise DataError(f"{path} is not an .npz archive, or only the first part of one.")
-    arrays = {}
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            for key in filter(_KNOWN.fullmatch, archive.files):
-                try:
-                    array = archive[key]
-                except ValueError as error:
-                    raise DataError(
-                        f"{path}: array {key!r} cannot be read without unpickling ({error}); "
-                        "save it again with a plain dtype."
-                    ) from error
-                arrays[key] = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
-    except (OSError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} is not a readable .npz file: {error}.") from error
-    return arrays
-
-
-def _matrix(arrays: Arrays, prefix: str, path: Path) -> Any:
-    """Return the dense or CSR matrix under a prefix, or None."""
-    for key in (prefix.removesuffix("_"), f"{prefix}matrix"):
-        if key in arrays:
-            return arrays[key]
-    if f"{prefix}indptr" not in arrays:
-        return None
-    if f"{prefix}indices" not in arrays:
-        raise DataError(f"{path} lacks the array '{prefix}indices'.")
-    indices, indptr = arrays[f"{prefix}indices"], arrays[f"{prefix}indptr"]
-    if indices.ndim != 1 or indptr.ndim != 1 or not len(indptr):
-        raise DataError(f"{path}: {prefix}indices and {prefix}indptr must be flat arrays.")
-    data = arrays.get(f"{prefix}data", np.ones(len(indices), np.float32))
-    shape = arrays.get(f"{prefix}shape", (len(indptr) - 1,) * 2)
-    what = f"{path}: the CSR parts {prefix}* do not fit together"
-    return build_csr((data, indices, indptr), shape, what, full_check=True)
+_NEWER = ("task", "task_reason", "notes")  # which the first folders did not have
 
 
 def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
@@ -195,7 +76,8 @@ def load_dataset(folder: str | os.PathLike[str]) -> Dataset:
         arrays = {name: _read_array(path, name, described) for name, described in meta["arrays"].items()}
         graph = _stored_graph(meta, arrays)
         split = NodeSplit(*(np.array(arrays[part]) for part in PARTS))
-        texts = {key: meta[key] for key in _TEXTS}
+        texts = {key: meta[key] for key in _TEXTS} | {key: meta[key] for key in _NEWER if key in meta}
+        texts["arrivals"] = arrays.get("arrivals")
         return Dataset(graph=graph, y=arrays["y"], split=split, class_names=meta["class_names"], **texts)
     except (KeyError, TypeError) as error:
         raise DataError(f"{path} is damaged: {META} or an array lacks {error}.") from error
@@ -222,11 +104,13 @@ def _describe(dataset: Dataset) -> tuple[Arrays, dict[str, Any]]:
         arrays["features"] = X
     ids = graph.node_ids if graph.node_ids.dtype.kind in "iuU" else graph.node_ids.astype(np.str_)
     arrays |= {"y": dataset.y, **{part: getattr(dataset, part) for part in PARTS}, "node_ids": ids}
+    if dataset.arrivals is not None:
+        arrays["arrivals"] = dataset.arrivals
     return arrays, {
         "format": FORMAT,
         "version": VERSION,
         "gbgnn": __version__,
-        **{key: getattr(dataset, key) for key in _TEXTS},
+        **{key: getattr(dataset, key) for key in (*_TEXTS, *_NEWER)},
         **{count: getattr(graph, count) for count in ("n_nodes", "n_edges", "n_features")},
         "n_classes": dataset.n_classes,
         "dtype": str(graph.adjacency.dtype),

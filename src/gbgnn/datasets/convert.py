@@ -1,4 +1,4 @@
-"""Graphs of other libraries: PyG and NetworkX."""
+"""Graphs of other libraries, taken over and handed on: PyG and NetworkX."""
 
 from __future__ import annotations
 
@@ -10,14 +10,21 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gbgnn.datasets.dataset import Dataset, as_labels, build_adjacency
-from gbgnn.datasets.splits import SplitChoice, choose_split, named_split, splits_of_masks
-from gbgnn.errors import DataError, suggest
-from gbgnn.graph import Graph
+from gbgnn.datasets.dataset import Dataset, build_adjacency
+from gbgnn.datasets.splits import SplitChoice, choose_split, find_splits, named_split
+from gbgnn.datasets.targets import as_target, is_labelled
+from gbgnn.errors import DataError, import_needed, suggest
+from gbgnn.graph import PARTS, Graph
 
 
 def from_pyg(
-    data: Any, *, split: SplitChoice = None, weight: str | None = None, seed: int = 0, name: str = "pyg"
+    data: Any,
+    *,
+    task: str | None = None,
+    split: SplitChoice = None,
+    weight: str | None = None,
+    seed: int = 0,
+    name: str = "pyg",
 ) -> Dataset:
     """Take over a PyG ``Data`` object.
 
@@ -27,7 +34,10 @@ def from_pyg(
     Parameters
     ----------
     data
-        Object with ``edge_index``, ``x``, ``y`` and maybe masks of shape (n,) or (n, k).
+        Object with ``edge_index``, ``x``, ``y`` and maybe masks of shape (n,) or (n, k), or ``train_idx`` and
+        its like.
+    task
+        ``"classification"`` or ``"regression"``; None finds out, see :func:`as_target`.
     split
         Number of one of several masks, ``"random"``, ``"stratified"``, a fold, or a NodeSplit; None takes
         the object's own masks.
@@ -67,10 +77,57 @@ def from_pyg(
             )
         weights = weights.reshape(n_edges)
     adjacency, repairs = build_adjacency(edge_index, n_nodes, weights=weights, directed=True)
-    labels = as_labels(y, "y")
-    own = splits_of_masks(partial(_array, data), n_nodes, name)
-    chosen, how = choose_split(split, labels, own, name, seed=seed)
-    return Dataset(name, Graph(adjacency, x, repairs=repairs), labels, chosen, split_name=how)
+    target = as_target(y, "y", task)
+    own = find_splits(partial(_array, data), n_nodes, name)
+    chosen, how = choose_split(split, target.values, own, name, seed=seed)
+    return Dataset(
+        *(name, Graph(adjacency, x, repairs=repairs), target.values, chosen),
+        split_name=how,
+        task=target.task,
+        task_reason=target.reason,
+        own_splits=own,
+    )
+
+
+def to_pyg(dataset: Dataset) -> Any:
+    """Return a PyG ``Data`` object: dense ``x``, ``y``, ``edge_index``, and masks.
+
+    Text classes become their places among the sorted classes; nodes without a label hold -1, or NaN in a
+    regression. Masks have a column for each of several splits that came with the data, else they are those of
+    the data set's own split. Weights are ``edge_weight`` where some differ from one.
+
+    Examples
+    --------
+    >>> from gbgnn.datasets import karate
+    >>> to_pyg(karate())  # doctest: +SKIP
+    Data(x=[34, 34], edge_index=[2, 156], y=[34], train_mask=[34], val_mask=[34], test_mask=[34])
+    """
+    import torch
+
+    Data = import_needed("torch_geometric.data", "handing a graph to PyG", "lab").Data
+    graph = dataset.graph
+    coo = graph.adjacency.tocoo()
+    data = Data(
+        x=torch.tensor(_as_dense(graph)),
+        edge_index=torch.tensor(np.stack([coo.col, coo.row]).astype(np.int64)),
+        y=torch.tensor(_as_codes(dataset)),
+    )
+    if graph.is_weighted:
+        data.edge_weight = torch.tensor(coo.data)
+    splits = dataset.own_splits if len(dataset.own_splits) > 1 else [dataset.split]
+    for part in PARTS:
+        masks = np.zeros((graph.n_nodes, len(splits)), bool)
+        for column, split in enumerate(splits):
+            masks[getattr(split, part), column] = True
+        data[f"{part}_mask"] = torch.tensor(masks if len(splits) > 1 else masks[:, 0])
+    return data
+
+
+def _as_codes(dataset: Dataset) -> NDArray[Any]:
+    """Return y without text."""
+    if dataset.y.dtype.kind != "U":
+        return dataset.y
+    return np.where(is_labelled(dataset.y), np.searchsorted(dataset.classes, dataset.y), -1)
 
 
 def from_networkx(
@@ -79,6 +136,7 @@ def from_networkx(
     features: str | Sequence[str] | None = None,
     label: str = "label",
     weight: str | None = "weight",
+    task: str | None = None,
     split: SplitChoice = None,
     seed: int = 0,
     name: str | None = None,
@@ -96,9 +154,11 @@ def from_networkx(
         Node attribute or attributes, each a number or a list of numbers. None gives every node a
         feature of its own (one-hot).
     label
-        Node attribute with the class; nodes without it are unlabelled.
+        Node attribute with the class or number to be predicted; nodes without it are unlabelled.
     weight
         Edge attribute with the weight; edges without it weigh 1.
+    task
+        ``"classification"`` or ``"regression"``; None finds out, see :func:`as_target`.
     split
         A node attribute with the words train, val and test; or ``"random"``, ``"stratified"``, the number
         of a fold, or a NodeSplit.
@@ -126,14 +186,53 @@ def from_networkx(
     is_plain = {type(node) for node in nodes} in ({int}, {str})
     ids = np.array(nodes if is_plain else [str(node) for node in nodes])
     graph = Graph(adjacency, _nx_features(G, features), node_ids=ids, repairs=repairs)
-    y = as_labels(np.array(_attribute(G, label, "labels"), dtype=object), f"attribute {label!r}")
+    values = np.array(_attribute(G, label, "labels"), dtype=object)
+    target = as_target(values, f"attribute {label!r}", task, f"attribute {label!r}")
     title = name or getattr(G, "name", "") or "networkx"
     if isinstance(split, str) and any(split in attributes for _, attributes in G.nodes(data=True)):
         words = ["" if word is None else word for _, word in G.nodes(data=split)]
         chosen, how = named_split(np.array(words), f"attribute {split!r}"), "public"
     else:
-        chosen, how = choose_split(split, y, (), title, seed=seed)
-    return Dataset(title, graph, y, chosen, split_name=how)
+        chosen, how = choose_split(split, target.values, (), title, seed=seed)
+    return Dataset(
+        title, graph, target.values, chosen, split_name=how, task=target.task, task_reason=target.reason
+    )
+
+
+def to_networkx(dataset: Dataset) -> Any:
+    """Return a NetworkX graph, directed where the data is, its nodes named by ``graph.node_ids``.
+
+    Node attributes are ``features`` (a list), ``label`` where there is one, and ``split`` with the words
+    train, val and test; edges have a ``weight`` where some weight differs from one.
+    ``from_networkx(G, features="features", split="split")`` gives the data back.
+
+    Examples
+    --------
+    >>> from gbgnn.datasets import karate
+    >>> to_networkx(karate()).nodes[33]["label"]
+    1
+    """
+    networkx = import_needed("networkx", "handing a graph to NetworkX", "io")
+    graph = dataset.graph
+    G = networkx.DiGraph(name=dataset.name) if graph.is_directed else networkx.Graph(name=dataset.name)
+    X = _as_dense(graph)
+    ids = graph.node_ids.tolist()
+    words = dict.fromkeys(range(graph.n_nodes), "")
+    words |= {int(node): part for part in PARTS for node in getattr(dataset, part)}
+    known = is_labelled(dataset.y)
+    for row, name in enumerate(ids):
+        label = {"label": dataset.y[row].item()} if known[row] else {}
+        G.add_node(name, features=X[row].tolist(), split=words[row], **label)
+    coo = graph.adjacency.tocoo()
+    ends = zip(coo.col.tolist(), coo.row.tolist(), coo.data.tolist(), strict=True)
+    for source, target, weight in ends:
+        G.add_edge(ids[source], ids[target], **({"weight": weight} if graph.is_weighted else {}))
+    return G
+
+
+def _as_dense(graph: Graph) -> NDArray[Any]:
+    X: Any = graph.features
+    return np.array(X.toarray() if sp.issparse(X) else X)
 
 
 def _array(data: Any, key: str) -> NDArray[Any] | None:

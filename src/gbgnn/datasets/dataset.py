@@ -1,4 +1,4 @@
-"""Dataset: a graph with labels and a split; and ids, edges and labels as they arrive, made into arrays."""
+"""Dataset: a graph with labels and a split; and ids and edges as they arrive, made into arrays."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from gbgnn.datasets.catalog import Entry
-from gbgnn.errors import DataError
+from gbgnn.datasets.targets import REGRESSION, as_target, is_labelled, no_label
+from gbgnn.errors import DataError, ParameterError
 from gbgnn.graph import PARTS, Graph, NodeSplit
 
 
@@ -26,8 +27,8 @@ class Dataset:
     graph
         The nodes, edges and features.
     y
-        One label per node, integers or strings. Nodes without a label hold -1 (or ``""``) and may not
-        be in the split.
+        One label per node, integers or strings, or a number to be predicted. Nodes without hold -1 (``""``
+        among strings, NaN among numbers to be predicted) and may not be in the split.
     split
         The training, validation and test nodes.
     class_names
@@ -36,6 +37,17 @@ class Dataset:
         Where the data comes from and on which terms.
     split_name
         How the split was made, for reports: ``"public"``, ``"stratified, seed 0"``.
+    task
+        ``"classification"`` or ``"regression"``; None finds out, see :func:`~gbgnn.datasets.as_target`.
+    task_reason
+        Why it is that task, for reports.
+    own_splits
+        All splits that came with the data, of which ``split`` may be one.
+    notes
+        What a reader decided or passed over, as sentences.
+    arrivals
+        For inductive data, with which part each node arrives: 0 with the training nodes, 1 with validation, 2
+        with test. Training then sees the nodes that are there and the edges among them, see :meth:`snapshot`.
 
     Examples
     --------
@@ -52,11 +64,21 @@ class Dataset:
     source: str = ""
     licence: str = ""
     split_name: str = ""
+    task: str | None = None
+    task_reason: str = ""
+    own_splits: Sequence[NodeSplit] = ()
+    notes: Sequence[str] = ()
+    arrivals: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
-        y = as_labels(self.y, f"{self.name}: y").copy()
+        target = as_target(self.y, f"{self.name}: y", self.task)
+        y = target.values.copy()
         y.flags.writeable = False
         object.__setattr__(self, "y", y)
+        object.__setattr__(self, "task", target.task)
+        object.__setattr__(self, "task_reason", self.task_reason or target.reason)
+        object.__setattr__(self, "own_splits", tuple(self.own_splits))
+        object.__setattr__(self, "notes", tuple(self.notes))
         if self.class_names is not None:
             object.__setattr__(self, "class_names", tuple(map(str, self.class_names)))
         if len(y) != self.graph.n_nodes:
@@ -65,6 +87,8 @@ class Dataset:
                 "give one label per node."
             )
         self.split.check(self.graph.n_nodes)
+        if self.arrivals is not None:
+            self._check_arrivals(self.arrivals)
         for part in PARTS:
             nodes = getattr(self, part)
             bare = nodes[~is_labelled(y[nodes])]
@@ -78,6 +102,14 @@ class Dataset:
                 f"{self.name}: class_names has {len(self.class_names)} names but y holds class {y.max()}; "
                 "give one name per class."
             )
+
+    def _check_arrivals(self, arrivals: NDArray[Any]) -> None:
+        if arrivals.shape != self.y.shape:
+            raise DataError(f"{self.name}: arrivals must have one entry per node, shape {self.y.shape}.")
+        for number, part in enumerate(PARTS):
+            late = getattr(self, part)[arrivals[getattr(self, part)] > number]
+            if len(late):
+                raise DataError(f"{self.name}: {part} holds node {late[0]}, which arrives later.")
 
     @classmethod
     def from_entry(
@@ -103,13 +135,48 @@ class Dataset:
 
     @property
     def classes(self) -> NDArray[Any]:
-        """The distinct labels, sorted, without the mark for unlabelled nodes."""
-        return np.unique(self.y[is_labelled(self.y)])
+        """The distinct labels, sorted, without the mark for unlabelled nodes; none for a regression."""
+        return self.y[:0] if self.is_regression else np.unique(self.y[is_labelled(self.y)])
 
     @property
     def n_classes(self) -> int:
         """Number of distinct labels."""
         return len(self.classes)
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether y holds numbers to be predicted, not classes."""
+        return self.task == REGRESSION
+
+    @property
+    def is_inductive(self) -> bool:
+        """Whether training may not see the nodes that validate and test."""
+        return self.arrivals is not None
+
+    def snapshot(self, part: str) -> Dataset:
+        """Return what is there when the nodes of a part are predicted: what arrived with it or before.
+
+        ``snapshot("train")`` is the graph that training may see, ``snapshot("val")`` also has the validation
+        nodes. Data that is not inductive is all there at any time.
+        """
+        if part not in PARTS:
+            raise ParameterError(f"a snapshot is that of {', '.join(PARTS)}; got {part!r}.")
+        if self.arrivals is None:
+            return self
+        known = PARTS[: PARTS.index(part) + 1]
+        nodes = np.flatnonzero(self.arrivals < len(known))
+        graph = self.graph
+        edges, features = graph.adjacency[nodes][:, nodes], graph.features[nodes]
+        ids = graph.node_ids[nodes]
+        split = NodeSplit(**{each: np.searchsorted(nodes, getattr(self, each)) for each in known})
+        return replace(
+            self,
+            graph=Graph(edges, features, node_ids=ids, repairs=graph.repairs),
+            y=self.y[nodes],
+            split=split,
+            own_splits=(),
+            arrivals=self.arrivals[nodes],
+        )
 
     def with_split(self, split: NodeSplit, split_name: str = "") -> Dataset:
         """Return the same data with another split."""
@@ -124,65 +191,16 @@ class Dataset:
         y = np.full_like(self.y, no_label(self.y))
         seen = np.concatenate([self.train, self.val])
         y[seen] = self.y[seen]
-        return replace(self, y=y, split=NodeSplit(self.train, self.val))
+        return replace(self, y=y, split=NodeSplit(self.train, self.val), own_splits=())
 
     def __repr__(self) -> str:
         graph = self.graph
+        target = "task='regression'" if self.is_regression else f"n_classes={self.n_classes}"
         return (
             f"Dataset({self.name!r}, n_nodes={graph.n_nodes}, n_edges={graph.n_edges}, "
-            f"n_features={graph.n_features}, n_classes={self.n_classes}, train={len(self.train)}, "
+            f"n_features={graph.n_features}, {target}, train={len(self.train)}, "
             f"val={len(self.val)}, test={len(self.test)})"
         )
-
-
-def no_label(y: NDArray[Any]) -> Any:
-    """Return the mark of nodes without a label, as such labels have it."""
-    return "" if y.dtype.kind == "U" else -1
-
-
-def is_labelled(y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask of the nodes that have a label."""
-    return np.asarray(y != no_label(y))
-
-
-def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:
-    """Return one label per node as a flat integer array, -1 for "no label", or text, ``""`` for that.
-
-    Whole-numbered floats become integers, NaN among them -1; None among strings becomes ``""``.
-    """
-    array = np.asarray(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise DataError(f"{where} must hold one label per node, shape (n,); got shape {array.shape}.")
-    if array.dtype.kind == "O":
-        is_text = all(value is None or isinstance(value, str) for value in array)
-        try:  # None becomes NaN among numbers
-            array = np.array([label or "" for label in array], str) if is_text else array.astype(float)
-        except (TypeError, ValueError):
-            kinds = sorted({type(value).__name__ for value in array if value is not None})
-            raise DataError(f"{where} mixes labels of types {', '.join(kinds)}; use one kind.") from None
-    if array.dtype.kind == "f":
-        whole = np.where(np.isnan(array), -1, array)
-        bad = np.flatnonzero(~np.isfinite(whole) | (whole != np.round(whole)))
-        if len(bad):
-            raise DataError(
-                f"{where} holds {array[bad[0]]} at node {bad[0]}; classes must be whole numbers or strings."
-            )
-        array = whole.astype(np.int64)
-    if array.dtype.kind == "U":
-        return array
-    if array.dtype.kind not in "iub":
-        raise DataError(
-            f"{where} must hold integers or strings, one class per node; got dtype {array.dtype}."
-        )
-    array = array.astype(np.int64)
-    if np.array_equal(np.unique(array), [-1, 1]):
-        raise DataError(
-            f"{where} holds only -1 and 1, and -1 means 'no label' here; "
-            "name the classes 0 and 1, or use strings."
-        )
-    return array
 
 
 class NodeIndex:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,18 +15,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn._checks import check_integer, check_number
-from gbgnn.datasets.arrays import is_stored, load_dataset, read_npz
+from gbgnn.datasets.arrays import is_stored, load_dataset
 from gbgnn.datasets.catalog import CATALOG
 from gbgnn.datasets.dataset import Dataset, build_adjacency
+from gbgnn.datasets.frames import PathLike
+from gbgnn.datasets.graphland import is_graphland, load_graphland
+from gbgnn.datasets.npz import read_npz
 from gbgnn.datasets.planetoid import load_planetoid
 from gbgnn.datasets.splits import SIZES, SplitChoice, choose_split, random_split
-from gbgnn.datasets.tables import (
-    find_tables,
-    is_graphland,
-    is_plain_table_folder,
-    read_graphland,
-    read_tables,
-)
+from gbgnn.datasets.tables import find_tables, is_plain_table_folder, read_tables
 from gbgnn.errors import DataError, DatasetNotFoundError, ParameterError, suggest
 from gbgnn.graph import Graph, NodeSplit
 
@@ -43,6 +40,8 @@ _KARATE_OFFICERS = (9, 14, 15, 18, 20, *range(22, 34))
 def load(
     name: str | os.PathLike[str] = "digits",
     *,
+    nodes: PathLike | None = None,
+    edges: PathLike | Sequence[PathLike] = (),
     data_dir: str | os.PathLike[str] | None = None,
     split: SplitChoice = None,
     seed: int = 0,
@@ -57,6 +56,8 @@ def load(
     name
         One of :func:`names`; or the path of an ``.npz`` file, of a folder with an ``edges`` and a ``nodes``
         table (or GraphLand's files), or of a ``.gbgraph`` folder. A ``Path`` is never taken for a name.
+    nodes, edges
+        A node table and one or more edge tables, in place of a name; see :func:`read_tables`.
     data_dir
         Folder to look in first for the files of a known data set; then come the environment variable
         ``GBGNN_DATA``, the cache, and the public sources.
@@ -81,14 +82,18 @@ def load(
     """
     sizes = {size: options.pop(size) for size in SIZES.get(str(split), ()) if size in options}
     key = str(name).lower()
-    is_known = isinstance(name, str) and key in CATALOG
-    if is_known:
+    is_known = isinstance(name, str) and key in CATALOG and nodes is None
+    make: Callable[..., Dataset]
+    if nodes is not None:
+        name, make = nodes, partial(read_tables, edges, nodes)
+    elif is_known:
         make = _MAKERS.get(key, partial(load_planetoid, CATALOG[key], data_dir, download))
     else:
         make = _reader_of_path(name)
     known = list(inspect.signature(make).parameters)
     for option in options:
         if option not in known:
+            _check_size(option, split, str(name))
             takes = f"it takes {', '.join(known)}" if known else "it takes none"
             raise ParameterError(
                 f"load({str(name)!r}) has no option {option!r}; {takes}.{suggest(option, known)}"
@@ -96,7 +101,7 @@ def load(
     # Some readers choose among the splits in their files. A drawn split comes after reading, because its
     # sizes are not the reader's business.
     is_drawn = isinstance(split, NodeSplit) or split in SIZES or (split is not None and "split" not in known)
-    choices = {"split": "auto" if split is None or is_drawn else split, "seed": seed}
+    choices: dict[str, Any] = {"split": "auto" if split is None or is_drawn else split, "seed": seed}
     dataset = make(**options, **{choice: value for choice, value in choices.items() if choice in known})
     if is_drawn:
         chosen, how = choose_split(split, dataset.y, (dataset.split,), dataset.name, seed=seed, **sizes)
@@ -108,6 +113,16 @@ def load(
     return dataset
 
 
+def _check_size(option: str, split: SplitChoice, name: str) -> None:
+    """Raise where an option is the size of another kind of split than the one that was asked for."""
+    for kind, sizes in SIZES.items():
+        if option in sizes:
+            raise ParameterError(
+                f"{option} is a size of a {kind} split; draw one with split={kind!r} (--split {kind}). "
+                f"load({name!r}) was asked for {'the split of the data' if split is None else repr(split)}."
+            )
+
+
 def _reader_of_path(name: str | os.PathLike[str]) -> Callable[..., Dataset]:
     """Return the reader of a file or folder, which takes options only."""
     path = Path(name).expanduser()
@@ -115,7 +130,7 @@ def _reader_of_path(name: str | os.PathLike[str]) -> Callable[..., Dataset]:
         if path.suffix == ".gbgraph" or is_stored(path):
             return partial(load_dataset, path)
         if is_graphland(path):
-            return partial(read_graphland, path)
+            return partial(load_graphland, path)
         if is_plain_table_folder(path):
             return partial(read_tables, *find_tables(path))
     elif path.is_file() and path.suffix.lower() == ".npz":
@@ -123,7 +138,7 @@ def _reader_of_path(name: str | os.PathLike[str]) -> Callable[..., Dataset]:
     if path.exists():
         raise DataError(
             f"{path} is not a data set: give an .npz file, a folder with an edges and a nodes table "
-            "(.csv or .parquet), or a .gbgraph folder."
+            "(.csv, .parquet or .feather), or a .gbgraph folder."
         )
     raise DatasetNotFoundError(
         f"no data set or path is named {str(name)!r}.{suggest(str(name).lower(), CATALOG)} "

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gbgnn._checks import check_integer, check_number
-from gbgnn.datasets.dataset import as_labels, is_labelled
+from gbgnn.datasets.targets import REGRESSION, as_strata, as_target, is_labelled
 from gbgnn.errors import DataError, ParameterError, suggest
 from gbgnn.graph import PARTS, NodeSplit
 
@@ -20,6 +20,8 @@ _PART_OF_WORD = {
     **dict.fromkeys(("valid", "validation"), "val"),
     **dict.fromkeys(("", "none", "nan"), ""),
 }
+_WORDS_OF_PART = {"train": ("train",), "val": ("val", "valid", "validation"), "test": ("test",)}
+_KINDS = ("mask", "masks", "idx", "index", "indices")
 SIZES = {"random": ("per_class", "n_val", "n_test"), "stratified": PARTS}
 
 
@@ -47,6 +49,11 @@ def random_split(
     check_integer("random_split", "per_class", per_class, 1)
     check_integer("random_split", "n_val", n_val, 0)
     check_integer("random_split", "n_test", n_test, 0, optional=True)
+    if as_target(y).task == REGRESSION and np.asarray(y).dtype.kind == "f":
+        raise ParameterError(
+            "random_split draws per_class nodes of every class, but y holds numbers to be predicted; "
+            "use stratified_split, whose sizes are fractions."
+        )
     rng = np.random.default_rng(seed)
     groups = _shuffled_by_class(y, rng, "per_class", per_class, " or use stratified_split")
     train = np.concatenate([group[:per_class] for group in groups])
@@ -69,7 +76,7 @@ def stratified_split(
     Parameters
     ----------
     y, seed
-        As in :func:`random_split`.
+        As in :func:`random_split`. Numbers with fractions are divided tenth by tenth, by their size.
     train, val, test
         Fractions of each class, together at most 1; ``test=None`` takes the rest. Every class keeps at
         least one training node.
@@ -117,7 +124,7 @@ def kfold_splits(
     """
     check_integer("kfold_splits", "n_splits", n_splits, 2)
     check_number("kfold_splits", "val", val, 0, 1, open_high=True)
-    array = as_labels(y)
+    array = as_strata(y)
     rng = np.random.default_rng(seed)
     dealt = np.concatenate(_shuffled_by_class(array, rng, "n_splits", n_splits))
     splits = []
@@ -148,7 +155,7 @@ def choose_split(
                 f"{where} comes without a split; give split='stratified', split='random', "
                 "a fold number or a NodeSplit."
             )
-        return own[0], "public"
+        return own[0], "public" if len(own) == 1 else f"public 0 of {len(own)}"
     if split == "random":
         return random_split(y, seed=seed, **sizes), f"random, seed {seed}"
     if split == "stratified":
@@ -166,24 +173,80 @@ def choose_split(
     return kfold_splits(y, seed=seed)[split], f"fold {split} of {N_FOLDS}, seed {seed}"
 
 
-def splits_of_masks(find: Callable[[str], NDArray[Any] | None], n_nodes: int, where: str) -> list[NodeSplit]:
-    """Return one split per column of the masks that ``find`` finds; a flat mask serves every split."""
-    found = {part: find(f"{part}_mask") for part in PARTS}
-    masks = {part: mask for part, mask in found.items() if mask is not None}
-    if "train" not in masks:
+def find_splits(find: Callable[[str], NDArray[Any] | None], n_nodes: int, where: str) -> list[NodeSplit]:
+    """Return the splits of the masks or lists of nodes that ``find`` finds, by the names people give them.
+
+    ``train_mask``, ``val_mask`` (or ``valid_mask``) and ``test_mask``, also as ``train_masks``, are of shape
+    (n,), or have a column or a row per split. ``train_idx`` and its like hold row numbers, several splits as
+    rows or columns of equal length. What is flat serves every split.
+    """
+    found = {part: _find_part(find, part) for part in PARTS}
+    given = {part: each for part, each in found.items() if each is not None}
+    if "train" not in given:
+        if given:
+            names = ", ".join(name for name, _ in given.values())
+            raise DataError(f"{where} holds {names} but no train_mask or train_idx.")
         return []
-    for part, mask in masks.items():
-        if mask.ndim not in (1, 2) or mask.shape[0] != n_nodes:
-            raise DataError(
-                f"{where}: {part}_mask has shape {mask.shape}; expected ({n_nodes},) or ({n_nodes}, k)."
-            )
-    counts = {mask.shape[1] for mask in masks.values() if mask.ndim == 2}
+    masks = {}
+    for part, (name, array) in given.items():
+        if array.dtype.kind not in "biuf":
+            raise DataError(f"{where}: {name} holds {array.dtype}; expected truth values or row numbers.")
+        is_list = "mask" not in name and array.dtype.kind != "b"
+        others = [each.shape for _, each in given.values() if each.ndim == 2]
+        masks[part] = (_from_lists if is_list else _from_mask)(array, n_nodes, f"{where}: {name}", others)
+    counts = {len(mask) for mask in masks.values() if len(mask) > 1}
     if len(counts) > 1:
         raise DataError(f"{where}: the masks hold different numbers of splits: {sorted(counts)}.")
     return [
-        NodeSplit.from_masks(**{part: mask[:, k] if mask.ndim == 2 else mask for part, mask in masks.items()})
+        NodeSplit.from_masks(**{part: mask[k if len(mask) > 1 else 0] for part, mask in masks.items()})
         for k in range(max(counts, default=1))
     ]
+
+
+def split_keys() -> list[str]:
+    """Return every name under which :func:`find_splits` looks."""
+    return [f"{word}_{kind}" for words in _WORDS_OF_PART.values() for word in words for kind in _KINDS]
+
+
+def _find_part(find: Callable[[str], NDArray[Any] | None], part: str) -> tuple[str, NDArray[Any]] | None:
+    names = [f"{word}_{kind}" for word in _WORDS_OF_PART[part] for kind in _KINDS]
+    return next(((name, array) for name in names if (array := find(name)) is not None), None)
+
+
+def _from_mask(
+    array: NDArray[Any], n_nodes: int, where: str, _others: Sequence[tuple[int, ...]]
+) -> NDArray[np.bool_]:
+    """Return a mask as a row per split."""
+    if array.ndim not in (1, 2) or n_nodes not in array.shape:
+        raise DataError(
+            f"{where} has shape {array.shape}; expected ({n_nodes},), ({n_nodes}, k) or (k, {n_nodes})."
+        )
+    strange = array[(array != 0) & (array != 1)]
+    if strange.size:
+        raise DataError(
+            f"{where} holds {strange.flat[0]}; a mask is true or false (a list is called ..._idx)."
+        )
+    mask = array.astype(bool)
+    return np.atleast_2d(mask.T if mask.ndim == 2 and mask.shape[0] == n_nodes else mask)
+
+
+def _from_lists(
+    array: NDArray[Any], n_nodes: int, where: str, others: Sequence[tuple[int, ...]]
+) -> NDArray[np.bool_]:
+    """Return lists of row numbers as masks, a row per split; ``others`` are the shapes of all such lists."""
+    if array.ndim not in (1, 2):
+        raise DataError(f"{where} has shape {array.shape}; expected row numbers, one list per split.")
+    lists = np.atleast_2d(array)
+    if array.ndim == 2:
+        # Parts are of different sizes and splits are as many in each: their axis is the one that agrees.
+        shared = [axis for axis in (0, 1) if len({shape[axis] for shape in others}) == 1]
+        lists = array.T if min(shared or (0, 1), key=lambda axis: array.shape[axis]) == 1 else array
+    wrong = lists[(lists != np.round(lists)) | (lists < 0) | (lists >= n_nodes)]
+    if wrong.size:
+        raise DataError(f"{where} holds {wrong.flat[0]}; row numbers go from 0 to {n_nodes - 1}.")
+    masks = np.zeros((len(lists), n_nodes), bool)
+    np.put_along_axis(masks, lists.astype(np.int64), True, axis=1)
+    return masks
 
 
 def named_split(words: NDArray[Any], where: str) -> NodeSplit:
@@ -204,7 +267,7 @@ def _shuffled_by_class(
     y: ArrayLike, rng: np.random.Generator, name: str = "", least: int = 0, hint: str = ""
 ) -> list[NDArray[np.int64]]:
     """Return the labelled nodes of each class in random order; ``name`` asks for ``least`` in each."""
-    array = as_labels(y)
+    array = as_strata(y)
     nodes = rng.permutation(np.flatnonzero(is_labelled(array)))
     if not len(nodes):
         raise DataError("y has no labelled node, so there is nothing to split.")

@@ -1,59 +1,90 @@
-"""Graphs from tables, CSV or Parquet: an edge and a node table of the user's own, or a GraphLand folder."""
+"""Graphs from tables: one or more edge tables and a node table of the user's own."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn.datasets.columns import MISSING, SUFFIXES, Table, as_integers, number_columns, read_table
-from gbgnn.datasets.dataset import Dataset, NodeIndex, as_labels, build_adjacency, is_labelled, no_label
+from gbgnn.datasets.columns import Table, as_integers, read_table
+from gbgnn.datasets.dataset import Dataset, NodeIndex, build_adjacency
+from gbgnn.datasets.frames import MISSING, SUFFIXES, PathLike, number_columns
+from gbgnn.datasets.graphland import is_graphland, load_graphland
 from gbgnn.datasets.splits import SplitChoice, choose_split, named_split
+from gbgnn.datasets.targets import as_target
 from gbgnn.errors import DataError
-from gbgnn.graph import PARTS, Graph, NodeSplit
+from gbgnn.graph import Graph
 
 Column = str | int
-_GRAPHLAND = ("edgelist.csv", "features.csv", "targets.csv")
+AUTO = "auto"
+_DECIMAL = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """The tables of a graph, which columns are ids and ends, and what was decided or passed over."""
+
+    nodes: Table
+    edges: Sequence[Table]
+    id: str
+    ends: Sequence[tuple[str, str]]  # of each edge table
+    weights: Sequence[str | None]
+    notes: Sequence[str]
 
 
 def read_tables(
-    edges: str | os.PathLike[str],
-    nodes: str | os.PathLike[str],
+    edges: PathLike | Sequence[PathLike],
+    nodes: PathLike,
     *,
-    source: Column = "source",
-    target: Column = "target",
-    weight: Column | None = None,
-    id: Column = "id",
+    source: Column | None = None,
+    target: Column | None = None,
+    weight: Column | None = AUTO,
+    id: Column | None = None,
     label: Column = "label",
     features: Sequence[Column] | None = None,
+    drop: Sequence[Column] = (),
+    task: str | None = None,
     split: SplitChoice = None,
     directed: bool = False,
     normalize_features: bool = False,
     seed: int = 0,
     name: str | None = None,
 ) -> Dataset:
-    r"""Read a graph from an edge table and a node table, each CSV or Parquet.
+    r"""Read a graph from edge tables and a node table.
 
-    CSV files have a header and commas or tabs. Columns are given by name or position. Self loops are dropped
-    and repeated edges merged; ``graph.repairs`` says how many.
+    Each is a CSV file (with a header and commas or tabs), Parquet, Feather or Arrow, or a table of DuckDB's,
+    ``file.duckdb::table``. Columns are given by name or position. Self loops are dropped and repeated edges
+    merged; ``graph.repairs`` says how many, and ``notes`` which columns were taken for what.
 
     Parameters
     ----------
     edges, nodes
-        The two files.
-    source, target, weight
-        Columns of the edge table: ids of both ends, and the weight if there is one. In a directed graph
-        the target aggregates from the source.
-    id, label
-        Columns of the node table: any integers or strings, kept as ``graph.node_ids``; and the class,
-        an empty cell meaning no label.
+        The files; there may be several with edges.
+    source, target
+        Columns of the edge tables with the ids of both ends; None takes ``source`` and ``target``, or else
+        the first two. In a directed graph the target aggregates from the source.
+    weight
+        Column of the edge tables with the weight. ``"auto"`` takes the column ``weight`` where there is one,
+        None lets every edge weigh one.
+    id
+        Column of the node table with any integers or strings, kept as ``graph.node_ids``. None takes ``id``,
+        or else the first column whose values are unique and that the edges refer to.
+    label
+        Column of the node table with the class, or the number, to be predicted; an empty cell means that it
+        is not known.
     features
         Numeric columns of the node table; None takes all that have no other role.
+    drop
+        Columns of the node table that are no features.
+    task
+        ``"classification"`` or ``"regression"``; None finds out, see :func:`as_target`.
     split
         A column with the words train, val and test; or ``"random"``, ``"stratified"``, the number of a
         fold, or a NodeSplit. None takes the column ``split``; ``"auto"`` too, and stratifies without one.
@@ -65,71 +96,196 @@ def read_tables(
     seed
         Seed of a drawn split.
     name
-        Name of the data set; the folder's name when not given.
+        Name of the data set; when not given that of the node table, or of its folder if that is ``nodes``.
 
     Examples
     --------
     >>> import tempfile
-    >>> from pathlib import Path
+    >>> from gbgnn import NodeSplit
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     edges, nodes = Path(folder, "edges.csv"), Path(folder, "nodes.csv")
     ...     _ = edges.write_text("source,target\nann,bob\nbob,cat\n")
-    ...     _ = nodes.write_text("id,label,age\nann,x,1\nbob,y,2\ncat,x,3\n")
+    ...     _ = nodes.write_text("who,label,age\nann,x,1\nbob,y,2\ncat,x,3\n")
     ...     data = read_tables(edges, nodes, split=NodeSplit([0, 1], test=[2]), name="friends")
-    >>> data.graph.node_ids.tolist(), data.y.tolist()
-    (['ann', 'bob', 'cat'], ['x', 'y', 'x'])
+    >>> data.graph.node_ids.tolist(), data.y.tolist(), data.notes
+    (['ann', 'bob', 'cat'], ['x', 'y', 'x'], ("ids are column 'who' of nodes.csv",))
     """
-    table = read_table(nodes, text=(id, label))
+    tables = open_tables(edges, nodes, source=source, target=target, weight=weight, id=id, label=label)
+    table = tables.nodes
+    if label == "label" and label not in table.columns:
+        raise DataError(
+            f"{table.path} has no column 'label'; name the one to be predicted with label= (--target). "
+            f"Columns: {', '.join(table.columns)}."
+        )
     label = table.find_column(label, "labels")
-    columns: Any = {"source": source, "target": target, "weight": weight, "id": id, "label": label}
-    graph = read_graph(edges, table, **columns, features=features, split=split, directed=directed)
+    known = as_target(
+        _label_cells(table.columns[label]), f"{table.path}, column {label!r}", task, f"column {label!r}"
+    )
+    graph = build_graph(tables, label=label, features=features, drop=drop, split=split, directed=directed)
     if normalize_features:
         graph = graph.with_row_normalized_features()
-    y = as_labels(_label_cells(table.columns[label]), f"{table.path}, column {label!r}")
     column = "split" if split in (None, "auto", "public") and "split" in table.columns else split
     if column in table.columns:
         chosen, how = named_split(table.columns[column], f"{table.path}, column {column!r}"), "public"
     else:
-        chosen, how = choose_split(split, y, (), str(table.path), seed=seed)
-    title = name or table.path.absolute().parent.name
-    return Dataset(title, graph, y, chosen, source=str(table.path.parent), split_name=how)
+        chosen, how = choose_split(split, known.values, (), str(table.path), seed=seed)
+    stem = table.path.stem
+    return Dataset(
+        *(
+            name or (table.path.absolute().parent.name if stem == "nodes" else stem),
+            graph,
+            known.values,
+            chosen,
+        ),
+        source=str(table.path.parent),
+        split_name=how,
+        task=known.task,
+        task_reason=known.reason,
+        notes=tables.notes,
+    )
 
 
 def read_graph(
-    edges: str | os.PathLike[str],
-    nodes: str | os.PathLike[str] | Table,
+    edges: PathLike | Sequence[PathLike],
+    nodes: PathLike,
     *,
-    source: Column = "source",
-    target: Column = "target",
-    weight: Column | None = None,
-    id: Column = "id",
+    source: Column | None = None,
+    target: Column | None = None,
+    weight: Column | None = AUTO,
+    id: Column | None = None,
     label: Column = "label",
     features: Sequence[Column] | None = None,
+    drop: Sequence[Column] = (),
+    task: str | None = None,
     split: Any = "split",
     directed: bool = False,
 ) -> Graph:
-    r"""Read the graph of two tables, whose nodes need no labels: for predicting them.
+    r"""Read the graph of tables, whose nodes need no labels: for predicting them.
 
     The parameters are those of :func:`read_tables`; the columns ``label`` and ``split`` may be missing, and
-    are no features where they are there.
+    are no features where they are there, and so may those to ``drop``. ``task`` says nothing about a graph.
     """
-    table = nodes if isinstance(nodes, Table) else read_table(nodes, text=(id, label))
-    edge_table = read_table(edges, text=(source, target))
-    id = table.find_column(id, "node ids")
-    if not len(table.columns[id]):
+    tables = open_tables(edges, nodes, source=source, target=target, weight=weight, id=id, label=label)
+    there = [column for column in drop if column in number_columns(tables.nodes.columns)]
+    return build_graph(tables, label=label, features=features, drop=there, split=split, directed=directed)
+
+
+def open_tables(
+    edges: PathLike | Sequence[PathLike],
+    nodes: PathLike,
+    *,
+    source: Column | None,
+    target: Column | None,
+    weight: Column | None,
+    id: Column | None,
+    label: Column,
+) -> Tables:
+    """Read the tables of a graph, and find the columns that nobody named."""
+    paths = [edges] if isinstance(edges, (str, os.PathLike)) else list(edges)
+    if not paths:
+        raise DataError("there is no edge table; give at least one.")
+    notes: list[str] = []
+    edge_tables, ends, weights = [], [], []
+    for path in paths:
+        table = read_table(path, text=lambda names: _find_ends(names, source, target))
+        first, second = _find_ends(list(table.columns), source, target)
+        pair = (table.find_column(first, "sources"), table.find_column(second, "targets"))
+        if source is None and target is None and pair != ("source", "target"):
+            notes.append(f"edges lead from column {pair[0]!r} to column {pair[1]!r} of {table.path.name}")
+        own = _find_weight(table, weight, notes)
+        extra = [name for name in table.columns if name not in (*pair, own)]
+        if extra:
+            notes.append(f"passed over {_listed(extra)} of {table.path.name}")
+        edge_tables.append(table)
+        ends.append(pair)
+        weights.append(own)
+    chosen: Column = "id" if id is None else id
+    table = read_table(nodes, text=(chosen, label))
+    if id is None and "id" not in table.columns:
+        names_kept = read_table(nodes, text=lambda names: names)  # ids such as 007 are not to become numbers
+        chosen = _find_ids(names_kept, edge_tables, ends, label)
+        notes.insert(0, f"ids are column {chosen!r} of {table.path.name}")
+        table.columns[chosen] = names_kept.columns[chosen]
+    return Tables(table, edge_tables, table.find_column(chosen, "node ids"), ends, weights, notes)
+
+
+def build_graph(
+    tables: Tables,
+    *,
+    label: Column,
+    features: Sequence[Column] | None,
+    drop: Sequence[Column],
+    split: Any,
+    directed: bool,
+) -> Graph:
+    """Return the graph of tables: numeric columns are features, ids become rows."""
+    table = tables.nodes
+    if not len(table.columns[tables.id]):
         raise DataError(f"{table.path} has a header but no rows.")
+    dropped = {table.find_column(column, "columns to drop") for column in drop}
     if features is None:
-        roles = (id, number_columns(table.columns).get(label, label), split, "split")
+        roles = (tables.id, number_columns(table.columns).get(label, label), split, "split")
         features = [column for column in table.columns if column not in roles]
-    blocks = [table.numbers(column, "features").astype(np.float32) for column in features]
+    chosen = [name for column in features if (name := table.find_column(column, "features")) not in dropped]
+    blocks = [table.numbers(column, "features").astype(np.float32) for column in chosen]
     if not blocks:
         raise DataError(f"{table.path} has no feature column; give each node at least one number.")
-    index = NodeIndex(table.columns[id], str(table.path))
-    names = [edge_table.find_column(source, "sources"), edge_table.find_column(target, "targets")]
-    ends = [index.rows(edge_table.columns[end], f"{edge_table.path}, column {end!r}") for end in names]
-    weights = None if weight is None else edge_table.numbers(weight, "weights")
-    adjacency, repairs = build_adjacency(ends, len(index.ids), weights=weights, directed=directed)
+    index = NodeIndex(table.columns[tables.id], str(table.path))
+    sources: list[NDArray[Any]] = []
+    targets: list[NDArray[Any]] = []
+    weights: list[NDArray[Any]] = []
+    for edges, (source, target), weight in zip(tables.edges, tables.ends, tables.weights, strict=True):
+        for side, column in ((sources, source), (targets, target)):
+            side.append(index.rows(edges.columns[column], f"{edges.path}, column {column!r}"))
+        ones = np.ones(len(sources[-1]), np.float32)
+        weights.append(ones if weight is None else edges.numbers(weight, "weights"))
+    adjacency, repairs = build_adjacency(
+        (np.concatenate(sources), np.concatenate(targets)),
+        len(index.ids),
+        weights=np.concatenate(weights) if any(tables.weights) else None,
+        directed=directed,
+    )
     return Graph(adjacency, np.column_stack(blocks), node_ids=index.ids, repairs=repairs)
+
+
+def _find_ends(names: list[str], source: Column | None, target: Column | None) -> tuple[Column, Column]:
+    """Return the columns of an edge table that hold the ends, among all its names."""
+    if source is None and target is None and not {"source", "target"} <= set(names) and len(names) > 1:
+        return names[0], names[1]
+    return "source" if source is None else source, "target" if target is None else target
+
+
+def _find_weight(table: Table, weight: Column | None, notes: list[str]) -> str | None:
+    if weight is None:
+        return None
+    if weight != AUTO or AUTO in table.columns:
+        return table.find_column(weight, "weights")
+    if "weight" not in table.columns:
+        return None
+    notes.append(f"edges weigh as in column 'weight' of {table.path.name}")
+    return "weight"
+
+
+def _find_ids(table: Table, edges: Sequence[Table], ends: Sequence[tuple[str, str]], label: Column) -> str:
+    """Return the first column whose values are unique and that all ends of the edges are in."""
+    used = [(each, column) for each, pair in zip(edges, ends, strict=True) for column in pair]
+    for name, cells in table.columns.items():
+        if name == label or not len(cells):
+            continue
+        with suppress(DataError):
+            index = NodeIndex(cells, str(table.path))
+            for each, column in used:
+                index.rows(each.columns[column], str(each.path))
+            return name
+    raise DataError(
+        f"{table.path} has no column 'id', and none whose values are unique and that the edges refer to; "
+        f"name the one with the ids by id= (--id). Columns: {', '.join(table.columns)}."
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    words = [repr(name) for name in names]
+    return f"column{'s' if len(words) > 1 else ''} {', '.join(words)}"
 
 
 def _label_cells(cells: NDArray[Any]) -> NDArray[Any]:
@@ -138,20 +294,18 @@ def _label_cells(cells: NDArray[Any]) -> NDArray[Any]:
         return cells
     gaps = np.isin(cells, MISSING)
     present = as_integers(cells[~gaps])
-    with suppress(ValueError):
-        floats = present.astype(np.float64)
-        # A table written with gaps often holds 1.0 for 1; 01 and 1e0 are names.
-        if present.dtype.kind != "U" or np.array_equal(floats.astype(np.str_), present):
-            numbers = np.full(len(cells), np.nan)
-            numbers[~gaps] = floats
-            return numbers
+    # A table written with gaps often holds 1.0 for 1; 01 and 1e0 are names.
+    if len(present) and (present.dtype.kind != "U" or all(map(_DECIMAL.fullmatch, present))):
+        numbers = np.full(len(cells), np.nan)
+        numbers[~gaps] = present.astype(np.float64)
+        return numbers
     return np.where(gaps, "", cells)
 
 
 def read_folder(folder: str | os.PathLike[str], **options: Any) -> Dataset:
     r"""Read a folder with an ``edges`` and a ``nodes`` table, or one laid out as in GraphLand.
 
-    ``options`` go to :func:`read_tables` or :func:`read_graphland`.
+    ``options`` go to :func:`read_tables` or :func:`load_graphland`.
 
     Examples
     --------
@@ -165,7 +319,7 @@ def read_folder(folder: str | os.PathLike[str], **options: Any) -> Dataset:
     if not Path(folder).is_dir():
         raise DataError(f"{folder} is not a folder.")
     if is_graphland(Path(folder)):
-        return read_graphland(folder, **options)
+        return load_graphland(folder, **options)
     return read_tables(*find_tables(Path(folder)), **options)
 
 
@@ -187,7 +341,8 @@ def find_tables(folder: Path) -> list[Path]:
         if len(found) != 1:
             there = " and ".join(path.name for path in found) or "none"
             raise DataError(
-                f"{folder} must hold one {stem} table ({stem}.csv or {stem}.parquet); found {there}."
+                f"{folder} must hold one {stem} table ({stem}.csv, {stem}.parquet or {stem}.feather); "
+                f"found {there}."
             )
         tables += found
     return tables
@@ -196,135 +351,3 @@ def find_tables(folder: Path) -> list[Path]:
 def _tables(folder: Path, stem: str) -> list[Path]:
     candidates = (folder / f"{stem}{suffix}" for suffix in SUFFIXES)
     return [path for path in candidates if path.is_file()]
-
-
-def is_graphland(folder: Path) -> bool:
-    """Whether a folder holds the tables of a GraphLand data set."""
-    return all((folder / name).is_file() for name in _GRAPHLAND)
-
-
-def read_graphland(
-    folder: str | os.PathLike[str],
-    *,
-    split: SplitChoice = None,
-    directed: bool = False,
-    standardize: bool = True,
-    normalize_features: bool = False,
-    seed: int = 0,
-    name: str | None = None,
-) -> Dataset:
-    """Read a classification data set in the layout of GraphLand.
-
-    ``edgelist.csv`` holds pairs of node ids, ``features.csv`` and ``targets.csv`` one row per node with
-    the id first, ``split_masks_RL.csv`` and its like the columns train, val and test, and ``info.yaml``
-    the kinds of features. Missing numbers get the column's median, categories become one-hot columns;
-    ``graph.repairs`` says so.
-
-    Parameters
-    ----------
-    folder
-        Where the files lie.
-    split
-        ``"RL"``, ``"RH"`` or ``"TH"`` for one of the masks that come with the data; or as in
-        :func:`read_tables`. None takes RL, or else the first mask file there is.
-    standardize
-        Scale numerical features, other than fractions, to mean 0 and deviation 1 over all nodes.
-    directed, normalize_features, seed, name
-        As in :func:`read_tables`; the second node of a pair aggregates from the first.
-    """
-    folder = Path(folder)
-    missing = [file for file in _GRAPHLAND if not (folder / file).is_file()]
-    if missing:
-        raise DataError(f"{folder} lacks {', '.join(missing)}.")
-    info = read_info(folder / "info.yaml") if (folder / "info.yaml").is_file() else {}
-    if info.get("task") == "regression":
-        raise DataError(f"{folder} is a regression task; gbgnn classifies nodes.")
-    table = read_table(folder / "features.csv", text=[0])
-    index = NodeIndex(table.pick(0, "node ids"), str(table.path))
-    features, repairs = _graphland_features(table, info, standardize)
-    targets = read_table(folder / "targets.csv", text=[0])
-    column = targets.find_column(info.get("target_name", 1), "targets")
-    labels = as_labels(targets.columns[column], f"{targets.path}, column {column!r}")
-    y = np.full(len(index.ids), no_label(labels), dtype=labels.dtype)
-    y[index.rows(targets.pick(0, "node ids"), str(targets.path))] = labels
-    edges = read_table(folder / "edgelist.csv", text=[0, 1])
-    ends = [index.rows(edges.pick(end, "edges"), str(edges.path)) for end in (0, 1)]
-    adjacency, mended = build_adjacency(ends, len(index.ids), directed=directed)
-    graph = Graph(adjacency, features, node_ids=index.ids, repairs=[*repairs, *mended])
-    if normalize_features:
-        graph = graph.with_row_normalized_features()
-    masks = sorted(folder.glob("split_masks_*.csv"), key=lambda path: (path.stem[-2:] != "RL", path))
-    wanted = [path for path in masks if path.stem == f"split_masks_{split}"]
-    if wanted or (masks and split in (None, "auto", "public")):
-        path = (wanted or masks)[0]
-        chosen, how = _graphland_split(path, index, is_labelled(y)), path.stem.removeprefix("split_masks_")
-    else:
-        chosen, how = choose_split(split, y, (), str(folder), seed=seed)
-    return Dataset(name or folder.absolute().name, graph, y, chosen, source=str(folder), split_name=how)
-
-
-def read_info(path: Path) -> dict[str, Any]:
-    r"""Read the flat part of YAML that these files use: ``key: value``, and lists of plain words."""
-    info: dict[str, Any] = {}
-    key = None
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        text = line.split(" #")[0].strip()
-        if not text or text.startswith(("#", "---")):
-            continue
-        if text.startswith("- ") and key is not None and isinstance(info[key], list):
-            info[key].append(_word(text[2:]))
-            continue
-        key, colon, value = (part.strip() for part in text.partition(":"))
-        if not colon or line[0].isspace():
-            raise DataError(f"{path}, line {number}: expected 'key: value' or '- item'; got {line!r}.")
-        if value.startswith("[") and value.endswith("]"):
-            info[key] = [_word(item) for item in value[1:-1].split(",") if item.strip()]
-        else:
-            info[key] = _word(value) if value else []
-    return info
-
-
-def _word(text: str) -> str:
-    return text.strip().strip("'\"")
-
-
-def _graphland_features(
-    table: Table, info: dict[str, Any], standardize: bool
-) -> tuple[NDArray[np.float32], list[str]]:
-    """Return the features, and what was filled or made on the way."""
-    listed = {
-        kind: [table.find_column(name, f"{kind} features") for name in info.get(f"{kind}_features_names", [])]
-        for kind in ("numerical", "fraction", "categorical")
-    }
-    numeric = dict.fromkeys(listed["numerical"] + listed["fraction"]) if info else list(table.columns)[1:]
-    blocks, repairs = [], []
-    for name in numeric:
-        values = table.columns[name]
-        gaps = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
-        if gaps.all():
-            raise DataError(f"{table.path}: column {name!r} has no value at all; leave it out.")
-        if gaps.any():
-            values = np.where(gaps, np.median(values[~gaps]), values)
-            repairs.append(f"filled {gaps.sum()} gaps of feature {name!r} with its median")
-        else:
-            values = table.numbers(name, "features").astype(np.float64)
-        if standardize and name not in listed["fraction"]:
-            values = (values - values.mean()) / (values.std() or 1.0)
-        blocks.append(values[:, None])
-    for name in listed["categorical"]:
-        categories = np.unique(table.columns[name])
-        blocks.append(table.columns[name][:, None] == categories[None, :])
-        repairs.append(f"made {len(categories)} one-hot columns of feature {name!r}")
-    if not blocks:
-        raise DataError(f"{table.path} has no feature column; give each node at least one number.")
-    return np.hstack(blocks).astype(np.float32), repairs
-
-
-def _graphland_split(path: Path, index: NodeIndex, labelled: NDArray[np.bool_]) -> NodeSplit:
-    table = read_table(path, text=[0])
-    rows = index.rows(table.pick(0, "node ids"), str(path))
-    masks = np.zeros((3, len(labelled)), bool)
-    for mask, part in zip(masks, PARTS, strict=True):
-        cells = np.char.lower(table.pick(part, "masks").astype(np.str_))
-        mask[rows] = np.isin(cells, ("true", "1", "1.0"))
-    return NodeSplit.from_masks(*(masks & labelled))
