@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,11 @@ from sklearn.model_selection import train_test_split
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._random import Seeds
+from gbgnn.aggregation import Identity
 from gbgnn.boosting import Boosted, BoostingRule, Member
 from gbgnn.boosting.selection import check_selection
 from gbgnn.errors import GraphError, ParameterError
+from gbgnn.features import LabelledRows, Neighbourhood
 from gbgnn.finetuning import FineTuner, as_fine_tuner, check_fine_tuning
 from gbgnn.graph import Graph, as_nodes, check_disjoint, check_range
 from gbgnn.learners import Learner
@@ -76,7 +78,7 @@ class FitPlan:
             member=member,
             tuner=tuner,
             # Copied: a matrix of the user's may be changed by them.
-            inputs=copy.deepcopy(input_recipe(estimator)).fitted_on(graph),
+            inputs=copy.deepcopy(input_recipe(estimator, problem.task)).fitted_on(graph),
             graph=graph,
             settings={name: copy.copy(value) for name, value in estimator.get_params(deep=False).items()},
             depends_on=describe_dependencies(estimator, member, problem),
@@ -138,7 +140,9 @@ def build_problem(
         stays, leaves = split_validation(model.validation_fraction, task, targets, seed)
         held_out = ids[leaves], targets[leaves]
         ids, targets, weights = ids[stays], targets[stays], weights[stays]
-    inputs = input_recipe(model).build(graph)
+    recipe = input_recipe(model, task)
+    known = None if recipe.neighbourhood is None else LabelledRows(ids, encode_for_neighbours(task, targets))
+    inputs = recipe.build(graph, known)
     return Problem(
         inputs=inputs,
         task=task,
@@ -155,11 +159,46 @@ def look_for_leak(graph: Graph, problem: Problem) -> None:
         warn_of_leak(features, rows, targets, graph.column_names)
 
 
-def input_recipe(model: Any) -> InputRecipe:
-    """Return how ``model`` makes P and features of a graph."""
+def input_recipe(model: Any, task: Task) -> InputRecipe:
+    """Return how ``model`` makes P and features of a graph, for a fitted task."""
     check_norm(model.feature_norm)
     recipe = copy.copy(as_part("propagation", model.propagation))
-    return InputRecipe(recipe, model.feature_norm, as_device(model.device), as_dtype(model.dtype))
+    inputs = InputRecipe(recipe, model.feature_norm, as_device(model.device), as_dtype(model.dtype))
+    if model.neighbourhood is None:
+        return inputs
+    check_neighbourhood(model)
+    n_targets = 1 if task.has_classes and task.n_columns == 2 else task.n_columns
+    takes_gaps = as_part("learner", model.learner).takes_gaps
+    return replace(inputs, neighbourhood=model.neighbourhood, n_targets=n_targets, takes_gaps=takes_gaps)
+
+
+def check_neighbourhood(model: Any) -> None:
+    """Raise where the columns of a neighbourhood do not go with a model's other settings."""
+    neighbourhood, name = model.neighbourhood, type(model).__name__
+    if not isinstance(neighbourhood, Neighbourhood):
+        raise ParameterError(
+            f"{name}.neighbourhood must be None or Neighbourhood(hops=2); got {neighbourhood!r}."
+        )
+    neighbourhood.check()
+    if model.feature_norm is not None:
+        raise ParameterError(
+            f"{name}.feature_norm={model.feature_norm!r} would scale what labels are as well; leave it None "
+            "beside neighbourhood=."
+        )
+    aggregation = as_part("aggregation", model.aggregation)
+    if neighbourhood.targets and not isinstance(aggregation, Identity):
+        raise ParameterError(
+            f"{aggregation!r} would bring a node its own label back through its neighbours; beside "
+            'Neighbourhood(targets=...) use aggregation="identity", or Neighbourhood(targets=0).'
+        )
+
+
+def encode_for_neighbours(task: Task, targets: NDArray[Any]) -> NDArray[np.float64]:
+    """Return numbers that say what labelled nodes are, zero on average; of two classes one will do."""
+    codes = task.codes(torch.as_tensor(targets), torch.float64).numpy()
+    codes = codes[:, 1:] if task.has_classes and codes.shape[1] == 2 else codes
+    centred: NDArray[np.float64] = codes - codes.mean(axis=0) if len(codes) else codes
+    return centred
 
 
 def resolve_member(model: Any, problem: Problem, seed: int, keep_learners: bool) -> Member:

@@ -18,6 +18,7 @@ from gbgnn._files import as_plain, atomic_path
 from gbgnn._version import __version__
 from gbgnn.boosting import Ensemble, History, Round, StopReason
 from gbgnn.errors import ModelFileError, ParameterError, import_needed
+from gbgnn.features import Neighbourhood
 from gbgnn.finetuning import as_fine_tuner
 from gbgnn.fitting import input_recipe, resolve_rule
 from gbgnn.learners import SklearnLearner
@@ -176,6 +177,9 @@ def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNEstimator:
             as_dtype(inputs["dtype"]),
             _unpack_encoder(inputs.get("encoder"), tensors),
             None if inputs.get("column_names") is None else tuple(inputs["column_names"]),
+            None if inputs.get("neighbourhood") is None else Neighbourhood(**inputs["neighbourhood"]),
+            int(inputs.get("n_targets", 0)),
+            bool(inputs.get("takes_gaps", False)),
         ),
         n_features_in=int(inputs["n_features"]),
         train=LabelledNodes(nodes, targets, weights),
@@ -202,7 +206,7 @@ def _as_version_3(header: dict[str, Any], tensors: Tensors, estimator: GBGNNEsti
         "loss": _pack_part("loss", rule.loss_for(task), tensors),
         "voting": _pack_record("voting", voting),
         "metric": "accuracy",
-        "inputs": _pack_inputs(input_recipe(estimator), header["n_features"], tensors),
+        "inputs": _pack_inputs(input_recipe(estimator, task), header["n_features"], tensors),
         "depends_on": {},
         "graph": None,
     }
@@ -282,6 +286,9 @@ def _pack_inputs(recipe: InputRecipe, n_features: int, tensors: Tensors) -> dict
         "n_features": n_features,
         "column_names": recipe.column_names,
         "encoder": _pack_encoder(recipe.encoder, tensors),
+        "neighbourhood": None if recipe.neighbourhood is None else recipe.neighbourhood.get_params(),
+        "n_targets": recipe.n_targets,
+        "takes_gaps": recipe.takes_gaps,
     }
 
 

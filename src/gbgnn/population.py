@@ -31,7 +31,16 @@ from gbgnn.rounds import shared_settings
 Listener = Callable[[int, Mapping[int, float | None]], Collection[int]]
 """Is told of the validation scores after a round, by member, and says which members to drop."""
 
-_DATA = ("task", "loss", "quantile", "propagation", "feature_norm", "class_weight", "dtype")  # of a Problem
+_DATA = (
+    "task",
+    "loss",
+    "quantile",
+    "propagation",
+    "feature_norm",
+    "neighbourhood",
+    "class_weight",
+    "dtype",
+)  # of a Problem
 _SHARED = (*_DATA, "metric", "device")
 _ALONE = {"validation_fraction": None, "n_iter_no_change": None, "warm_start": False, "fine_tune": None}
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 
+from gbgnn._matrices import Features
 from gbgnn._threads import threads_for
 from gbgnn.errors import GraphError
+from gbgnn.features import LabelledRows, Neighbourhood
 from gbgnn.graph import Graph
 from gbgnn.propagation import DenseRows, Operator, Propagation, Propagator, Representation, as_rows
 from gbgnn.propagation.operator import Csr
@@ -23,12 +27,14 @@ from gbgnn.tasks import Task
 class NodeInputs:
     """What a fitted model needs of a graph: the features of all nodes, and P.
 
-    ``raw_columns`` makes what trees see, where features are a table's: see :attr:`raw`.
+    ``raw_columns`` makes what trees see, where features are a table's: see :attr:`raw`. ``column_groups`` are
+    the numbers of columns up to the end of every group that a learner may do without, the first excepted.
     """
 
     features: Representation
     P: Propagator
     raw_columns: Callable[[], RawColumns] | None = None
+    column_groups: tuple[int, ...] = ()
 
     @classmethod
     def from_tensor(cls, features: torch.Tensor, P: Propagator) -> NodeInputs:
@@ -55,8 +61,7 @@ class NodeInputs:
         """What trees see of all nodes: a table's numbers as they are, codes and gaps; or the features."""
         if self.raw_columns is not None:
             return self.raw_columns()
-        X = self.features.dense().cpu().numpy()
-        return RawColumns(X, np.zeros(X.shape[1], bool), [f"x{i}" for i in range(X.shape[1])])
+        return as_raw_columns(self.features.dense().cpu().numpy())
 
     def zero_scores(self, n_outputs: int, *n_members: int) -> torch.Tensor:
         """Return the scores before round 1: of one model, or of several with an axis of members in front."""
@@ -69,7 +74,9 @@ class InputRecipe:
 
     A ``feature_norm`` of ``"l1"`` or ``"l2"`` brings feature rows to length one; None leaves them. The
     ``encoder`` makes features of a table, None where they are a matrix; ``column_names`` are those of the
-    graph that was fitted, None where it had none.
+    graph that was fitted, None where it had none. A ``neighbourhood`` puts other columns beside them, among
+    them ``n_targets`` numbers for each walk that say what labelled nodes are; a learner that ``takes_gaps``
+    sees gaps and categories.
     """
 
     propagation: Propagation
@@ -78,6 +85,9 @@ class InputRecipe:
     dtype: torch.dtype = torch.float32
     encoder: TableEncoder | None = None
     column_names: tuple[str, ...] | None = None
+    neighbourhood: Neighbourhood | None = None
+    n_targets: int = 0
+    takes_gaps: bool = False
 
     def fitted_on(self, graph: Graph) -> InputRecipe:
         """Return the recipe with what is learned of a graph's columns, labels aside."""
@@ -111,15 +121,27 @@ class InputRecipe:
                 "give the columns of the matrix in the order of the fit."
             )
 
-    def build(self, graph: Graph) -> NodeInputs:
-        """Return the inputs of a graph: P is built on the device."""
-        X = graph.encode(self.encoder)
+    def build(self, graph: Graph, known: LabelledRows | None = None) -> NodeInputs:
+        """Return the inputs of a graph, of which labelled nodes may be known: P is built on the device."""
+        X, encoder = graph.encode(self.encoder), graph.encoder if self.encoder is None else self.encoder
+        raw: Callable[[], RawColumns] | None = None if encoder is None else partial(encoder.raw, graph.table)
+        groups: tuple[int, ...] = ()
+        if self.neighbourhood is not None:
+            own = raw() if raw is not None and self.takes_gaps else as_raw_columns(X)
+            wide, groups = self.neighbourhood.widen(graph, own, X, self.n_targets, known)
+            X, raw = wide.matrix if self.takes_gaps else np.nan_to_num(wide.matrix), lambda: wide
         with threads_for(graph.adjacency.nnz + X.shape[0] * X.shape[1]):
             features = as_rows(X, self.device, self.dtype, self.feature_norm)
             adjacency = Csr.from_scipy(graph.adjacency, self.device)
             P = Propagator(Operator.from_matrix(self.propagation.build(adjacency)), self.device, self.dtype)
-        encoder = graph.encoder if self.encoder is None else self.encoder
-        return NodeInputs(features, P, None if encoder is None else partial(encoder.raw, graph.table))
+        return NodeInputs(features, P, raw, groups)
+
+
+def as_raw_columns(X: Features) -> RawColumns:
+    """Return features as they are, without categories."""
+    dense: Any = X
+    dense = np.asarray(dense.toarray() if sp.issparse(dense) else dense)
+    return RawColumns(dense, np.zeros(dense.shape[1], bool), [f"x{i}" for i in range(dense.shape[1])])
 
 
 @dataclass(frozen=True, eq=False)

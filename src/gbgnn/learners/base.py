@@ -144,6 +144,9 @@ class Learner(BaseEstimator, ABC):
 
     uses: ClassVar[str] = LABELLED
 
+    takes_gaps: ClassVar[bool] = False
+    """Whether rows may have missing values (NaN) and codes of categories."""
+
     takes_offsets: ClassVar[bool] = False
     """Whether it can be asked to make the loss of offsets and outputs small; see :class:`WeakTask`."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,14 +29,9 @@ FEWEST_PER_LEAF, MOST_PER_LEAF, ROWS_PER_LEAF = 1, 20, 20
 class TreesHead(Head):
     """Fitted trees: one model of all classes, or one for each column of numbers."""
 
-    def __init__(self, models: Sequence[TreeModel], n_outputs: int) -> None:
+    def __init__(self, models: Sequence[TreeModel], n_outputs: int, n_features: int) -> None:
         super().__init__()
-        self.models, self.n_outputs = list(models), n_outputs
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of a row."""
-        return self.models[0].n_features
+        self.models, self.n_outputs, self.n_features = list(models), n_outputs, n_features
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Return logits of classes, or numbers."""
@@ -43,7 +39,8 @@ class TreesHead(Head):
             raise ParameterError(
                 f"rows have {X.shape[1]} columns, but the trees have seen {self.n_features}."
             )
-        rows = X.detach().cpu().numpy()
+        # Trees may have been grown on the first columns only.
+        rows = X[:, : self.models[0].n_features].detach().cpu().numpy()
         threads = _threads_for(rows.size)
         output = np.hstack([model.predict(rows, threads) for model in self.models])
         if output.shape[1] < self.n_outputs:  # two classes: the logit of the first is zero
@@ -54,21 +51,22 @@ class TreesHead(Head):
         """Return the models in their library's own format, as bytes."""
         models = {f"model.{i}": as_tensor(model.to_bytes()) for i, model in enumerate(self.models)}
         library = as_tensor(self.models[0].library.encode())
-        return {"library": library, "n_outputs": torch.tensor(self.n_outputs)} | models
+        sizes = {"n_outputs": torch.tensor(self.n_outputs), "n_features": torch.tensor(self.n_features)}
+        return {"library": library} | sizes | models
 
     @classmethod
     def from_state(cls, state: dict[str, torch.Tensor]) -> TreesHead:
         """Read the models again; anything that is not what :meth:`state` writes is a ModelFileError."""
         try:
             library = LIBRARIES[as_bytes(state["library"]).decode()]
-            n_outputs, n_models = int(state["n_outputs"]), len(state) - 2
-            models = [library.from_bytes(as_bytes(state[f"model.{i}"])) for i in range(n_models)]
-            _check_models(models, n_outputs)
+            n_outputs, n_features = int(state["n_outputs"]), int(state["n_features"])
+            models = [library.from_bytes(as_bytes(state[f"model.{i}"])) for i in range(len(state) - 3)]
+            _check_models(models, n_outputs, n_features)
         except MissingDependencyError:
             raise
         except Exception as error:  # whatever a library makes of forged bytes
             raise ModelFileError(f"its boosted trees cannot be read: {error}") from error
-        return cls(models, n_outputs)
+        return cls(models, n_outputs, n_features)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -102,6 +100,10 @@ class BoostedTrees(Learner):
         or no validation nodes, grows all. scikit-learn can from its version 1.7 on.
     max_bins
         Bins of a column, of which a tree sees no more.
+    columns
+        Where columns come in groups (:class:`~gbgnn.Neighbourhood`), ``"best"`` grows trees on the first
+        group, on the first two and so on, and keeps those with the smallest loss of the validation nodes;
+        ``"all"``, or no validation nodes, grows them once, on all columns.
 
     Examples
     --------
@@ -121,7 +123,9 @@ class BoostedTrees(Learner):
     subsample: float = 1.0
     patience: int | None = 10
     max_bins: int = 255
+    columns: str = "best"
 
+    takes_gaps = True
     takes_offsets = True
 
     def check(self) -> None:
@@ -135,6 +139,7 @@ class BoostedTrees(Learner):
         check_number("BoostedTrees", "subsample", self.subsample, 0, 1, open_low=True)
         check_integer("BoostedTrees", "patience", self.patience, 1, optional=True)
         check_integer("BoostedTrees", "max_bins", self.max_bins, 2, 255)
+        check_choice("BoostedTrees", "columns", self.columns, ("best", "all"))
         find_library(self.library).load_library()
 
     @property
@@ -156,25 +161,38 @@ class BoostedTrees(Learner):
             val_rows = context.X.rows(task.val_rows).cpu().numpy()
         parts = split_task(task, library)
         growth = self._growth(context.seed, len(rows), _threads_for(rows.size * self.n_trees * len(parts)))
-        models = []
-        for part in parts:
-            data = TreeData(
-                rows,
-                part.targets,
-                weights * (len(weights) / weights.sum()),
-                part.n_classes,
-                None if val_rows is None or part.val_targets is None else (val_rows, part.val_targets),
-                find_categories(context),
-                part.offsets,
-                None if val_rows is None else part.val_offsets,
-            )
-            models.append(library.fit(data, growth))
-        return TreesHead(models, task.n_outputs)
+        is_category, heads = find_categories(context), []
+        for n_columns in self._column_counts(context, has_validation=val_rows is not None):
+            models = []
+            for part in parts:
+                watched = None
+                if val_rows is not None and part.val_targets is not None:
+                    watched = (val_rows[:, :n_columns], part.val_targets)
+                data = TreeData(
+                    rows[:, :n_columns],
+                    part.targets,
+                    weights * (len(weights) / weights.sum()),
+                    part.n_classes,
+                    watched,
+                    None if is_category is None else is_category[:n_columns],
+                    part.offsets,
+                    None if watched is None else part.val_offsets,
+                )
+                models.append(library.fit(data, growth))
+            heads.append(TreesHead(models, task.n_outputs, rows.shape[1]))
+        return heads[0] if len(heads) == 1 else min(heads, key=partial(_validation_loss, context))
+
+    def _column_counts(self, context: RoundContext, *, has_validation: bool) -> Sequence[int]:
+        """Return how many columns trees are grown on, each time: those of one group more."""
+        groups = context.inputs.column_groups
+        if self.columns == "all" or not has_validation or not groups or context.X.shape[1] != groups[-1]:
+            return [context.X.shape[1]]
+        return groups
 
     def _growth(self, seed: int, n_rows: int, threads: int) -> Growth:
         least = min(max(n_rows // ROWS_PER_LEAF, FEWEST_PER_LEAF), MOST_PER_LEAF)
         settings = self.get_params(deep=False)
-        del settings["library"]
+        del settings["library"], settings["columns"]
         settings["min_leaf"] = least if self.min_leaf is None else self.min_leaf
         return Growth(**settings, seed=seed, n_threads=threads)
 
@@ -224,6 +242,16 @@ def split_task(task: WeakTask, library: type[TreeModel]) -> list[Part]:
     ]
 
 
+def _validation_loss(context: RoundContext, head: TreesHead) -> float:
+    """Return the mean loss of the validation nodes."""
+    task = context.weak_task
+    assert task.val_rows is not None
+    assert task.val_targets is not None
+    output = head(context.X.rows(task.val_rows)).double()
+    output = output if task.val_offsets is None else output + task.val_offsets
+    return float(task.loss.evaluate("values", output, task.val_targets).mean())
+
+
 def _column(values: NDArray[Any] | None, i: int) -> Any:
     """Return a column of an array, which may be its only one."""
     return None if values is None else np.reshape(values, (len(values), -1))[:, i]
@@ -236,20 +264,21 @@ def _subtract(values: NDArray[Any] | None, offsets: NDArray[Any] | None) -> Any:
 def find_categories(context: RoundContext) -> NDArray[Any] | None:
     """Return which columns hold codes of categories, a boolean each; None where it is not known of any.
 
-    The inputs of a graph may say so of their raw columns, as ``inputs.raw.is_category``. The first round sees
+    The inputs of a graph may say so of their raw columns, as ``inputs.raw.categorical``. The first round sees
     these as they are; a hop makes numbers of them.
     """
-    mask = getattr(getattr(context.inputs, "raw", None), "is_category", None)
+    mask = getattr(getattr(context.inputs, "raw", None), "categorical", None)
     if mask is None or context.t > 1 or len(mask) != context.X.shape[1]:
         return None
     return np.asarray(mask, dtype=bool)
 
 
-def _check_models(models: Sequence[TreeModel], n_outputs: int) -> None:
-    """Raise unless models see the same columns, and return the outputs, or all but one of two."""
+def _check_models(models: Sequence[TreeModel], n_outputs: int, n_features: int) -> None:
+    """Raise unless models see the same of the columns, and return the outputs, or all but one of two."""
     n_columns = sum(model.n_columns for model in models)
     fits = n_columns == n_outputs or (n_columns, n_outputs) == (1, 2)
-    if not fits or len({model.n_features for model in models}) != 1:
+    seen = {model.n_features for model in models}
+    if not fits or len(seen) != 1 or max(seen) > n_features:
         raise ValueError(f"{len(models)} models with {n_columns} columns do not give {n_outputs} outputs")
 
 
