@@ -125,11 +125,12 @@ def _check_trees(estimator: Any) -> None:
             nodes = tree.nodes
             left, right, is_leaf = nodes["left"], nodes["right"], nodes["is_leaf"] == 1
             feature, n_columns = nodes["feature_idx"], owner_columns
-            _check_bitsets(tree)
+            check_bitsets(tree)
         check_children(left, right, feature, is_leaf, n_columns)
 
 
-def _check_bitsets(tree: Any) -> None:
+def check_bitsets(tree: Any) -> None:
+    """Raise unless every split by category of a tree of HistGradientBoosting has its set."""
     nodes, bitsets = tree.nodes, tree.raw_left_cat_bitsets
     if nodes.ndim != 1 or bitsets.ndim != 2 or bitsets.shape[1] != 8:
         raise ValueError("arrays of a tree have the wrong shape")
