@@ -263,9 +263,8 @@ def test_rounds_on_wider_neighbourhoods_find_mines() -> None:
 def test_numbers_and_several_labels_are_targets_too() -> None:
     graph, _ = two_blocks(120)
     features = np.asarray(graph.features)
-    smooth = graph.adjacency @ features
     train, test = np.arange(0, 120, 2), np.arange(1, 120, 2)
-    labels = (smooth[:, :2] > np.median(smooth[:, :2], axis=0)).astype(int)
+    labels = (features[:, :2] > 0).astype(int)
     model = GBGNNClassifier(learner=BoostedTrees(), task="multilabel", n_rounds=3, random_state=0)
     model.fit(train, labels[train], graph=graph)
     assert (model.predict(test) == labels[test]).mean() > 0.7
