@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import has_fit_parameter
 
-from gbgnn.learners.estimator_bytes import check_bitsets, dump_estimator, load_estimator
+from gbgnn.learners.estimator_bytes import check_bitsets, check_categories, dump_estimator, load_estimator
 from gbgnn.learners.tree_arrays import LEAF, TreeArrays
 from gbgnn.learners.tree_libraries.base import Array, Growth, TreeData, TreeModel
 
@@ -117,6 +117,7 @@ class SklearnTrees(TreeModel):
             if classes.dtype.kind not in "iu" or classes.min() < 0 or classes.max() >= n_classes:
                 raise ValueError(f"its classes are not among {n_classes}")
         estimator._predictors = _split(parts)
+        check_categories(estimator)
         loaded = cls(estimator, n_classes)
         loaded.trees()
         return loaded
