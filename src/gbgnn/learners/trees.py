@@ -41,7 +41,7 @@ class TreesHead(Head):
                 f"rows have {X.shape[1]} columns, but the trees have seen {self.n_features}."
             )
         rows = X.detach().cpu().numpy()
-        threads = _threads_for(rows.size)
+        threads = _threads_for(16 * rows.size)  # a row takes many steps through many trees
         output = np.hstack([model.predict(rows, threads) for model in self.models])
         if output.shape[1] < self.n_outputs:  # two classes: the logit of the first is zero
             output = np.hstack([np.zeros_like(output), output])
