@@ -147,6 +147,21 @@ def test_sets_of_categories_that_are_not_there_are_refused() -> None:
             load_estimator(skops.io.dumps(boosted))
 
 
+def test_categories_of_a_column_of_numbers_are_refused() -> None:
+    rows = X.copy()
+    rows[:, 2] = np.arange(60) % 4
+    for change in ("column", "bins"):
+        boosted = HistGradientBoostingClassifier(max_iter=2, categorical_features=[False, False, True])
+        boosted.fit(rows, (rows[:, 2] % 2).astype(int))
+        assert load_estimator(skops.io.dumps(boosted)).predict(rows).shape == (60,)
+        if change == "bins":
+            boosted._bin_mapper.is_categorical_ = boosted._bin_mapper.is_categorical_[:1]
+        else:
+            boosted._predictors[0][0].nodes["feature_idx"] = 2  # the columns of categories come first
+        with pytest.raises(ModelFileError, match="a column of numbers|those of other columns"):
+            load_estimator(skops.io.dumps(boosted))
+
+
 def test_a_forest_may_see_no_more_columns_than_it_is_handed() -> None:
     forest = RandomForestRegressor(2).fit(X, X[:, 2])
     assert load_estimator(dump_estimator(forest, "forest")).predict(X).shape == (60,)

@@ -18,6 +18,7 @@ from gbgnn import (
     FunctionalGradient,
     GBGNNClassifier,
     Graph,
+    Regression,
     Samme,
     SammeR,
     datasets,
@@ -257,6 +258,22 @@ def test_rounds_on_wider_neighbourhoods_find_mines() -> None:
         model.fit(train, mines[train], graph=graph, validation=(val, mines[val]))
         scores[aggregation] = model.model_.evaluate(test, mines[test])
     assert scores["identity"] < 0.6 < 0.75 < scores["lazy"]
+
+
+def test_numbers_and_several_labels_are_targets_too() -> None:
+    graph, _ = two_blocks(120)
+    features = np.asarray(graph.features)
+    train, test = np.arange(0, 120, 2), np.arange(1, 120, 2)
+    labels = (features[:, :2] > 0).astype(int)
+    model = GBGNNClassifier(learner=BoostedTrees(), task="multilabel", n_rounds=3, random_state=0)
+    model.fit(train, labels[train], graph=graph)
+    assert (model.predict(test) == labels[test]).mean() > 0.7
+    numbers = features[:, :2] * 3 + 1
+    problem = make_problem(graph, numbers, train, task=Regression())
+    member = Member(as_part("aggregation", "lazy"), BoostedTrees(), FunctionalGradient(), 5, Seeds(0))
+    (boosted,) = boost_many(problem, [member])
+    told = np.corrcoef(boosted.scores[test, 0], numbers[test, 0])[0, 1]
+    assert told > 0.8
 
 
 def test_members_of_a_population_equal_themselves_alone() -> None:

@@ -22,6 +22,9 @@ from gbgnn.learners.tree_arrays import check_children
 PACKAGES = ("builtins", "numpy", "scipy", "sklearn")
 """Where types may come from."""
 
+REFUSED = ("sklearn.svm.",)
+"""What skops trusts, but whose compiled code reads by numbers in the file that nothing checks."""
+
 TRUSTED = (
     "sklearn.tree._tree.Tree",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
@@ -96,7 +99,7 @@ def _check_archive(data: bytes) -> None:
     for node in _nodes(schema):
         kind, loader = f"{node['__module__']}.{node['__class__']}", node["__loader__"]
         is_ours = kind in TRUSTED or kind.partition(".")[0] in PACKAGES
-        if not is_ours or loader not in LOADERS:
+        if not is_ours or kind.startswith(REFUSED) or loader not in LOADERS:
             raise ModelFileError(
                 f"it holds a {kind} (read by {loader}), which is not among the types that gbgnn trusts."
             )
@@ -125,11 +128,25 @@ def _check_trees(estimator: Any) -> None:
             nodes = tree.nodes
             left, right, is_leaf = nodes["left"], nodes["right"], nodes["is_leaf"] == 1
             feature, n_columns = nodes["feature_idx"], owner_columns
-            _check_bitsets(tree)
+            check_bitsets(tree)
         check_children(left, right, feature, is_leaf, n_columns)
 
 
-def _check_bitsets(tree: Any) -> None:
+def check_categories(boosted: Any) -> None:
+    """Raise unless a HistGradientBoosting knows the categories of every column that its trees split by."""
+    columns = np.flatnonzero(boosted._bin_mapper.is_categorical_)
+    _, places = boosted._bin_mapper.make_known_categories_bitsets()
+    if len(places) != boosted.n_features_in_:
+        raise ValueError("the bins of its trees are those of other columns")
+    for tree in (tree for grown in boosted._predictors for tree in grown):
+        nodes = tree.nodes
+        asked = nodes["feature_idx"][(nodes["is_categorical"] == 1) & (nodes["is_leaf"] == 0)]
+        if not np.isin(asked, columns).all():
+            raise ValueError("a tree asks for the categories of a column of numbers")
+
+
+def check_bitsets(tree: Any) -> None:
+    """Raise unless every split by category of a tree of HistGradientBoosting has its set."""
     nodes, bitsets = tree.nodes, tree.raw_left_cat_bitsets
     if nodes.ndim != 1 or bitsets.ndim != 2 or bitsets.shape[1] != 8:
         raise ValueError("arrays of a tree have the wrong shape")
@@ -155,5 +172,7 @@ def _trees(value: Any) -> Iterator[tuple[int, Any]]:
         elif isinstance(each, np.ndarray):
             waiting += [(inner, n_columns) for inner in each.flat] if each.dtype == object else []
         elif hasattr(each, "__dict__") and not isinstance(each, type):
+            if "_predictors" in vars(each):
+                check_categories(each)
             fewest = min(n_columns, int(vars(each).get("n_features_in_", n_columns)))
             waiting += [(inner, fewest) for inner in vars(each).values()]

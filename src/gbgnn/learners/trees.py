@@ -41,7 +41,7 @@ class TreesHead(Head):
             )
         # Trees may have been grown on the first columns only.
         rows = X[:, : self.models[0].n_features].detach().cpu().numpy()
-        threads = _threads_for(rows.size)
+        threads = _threads_for(16 * rows.size)  # a row takes many steps through many trees
         output = np.hstack([model.predict(rows, threads) for model in self.models])
         if output.shape[1] < self.n_outputs:  # two classes: the logit of the first is zero
             output = np.hstack([np.zeros_like(output), output])

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gbgnn.learners.estimator_bytes import dump_estimator, load_estimator
 from gbgnn.learners.tree_libraries import LIBRARIES, Growth, TreeData
 
 ROWS = np.random.default_rng(0).normal(size=(80, 3))
@@ -178,3 +179,36 @@ def test_any_changed_byte_is_refused_or_harmless(name: str, data: st.DataObject)
     except Exception:  # whichever the library raises
         return
     assert model.predict(ROWS, 1).shape == (80, 3)
+
+
+BOOSTED = LIBRARIES["sklearn"].fit(DATA, GROWTH)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("n_nodes", np.array([3]), "another length than they say"),
+        ("n_nodes", np.array([-1, 7, 1, 1, 1, 1]), "another length than they say"),
+        ("n_grown", 4, "6 trees are not grown in 4 steps"),
+        ("n_grown", 6, "shorter|longer"),
+        ("nodes", np.zeros(5), "other fields than scikit-learn's"),
+        ("raw_left_cat_bitsets", np.zeros((0, 8), dtype=np.uint32), "another length than they say"),
+        ("n_classes", 2, "its classes are not among 2"),
+        ("n_classes", 0, "a HistGradientBoostingClassifier stands for a HistGradientBoostingRegressor"),
+    ],
+)
+def test_forged_arrays_of_scikit_learn_are_refused(name: str, value: Any, message: str) -> None:
+    parts = load_estimator(BOOSTED.to_bytes())
+    assert name in parts
+    with pytest.raises(ValueError, match=message):
+        LIBRARIES["sklearn"].from_bytes(dump_estimator(parts | {name: value}, "trees"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("left", 0), ("right", 99), ("feature_idx", 3), ("bitset_idx", 99)]
+)
+def test_forged_nodes_of_scikit_learn_are_refused(field: str, value: int) -> None:
+    parts = load_estimator(BOOSTED.to_bytes())
+    parts["nodes"][field] = value
+    with pytest.raises(ValueError, match="a node of a tree|a tree (looks at|asks for)"):
+        LIBRARIES["sklearn"].from_bytes(dump_estimator(parts, "trees"))

@@ -84,7 +84,10 @@ class CatBoostTrees(TreeModel):
     def from_bytes(cls, data: bytes) -> Self:
         """Read CatBoost's file."""
         model = cls.load_library().CatBoost()
-        model.load_model(blob=data, format="cbm")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.cbm"
+            path.write_bytes(data)
+            model.load_model(str(path), format="cbm")
         return cls._of(model)
 
     @classmethod

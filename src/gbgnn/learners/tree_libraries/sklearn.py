@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
-import sklearn.ensemble
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.utils.validation import has_fit_parameter
 
-from gbgnn.learners.estimator_bytes import dump_estimator, load_estimator
+from gbgnn.learners.estimator_bytes import check_bitsets, check_categories, dump_estimator, load_estimator
 from gbgnn.learners.tree_arrays import LEAF, TreeArrays
 from gbgnn.learners.tree_libraries.base import Array, Growth, TreeData, TreeModel
+
+_TREE = ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets")  # what a tree is made of
 
 _ABSENT = -50.0
 """Logit of a class that no labelled row has."""
@@ -32,8 +34,14 @@ class SklearnTrees(TreeModel):
 
     @classmethod
     def load_library(cls) -> Any:
-        """Return the module, which is always there."""
-        return sklearn.ensemble
+        """Return the module, which is always there, but takes its time."""
+        return import_module("sklearn.ensemble")
+
+    @classmethod
+    def _kind(cls, n_classes: int) -> Any:
+        return getattr(
+            cls.load_library(), f"HistGradientBoosting{'Classifier' if n_classes else 'Regressor'}"
+        )
 
     @property
     def n_columns(self) -> int:  # type: ignore[override]
@@ -48,7 +56,7 @@ class SklearnTrees(TreeModel):
     @classmethod
     def fit(cls, data: TreeData, growth: Growth) -> Self:
         """Train the trees; a ``subsample`` is drawn once, for all of them."""
-        kind = HistGradientBoostingRegressor if data.n_classes is None else HistGradientBoostingClassifier
+        kind = cls._kind(data.n_classes or 0)
         estimator = kind(
             max_iter=growth.n_trees,
             learning_rate=growth.learning_rate,
@@ -90,23 +98,27 @@ class SklearnTrees(TreeModel):
         return result
 
     def to_bytes(self) -> bytes:
-        """Return the estimator as skops writes it, with the number of classes."""
-        parts = {"estimator": self.estimator, "n_classes": self.n_classes}
+        """Return the estimator as skops writes it, its trees as a few arrays: one by one takes seconds."""
+        bare = copy.copy(self.estimator)
+        bare._predictors = []
+        parts = {"estimator": bare, "n_classes": self.n_classes, **_join(self.estimator._predictors)}
         return dump_estimator(parts, type(self.estimator).__name__)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read the estimator, whose types must be the known ones."""
+        """Read the estimator, whose types must be the known ones, and its trees."""
         parts = load_estimator(data)
         estimator, n_classes = parts["estimator"], int(parts["n_classes"])
-        kind = HistGradientBoostingClassifier if n_classes else HistGradientBoostingRegressor
+        kind = cls._kind(n_classes)
         if type(estimator) is not kind:
             raise ValueError(f"a {type(estimator).__name__} stands for a {kind.__name__}")
-        loaded = cls(estimator, n_classes)
         if n_classes:
             classes = np.asarray(estimator.classes_)
             if classes.dtype.kind not in "iu" or classes.min() < 0 or classes.max() >= n_classes:
                 raise ValueError(f"its classes are not among {n_classes}")
+        estimator._predictors = _split(parts)
+        check_categories(estimator)
+        loaded = cls(estimator, n_classes)
         loaded.trees()
         return loaded
 
@@ -143,6 +155,38 @@ def _watch(estimator: Any, targets: Array, data: TreeData, growth: Growth) -> di
 def _grown(classes: Array) -> Array:
     """Return the classes that have trees: of two the second."""
     return classes[1:] if len(classes) == 2 else classes
+
+
+def _join(grown: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """Return the arrays of all trees, one after another, and how long each one is."""
+    trees = [tree for each in grown for tree in each]
+    parts: dict[str, Any] = {"n_grown": len(grown)}
+    for name in _TREE:
+        arrays = [getattr(tree, name) for tree in trees]
+        parts |= {name: np.concatenate(arrays), f"n_{name}": np.array([len(each) for each in arrays])}
+    return parts
+
+
+def _split(parts: dict[str, Any]) -> list[list[Any]]:
+    """Return the trees of :func:`_join`, by the step of boosting that they were grown in."""
+    from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
+    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+
+    if parts["nodes"].dtype != PREDICTOR_RECORD_DTYPE:
+        raise ValueError("the nodes of its trees have other fields than scikit-learn's")
+    arrays = []
+    for name in _TREE:
+        lengths = np.asarray(parts[f"n_{name}"], dtype=np.int64)
+        if (lengths < 0).any() or lengths.sum() != len(parts[name]):
+            raise ValueError("its trees have another length than they say")
+        arrays.append(np.split(np.ascontiguousarray(parts[name]), np.cumsum(lengths)[:-1]))
+    trees = [TreePredictor(*each) for each in zip(*arrays, strict=True)]
+    for tree in trees:
+        check_bitsets(tree)
+    size, rest = divmod(len(trees), int(parts["n_grown"]))
+    if rest:
+        raise ValueError(f"{len(trees)} trees are not grown in {parts['n_grown']} steps")
+    return [trees[start : start + size] for start in range(0, len(trees), size)]
 
 
 def _read_nodes(nodes: Any, column: int) -> TreeArrays:
