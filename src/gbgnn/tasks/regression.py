@@ -125,6 +125,11 @@ class Regression(Task):
         """Return what the loss's link makes of the scores."""
         return link(scores)
 
+    def codes(self, targets: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Return how far targets are from what a score of zero stands for."""
+        start = torch.zeros(self.n_columns, dtype=targets.dtype, device=targets.device)
+        return (targets - self.default_loss.link(start)).to(dtype)
+
     @property
     def default_loss(self) -> Loss:
         """The loss that was given, or the squared error."""
