@@ -51,7 +51,7 @@ class MultiLabel(Task):
     kind_of_y = "multi-label y"
     default_metric = "f1_micro"  # over all entries of the matrix
 
-    def fit(self, y: ArrayLike, name: str = "y") -> Self:
+    def fit(self, y: ArrayLike, name: str = "y", weights: NDArray[np.float64] | None = None) -> Self:
         """Return the task with the labels of y."""
         n_labels, classes = self.n_labels, self.classes
         if classes is None and self._has_lists(y):
