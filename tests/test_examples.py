@@ -54,6 +54,7 @@ def test_readme_example_is_the_quickstart_and_its_output_is_real() -> None:
         "docs/graph-features.md",
         "docs/trees.md",
         "docs/export.md",
+        "docs/targets.md",
     ],
 )
 def test_code_of_the_guides_runs(page: str) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 from sklearn import metrics as theirs
-from sklearn.metrics import get_scorer_names, make_scorer
+from sklearn.metrics import get_scorer_names, make_scorer, mean_pinball_loss, mean_poisson_deviance
 
 from gbgnn.boosting.voting import ClassVoting
 from gbgnn.errors import ParameterError
-from gbgnn.losses import Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
+from gbgnn.losses import Loss, Poisson, Quantile, SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
 from gbgnn.metrics import METRICS, Accuracy, Metric, Predicted, Scorer, as_metric
 from gbgnn.tasks import Classification, MultiLabel, Regression, Task
 
@@ -223,3 +224,28 @@ def test_what_is_no_metric_is_refused(value: object, message: str) -> None:
 def test_a_metric_of_another_kind_of_y_says_so(name: str, given: Predicted, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         as_metric(name).score(given)
+
+
+LEVELS = Regression(loss=Quantile(levels=[0.2, 0.5, 0.9]))
+
+
+@pytest.mark.parametrize("y", [[1.0, 4.0, 2.0, 8.0], [[1.0, -2.0], [4.0, 1.0], [2.0, 9.0], [8.0, 0.0]]])
+def test_the_pinball_loss_is_the_mean_over_levels_in_the_unit_of_y(y: list[Any]) -> None:
+    task = LEVELS.fit(y)
+    scores = torch.randn(4, task.n_columns, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    given = Predicted(task, scores, torch.as_tensor(task.encode(y)), Quantile().link)
+    quantiles = task.decode_quantiles(scores.numpy(), [0.2, 0.5, 0.9])
+    expected = [mean_pinball_loss(y, quantiles[..., i], alpha=q) for i, q in enumerate((0.2, 0.5, 0.9))]
+    assert as_metric("neg_mean_pinball_loss").score(given) == pytest.approx(-np.mean(expected))
+
+
+def test_the_deviance_of_several_columns_is_that_of_all_numbers() -> None:
+    y = np.array([[1.0, 20.0], [0.0, 40.0], [3.0, 10.0]])
+    task = Regression(loss=Poisson()).fit(y)
+    scores = torch.randn(3, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    given = Predicted(task, scores, torch.as_tensor(task.encode(y)), Poisson().link)
+    expected = mean_poisson_deviance(y.ravel(), (y.mean(axis=0) * np.exp(scores.numpy())).ravel())
+    assert as_metric("neg_mean_poisson_deviance").score(given) == pytest.approx(-expected)
+    bare = Predicted(Regression().fit(y), scores, given.targets, SquaredError().link)
+    with pytest.raises(ParameterError, match="'neg_mean_poisson_deviance' cannot judge these predictions"):
+        as_metric("neg_mean_poisson_deviance").score(replace(bare, scores=scores - 9))

@@ -101,6 +101,14 @@ def test_numbers_may_be_the_names_of_labels() -> None:
     task = MultiLabel().fit([{30, 10}, {20}, set()])
     assert task.class_names.tolist() == [10, 20, 30]
     assert task.encode([[20, 30], []]).tolist() == [[0, 1, 1], [0, 0, 0]]
+    assert task.encode([[20, 30], [10, 20]]).tolist() == [[0, 1, 1], [1, 1, 0]]
+    assert task.encode([[1, 0, 1]]).tolist() == [[1, 0, 1]]
+
+
+def test_nodes_of_one_label_each_are_lists_where_several_are_possible() -> None:
+    task = MultiLabel().fit([["a"], ["b"], ["a"]])
+    assert task.class_names.tolist() == ["a", "b"]
+    assert MultiLabel().fit([["a", "b"], []]).encode([["b"], ["a"]]).tolist() == [[0, 1], [1, 0]]
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,20 @@ def test_weights_of_nodes_count() -> None:
     assert losses == sorted(losses, reverse=True)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_node_of_weight_zero_does_not_matter(loss: str) -> None:
+    y, weights = y_of(loss).copy(), np.ones(90)
+    weights[:5] = 0
+    model = GBGNNRegressor(**SMALL | {"n_rounds": 3}, loss=loss)
+    one = clone(model).fit(TRAIN, y[TRAIN], graph=GRAPH, sample_weight=weights)
+    y[TRAIN[:5]] += 1e4
+    other = clone(model).fit(TRAIN, y[TRAIN], graph=GRAPH, sample_weight=weights)
+    np.testing.assert_allclose(other.predict(TEST), one.predict(TEST), rtol=1e-5)
+    alike = clone(model).fit(TRAIN, y[TRAIN], graph=GRAPH, sample_weight=np.full(90, 0.5))
+    plain = clone(model).fit(TRAIN, y[TRAIN], graph=GRAPH)
+    np.testing.assert_allclose(alike.predict(TEST), plain.predict(TEST), rtol=1e-5)
+
+
 def test_quantiles_cover_what_they_say() -> None:
     random = np.random.default_rng(1)
     n = 1500

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
@@ -151,9 +152,8 @@ def test_the_graph_is_routed(kind: type, y: np.ndarray) -> None:
 
 @both
 def test_the_last_step_of_a_pipeline(kind: type, y: np.ndarray) -> None:
-    steps = Pipeline([("same", FunctionTransformer()), ("model", kind(**SMALL))]).set_output(
-        transform="pandas"
-    )
+    frame = FunctionTransformer(lambda nodes: pd.DataFrame({"node": np.asarray(nodes)}))
+    steps = Pipeline([("frame", frame), ("model", kind(**SMALL))]).set_output(transform="pandas")
     steps.fit(NODES, y, model__graph=GRAPH)
     alone = kind(**SMALL).fit(NODES, y, graph=GRAPH)
     np.testing.assert_array_equal(steps.predict(NODES), alone.predict(NODES))
@@ -175,10 +175,10 @@ def test_two_classes_have_one_decision_as_in_scikit_learn() -> None:
 @both
 def test_weights_reach_fit_and_score(kind: type, y: np.ndarray) -> None:
     weights = np.zeros(90)
-    weights[:45] = 1.0
+    weights[:20] = 1.0
     model = kind(**SMALL).fit(NODES, y, graph=GRAPH)
-    half = model.score(NODES[:45], y[:45])
-    assert model.score(NODES, y, weights) == pytest.approx(half)
-    assert model.score(NODES, y) != half
+    of_these = model.score(NODES[:20], y[:20])
+    assert model.score(NODES, y, weights) == pytest.approx(of_these)
+    assert model.score(NODES, y) != of_these
     others = kind(**SMALL).fit(NODES, y, graph=GRAPH, sample_weight=weights)
     assert others.scores_.tobytes() != model.scores_.tobytes()

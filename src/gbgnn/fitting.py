@@ -125,9 +125,9 @@ def build_problem(
     ids = as_nodes(nodes)
     check_range(ids, graph.n_nodes)
     check_length(y, len(ids), "y")
-    task = task.fit(y)
+    weights = check_weights(sample_weight, len(ids))
+    task = task.fit(y, weights=weights)
     targets = task.encode(y)
-    weights = check_weights(sample_weight, len(targets))
     class_weight = getattr(model, "class_weight", None)  # which a regressor has none of
     if class_weight is not None:
         task, weights = task.balance(class_weight, targets, weights)

@@ -148,7 +148,7 @@ def _fill_disk(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         usual(model, path, **options)
 
-    for module in ("gbgnn.estimators", "gbgnn.callbacks"):
+    for module in ("gbgnn.base_estimator", "gbgnn.callbacks"):
         monkeypatch.setattr(f"{module}.save", save)
 
 

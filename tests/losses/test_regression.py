@@ -116,6 +116,18 @@ def test_targets_do_not_depend_on_shift_and_unit_of_y(
     np.testing.assert_allclose(encode(shift + unit * y), expected, atol=1e-6, rtol=1e-6)
 
 
+@pytest.mark.parametrize("loss", [SquaredError(), AbsoluteError(), Huber(), Quantile(levels=0.3), Poisson()])
+def test_a_weight_of_three_is_three_nodes(loss: Loss) -> None:
+    random = np.random.default_rng(3)
+    y, weights = random.gamma(2.0, size=(41, 2)), random.integers(0, 4, size=41).astype(float)
+    repeated = np.repeat(y, weights.astype(int), axis=0)
+    found, expected = (
+        loss.standardise(y, "y", weights),
+        loss.standardise(repeated, "y", np.ones(len(repeated))),
+    )
+    np.testing.assert_allclose(found, expected)
+
+
 def test_huber_stands_where_most_of_y_is_one_number() -> None:
     y = np.array([[0.0]] * 9 + [[10.0]])
     centre, scale = Huber().standardise(y, "y")

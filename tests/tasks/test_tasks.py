@@ -11,7 +11,16 @@ from hypothesis.extra.numpy import arrays
 
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.graph import as_table
-from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
+from gbgnn.losses import (
+    AbsoluteError,
+    Huber,
+    Loss,
+    Poisson,
+    Quantile,
+    SigmoidCrossEntropy,
+    SoftmaxCrossEntropy,
+    SquaredError,
+)
 from gbgnn.tasks import Classification, MultiLabel, Regression, Task
 from gbgnn.testing import check_task
 
@@ -383,3 +392,39 @@ def test_labels_that_are_not_for_regression_are_refused(y: object, message: str)
 def test_the_number_of_columns_is_that_of_the_training_nodes() -> None:
     with pytest.raises(GraphError, match="val has 2 columns, but the training nodes have 1"):
         Regression().fit([1.0, 2.0]).encode([[1.0, 2.0]], "val")
+
+
+@pytest.mark.parametrize("loss", [AbsoluteError(), Huber(delta=2.0), Quantile(levels=[0.1, 0.9]), Poisson()])
+@pytest.mark.parametrize("y", [[1.0, 3.0, 8.0], [[1.0, 30.0], [3.0, 10.0], [4.0, 20.0]]])
+def test_regression_keeps_its_contract_under_every_loss(loss: Loss, y: list[object]) -> None:
+    check_task(Regression(loss=loss), y)
+    task = Regression(loss=loss).fit(y)
+    assert task.n_outputs(loss) == np.reshape(y, (3, -1)).shape[1] * max(1, len(loss.quantile_levels))
+    again = Regression.from_record(json.loads(json.dumps(task.record())))
+    np.testing.assert_array_equal(again.decode(task.encode(y)), task.decode(task.encode(y)))
+
+
+def test_codes_of_counts_are_centred_so_that_they_say_who_is_alike() -> None:
+    task = Regression(loss=Poisson()).fit([1.0, 3.0])
+    assert task.codes(torch.tensor(task.encode([1.0, 3.0])), torch.float64).tolist() == [[-0.5], [0.5]]
+
+
+def test_y_is_made_ready_for_one_loss() -> None:
+    task = Regression(loss=Huber()).fit([1.0, 2.0, 9.0])
+    with pytest.raises(
+        ParameterError, match=r"y was made ready for Huber\(\), but SquaredError\(\) is to be"
+    ):
+        task.n_outputs(SquaredError())
+    with pytest.raises(ParameterError, match=r"made ready for SquaredError\(\), but Quantile"):
+        Regression().fit([1.0, 2.0]).n_outputs(Quantile(levels=[0.1, 0.9]))
+    assert Regression().fit([1.0, 2.0]).n_outputs(Quantile(levels=0.1)) == 1
+
+
+def test_quantiles_are_sorted_where_scores_cross() -> None:
+    task = Regression(loss=Quantile(levels=[0.1, 0.5, 0.9])).fit([0.0, 1.0, 2.0, 3.0, 4.0])
+    crossed = np.array([[9.0, 0.0, -9.0]])
+    found = task.decode_quantiles(crossed, [0.1, 0.5, 0.9])
+    assert (np.diff(found) >= 0).all()
+    assert task.decode(crossed).tolist() == [found[0, 1]]
+    with pytest.raises(ParameterError, match="these predictions have no quantiles"):
+        Classification().fit([0, 1]).decode_quantiles(crossed, [0.1])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+
+Numbers = NDArray[np.float64]
 
 
 class Loss(BaseEstimator, ABC):
@@ -64,14 +66,17 @@ class Loss(BaseEstimator, ABC):
         """Raise when a setting is out of range."""
 
     def standardise(
-        self, y: NDArray[np.float64], name: str
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, y: Numbers, name: str = "y", weights: Numbers | None = None
+    ) -> tuple[Numbers, Numbers]:
         """Return what is subtracted from the columns of y, and what they are divided by, to make targets.
 
-        Scores begin at zero, which must stand for the best constant; the unit of y must not matter. There is
-        a number for every score. Raises, calling y ``name``, where the loss is not for such numbers.
+        Scores begin at zero, which must stand for the best constant, by the nodes' ``weights`` where they
+        differ; the unit of y must not matter. There is a number for every score. Raises, calling y ``name``,
+        where the loss is not for such numbers.
         """
-        return y.mean(axis=0), usable_scale(y.std(axis=0), y)
+        mean = np.average(y, axis=0, weights=weights)
+        squares = y.var(axis=0) if weights is None else np.average((y - mean) ** 2, axis=0, weights=weights)
+        return mean, usable_scale(np.sqrt(squares), y)
 
     @abstractmethod
     def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -122,6 +127,26 @@ class Loss(BaseEstimator, ABC):
         return values.mean(dim=-1) if weights is None else (values * weights).sum(dim=-1)
 
 
-def usable_scale(scale: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+def usable_scale(scale: Numbers, y: Numbers) -> Numbers:
     """Return scales of columns, 1 where a column never changes: its deviation may be a rounding error."""
     return np.where((np.ptp(y, axis=0) > 0) & (scale > 0), scale, 1.0)
+
+
+def find_quantiles(y: Numbers, levels: Sequence[float], weights: Numbers | None = None) -> Numbers:
+    """Return quantiles of the columns of y, shape (levels, columns).
+
+    With weights they are the least numbers up to which the nodes have that share of the weight.
+
+    Examples
+    --------
+    >>> y = np.array([[1.0], [2.0], [9.0]])
+    >>> find_quantiles(y, [0.5]).tolist(), find_quantiles(y, [0.5], np.array([0.0, 1.0, 3.0])).tolist()
+    ([[2.0]], [[9.0]])
+    """
+    if weights is None:
+        return np.asarray(np.quantile(y, levels, axis=0))
+    order = np.argsort(y, axis=0)
+    shares = np.cumsum(weights[order], axis=0) / weights.sum()
+    # A share that rounding put below its level is reached all the same.
+    reached = (shares[None] < np.reshape(levels, (-1, 1, 1)) - 1e-12).sum(axis=1)
+    return np.take_along_axis(np.take_along_axis(y, order, axis=0), reached, axis=0)

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from gbgnn._checks import check_number
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.losses.base import Loss, usable_scale
-
-Numbers = NDArray[np.float64]
+from gbgnn.losses.base import Loss, Numbers, find_quantiles, usable_scale
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -63,9 +60,11 @@ class AbsoluteError(Loss):
     smoothness = None  # it has a corner
     default_metric = "neg_mean_absolute_error"
 
-    def standardise(self, y: Numbers, name: str) -> tuple[Numbers, Numbers]:
+    def standardise(
+        self, y: Numbers, name: str = "y", weights: Numbers | None = None
+    ) -> tuple[Numbers, Numbers]:
         """Return the median, and the mean distance from it."""
-        return np.median(y, axis=0), _mean_distance(y)
+        return find_quantiles(y, [0.5], weights)[0], _mean_distance(y, weights)
 
     def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the absolute error of each row."""
@@ -113,11 +112,15 @@ class Huber(Loss):
         """Raise unless delta is positive."""
         check_number("Huber", "delta", self.delta, 0, open_low=True)
 
-    def standardise(self, y: Numbers, name: str) -> tuple[Numbers, Numbers]:
+    def standardise(
+        self, y: Numbers, name: str = "y", weights: Numbers | None = None
+    ) -> tuple[Numbers, Numbers]:
         """Return the median, and a robust standard deviation."""
-        centre = np.median(y, axis=0)
-        spread = 1.4826 * np.median(np.abs(y - centre), axis=0)
-        return centre, np.where(spread > 0, spread, _mean_distance(y))  # 0 where most of y is one number
+        (centre,) = find_quantiles(y, [0.5], weights)
+        spread = 1.4826 * find_quantiles(np.abs(y - centre), [0.5], weights)[0]
+        return centre, np.where(
+            spread > 0, spread, _mean_distance(y, weights)
+        )  # 0 if most of y is one number
 
     def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the loss of each row, summed over its columns."""
@@ -181,10 +184,12 @@ class Quantile(Loss):
                 f"Quantile.levels must be ascending, at least one and none twice; got {self.levels!r}."
             )
 
-    def standardise(self, y: Numbers, name: str) -> tuple[Numbers, Numbers]:
+    def standardise(
+        self, y: Numbers, name: str = "y", weights: Numbers | None = None
+    ) -> tuple[Numbers, Numbers]:
         """Return the quantiles, and the mean distance from the median."""
-        centre = np.quantile(y, self.quantile_levels, axis=0)
-        return centre.T.ravel(), np.repeat(_mean_distance(y), len(self.quantile_levels))
+        centre = find_quantiles(y, self.quantile_levels, weights)
+        return centre.T.ravel(), np.repeat(_mean_distance(y, weights), len(self.quantile_levels))
 
     def values(self, scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the pinball loss of each row, summed over its columns."""
@@ -228,11 +233,13 @@ class Poisson(Loss):
     smoothness = None  # it grows like an exponential
     default_metric = "neg_mean_poisson_deviance"
 
-    def standardise(self, y: Numbers, name: str) -> tuple[Numbers, Numbers]:
+    def standardise(
+        self, y: Numbers, name: str = "y", weights: Numbers | None = None
+    ) -> tuple[Numbers, Numbers]:
         """Return 0 and the mean, which a score of 0 then stands for."""
         if (y < 0).any():
             raise GraphError(f"{name} must not be negative under the Poisson loss; got {y.min():g}.")
-        mean = y.mean(axis=0)
+        mean = np.average(y, axis=0, weights=weights)
         if not (mean > 0).all():
             raise GraphError(
                 f"{name} is zero for every training node; the Poisson loss needs a positive mean."
@@ -264,5 +271,6 @@ _LARGEST = 60.0
 """The largest score of which the exponential is taken: single precision ends at 88, and sums need room."""
 
 
-def _mean_distance(y: Numbers) -> Numbers:
-    return usable_scale(np.abs(y - np.median(y, axis=0)).mean(axis=0), y)
+def _mean_distance(y: Numbers, weights: Numbers | None) -> Numbers:
+    (median,) = find_quantiles(y, [0.5], weights)
+    return usable_scale(np.average(np.abs(y - median), axis=0, weights=weights), y)

@@ -47,8 +47,11 @@ class Task(BaseEstimator, ABC):
         return None
 
     @abstractmethod
-    def fit(self, y: ArrayLike, name: str = "y") -> Self:
-        """Return the task as the labels of the training nodes tell it; raise for labels of another kind."""
+    def fit(self, y: ArrayLike, name: str = "y", weights: NDArray[np.float64] | None = None) -> Self:
+        """Return the task as the labels of the training nodes tell it; raise for labels of another kind.
+
+        ``weights`` are those of the nodes, alike when None.
+        """
 
     @abstractmethod
     def encode(self, y: ArrayLike, name: str = "y") -> NDArray[Any]:

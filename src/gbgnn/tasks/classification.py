@@ -39,7 +39,7 @@ class Classification(Task):
     has_proba = True
     default_metric = "accuracy"
 
-    def fit(self, y: ArrayLike, name: str = "y") -> Self:
+    def fit(self, y: ArrayLike, name: str = "y", weights: NDArray[np.float64] | None = None) -> Self:
         """Return the task with the classes of y."""
         labels = as_labels(y, name)
         if not len(labels):

@@ -51,10 +51,10 @@ class MultiLabel(Task):
     kind_of_y = "multi-label y"
     default_metric = "f1_micro"  # over all entries of the matrix
 
-    def fit(self, y: ArrayLike, name: str = "y") -> Self:
+    def fit(self, y: ArrayLike, name: str = "y", weights: NDArray[np.float64] | None = None) -> Self:
         """Return the task with the labels of y."""
         n_labels, classes = self.n_labels, self.classes
-        if classes is None and has_label_lists(y):
+        if classes is None and self._has_lists(y):
             classes = _list_labels(y, name)
         elif classes is None and hasattr(y, "columns"):
             classes = np.array(list(y.columns))
@@ -68,7 +68,7 @@ class MultiLabel(Task):
 
     def encode(self, y: ArrayLike, name: str = "y") -> NDArray[np.float64]:
         """Return y as numbers."""
-        matrix = self._mark(y, name) if has_label_lists(y) else _as_matrix(y, name)
+        matrix = self._mark(y, name) if self._has_lists(y) else _as_matrix(y, name)
         if matrix.shape[1] != self.n_columns:
             raise GraphError(
                 f"{name} has {matrix.shape[1]} columns, but the training nodes have {self.n_columns} labels."
@@ -143,6 +143,16 @@ class MultiLabel(Task):
         """Return which rows have a wrong entry."""
         return (decided != targets).any(dim=-1)
 
+    def _has_lists(self, y: Any) -> bool:
+        """Return whether y lists labels, plainer now that there are known to be several per node."""
+        if has_label_lists(y):
+            return True
+        rows, known = _rows_of(y), [] if self.classes is None else self.classes.tolist()
+        cells = [cell for row in rows for cell in row]
+        if not _are_numbers(rows):
+            return True
+        return any(cell not in (0, 1) for cell in cells) and all(cell in known for cell in cells)
+
     def _mark(self, y: Any, name: str) -> NDArray[np.float64]:
         """Return the 0/1 matrix of lists of labels."""
         known = self.class_names.tolist()
@@ -169,14 +179,21 @@ def has_label_lists(y: Any) -> bool:
     >>> has_label_lists([["a", "b"], []]), has_label_lists([{3}, {4}]), has_label_lists([[0, 1], [1, 1]])
     (True, True, False)
     """
-    is_series = isinstance(y, (list, tuple)) or (str(getattr(y, "dtype", "")) == "object" and np.ndim(y) == 1)
-    rows = list(y) if is_series else []
-    if not rows or not all(isinstance(row, (list, tuple, set, frozenset)) for row in rows):
-        return False
+    rows = _rows_of(y)
     if any(isinstance(row, (set, frozenset)) for row in rows) or len({len(row) for row in rows}) > 1:
         return True
-    cells = [cell for row in rows for cell in row]
-    return len(rows[0]) > 1 and not all(isinstance(cell, (Number, np.bool_)) for cell in cells)
+    return len(rows) > 0 and len(rows[0]) > 1 and not _are_numbers(rows)
+
+
+def _rows_of(y: Any) -> list[Any]:
+    """Return the lists, tuples and sets that y holds; none where it is of another form."""
+    is_series = isinstance(y, (list, tuple)) or (str(getattr(y, "dtype", "")) == "object" and np.ndim(y) == 1)
+    rows = list(y) if is_series else []
+    return rows if all(isinstance(row, (list, tuple, set, frozenset)) for row in rows) else []
+
+
+def _are_numbers(rows: list[Any]) -> bool:
+    return all(isinstance(cell, (Number, np.bool_)) for row in rows for cell in row)
 
 
 def _list_labels(y: Any, name: str) -> NDArray[Any]:

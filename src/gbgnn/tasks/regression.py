@@ -55,14 +55,15 @@ class Regression(Task):
         """What suits the loss: R2 for the squared error."""
         return self.default_loss.default_metric
 
-    def fit(self, y: ArrayLike, name: str = "y") -> Self:
+    def fit(self, y: ArrayLike, name: str = "y", weights: NDArray[np.float64] | None = None) -> Self:
         """Return the task with the centre and the scale of y."""
         numbers, is_flat = as_numbers(y, name)
         if not len(numbers):
             raise GraphError("nodes is empty; training needs labelled nodes.")
         self.check_loss(self.default_loss, "numbers")
         self.default_loss.check()
-        centre, scale = self.default_loss.standardise(numbers, name)
+        differ = weights if weights is not None and np.ptp(weights) > 0 else None
+        centre, scale = self.default_loss.standardise(numbers, name, differ)
         levels = self.default_loss.quantile_levels
         return type(self)(
             loss=self.loss,
@@ -124,6 +125,11 @@ class Regression(Task):
     def decide(self, scores: torch.Tensor, link: Link) -> torch.Tensor:
         """Return what the loss's link makes of the scores."""
         return link(scores)
+
+    def codes(self, targets: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Return how far targets are from what a score of zero stands for."""
+        start = torch.zeros(self.n_columns, dtype=targets.dtype, device=targets.device)
+        return (targets - self.default_loss.link(start)).to(dtype)
 
     @property
     def default_loss(self) -> Loss:
