@@ -44,13 +44,13 @@ def draw_split(known: np.ndarray, shares: tuple[float, float], seed: int) -> Nod
     return NodeSplit(*np.split(order, ends))
 
 
-def run(system: str, graph: Graph, y: np.ndarray, split: NodeSplit, seed: int) -> dict[str, Any]:
+def run(system: str, graph: Graph, y: np.ndarray, split: NodeSplit, seed: int, device: str) -> dict[str, Any]:
     """Return how good a system is at the test nodes, and how long it took."""
     seen = np.full_like(y, np.nan)  # what is judged at the end is not there before
     labelled = np.concatenate([split.train, split.val])
     seen[labelled] = y[labelled]
     started = time.perf_counter()
-    result = fit_nodes(system, graph, seen, split, task="regression", seed=seed)
+    result = fit_nodes(system, graph, seen, split, task="regression", seed=seed, device=device)
     seconds = time.perf_counter() - started
     return {**result.judge(split.test, y[split.test]), "seconds": seconds, "seed": seed}
 
@@ -60,6 +60,7 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
+    parser.add_argument("--device", default="cpu", help="where networks are trained")
     asked = parser.parse_args()
     results: dict[str, Any] = {}
     for name in asked.data:
@@ -67,7 +68,7 @@ def main() -> None:
         for system in asked.systems:
             for kind, shares in SHARES.items():
                 splits = [draw_split(known, shares, seed) for seed in range(asked.splits)]
-                runs = [run(system, graph, y, split, seed) for seed, split in enumerate(splits)]
+                runs = [run(system, graph, y, split, k, asked.device) for k, split in enumerate(splits)]
                 results.setdefault(name, {}).setdefault(kind, {})[system] = runs
                 print(name, kind, system, *(round(each["r2"], 3) for each in runs), flush=True)
     header = ["system", *(f"{name}, {kind}" for name in results for kind in SHARES), "seconds"]

@@ -95,7 +95,7 @@ class Neighbours:
         Z = torch.from_numpy(np.hstack([X, -X]))
         Z[Z.isnan()] = -torch.inf
         ones = torch.ones(edges.n_entries, dtype=Z.dtype)
-        pattern = sparse_csr(edges.row_starts.to(edges.columns.dtype), edges.columns, ones, edges.shape)
+        pattern = sparse_csr(edges.row_starts, edges.columns, ones, edges.shape)
         hears_nobody = edges.row_starts.diff() == 0
         for _ in range(hops):
             Z = torch.sparse.mm(pattern, Z, "amax")

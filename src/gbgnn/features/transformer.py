@@ -245,7 +245,8 @@ def _find_gaps(X: Any) -> NDArray[np.bool_]:
     """Return which columns have a missing value."""
     if sp.issparse(X):
         return np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1]) > 0
-    return np.asarray(np.isnan(X).any(axis=0))
+    # A sum with NaN is NaN, and takes no memory of the size of X.
+    return np.asarray(np.isnan(X.sum(axis=0, dtype=np.float64)))
 
 
 def _shorten(names: Sequence[str]) -> str:

@@ -55,11 +55,14 @@ from gbgnn_lab.experiments.report import (
 )
 from gbgnn_lab.experiments.systems import SYSTEMS, BoostedSystem, System, find_systems, measure
 
+QUALITIES = {"test_roc_auc": "AUC", "test_average_precision": "AP", "test_log_loss": "Log loss"}
+"""What is shown beside the accuracy, of systems with probabilities, and what it is called."""
 N_RUNS = 10
 """So many runs a system has by default, over all splits."""
 HOW = (
     "gbgnn has the library's defaults, baselines their published settings (for citation graphs); nothing "
-    "is tuned to the data. The epoch or round that predicts is chosen by validation accuracy."
+    "else is tuned to the data than what validation nodes choose: the epoch or round that predicts by their "
+    "accuracy, the number of trees by their loss, dropout and learning rate of residual networks by both."
 )
 _OWN = re.compile(r"public 0 of (\d+)")
 _ROWS = {cell.title: cell for variant in VARIANTS for cell in (Cell(variant), Cell(variant, fine_tune=True))}
@@ -173,6 +176,7 @@ class RankedSystem:
             "Rank": Entry(number(self.rank, "d")),
             "Model": Entry(self.title),
             "Test accuracy, %": self.make_entry(),
+            **{title: Entry(number(self.mean(name), ".3f")) for name, title in QUALITIES.items()},
             "Cited": Entry(number(self.cited, ".1f")),
             "Runs": Entry(str(len(self.records) - count_failed(self.records))),
             "Seconds": Entry(number(self.mean("fit_seconds"), ".2f")),
@@ -188,6 +192,7 @@ class RankedSystem:
             "system": self.system,
             "rank": self.rank,
             **{name: numbers[name] for name in ("mean", "std", "runs", "failed")},
+            **{name: mean for name in QUALITIES if (mean := self.mean(name)) is not None},
             "cited": self.cited,
             "seconds": None if seconds is None else round(seconds, 3),
             "memory": None if memory is None else round(memory),
@@ -218,6 +223,9 @@ def rank_report(
     for name, board in boards.items():
         machines = {device for each in board for device in each.devices.split(" and ")}
         is_shown = {"Cited": is_cited, "On": len(machines) > 1}
+        is_shown |= {
+            title: any(each.mean(key) is not None for each in board) for key, title in QUALITIES.items()
+        }
         rows = [each.make_cells() for each in board]
         columns = [column for column in rows[0] if is_shown.get(column, True)]
         cells = [[row[column] for column in columns] for row in rows]

@@ -22,7 +22,7 @@ from gbgnn.errors import ParameterError, WeakLearnerError, suggest
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.registry import as_device
 from gbgnn.settings import build_model
-from gbgnn_lab.baselines import BASELINES, choose_model, fit_baseline
+from gbgnn_lab.baselines import BASELINES, choose_model, fit_baseline, judge_classes
 from gbgnn_lab.experiments.jobs import Outcome, Tell
 from gbgnn_lab.experiments.records import Fields, judge
 
@@ -42,6 +42,8 @@ class Fitted:
     settings: Fields
     facts: Fields = field(default_factory=dict)  # what else there is to record
     last: NDArray[Any] | None = None  # what the deepest round would predict, where an earlier one does
+    proba: NDArray[Any] | None = None  # of all nodes, a column per class; None where the system has none
+    classes: NDArray[Any] | None = None  # in the order of these columns
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,11 @@ class BoostedSystem(System):
         seen = _LastScores()
         model = fit_model(chosen, data, random_state=seed, device=device, callbacks=[seen])
         facts = {"best_round": model.best_round_, "rounds": len(model.history_)}
-        predictions, last = model.predict(np.arange(data.graph.n_nodes)), None
+        nodes = np.arange(data.graph.n_nodes)
+        predictions, last, proba = model.predict(nodes), None, model.predict_proba(nodes)
         if not model.fine_tuning_:
             last = model.task_.decode(model.task_.decide(seen.scores, model.loss_.link).cpu().numpy())
-        return Fitted(predictions, chosen, facts, last)
+        return Fitted(predictions, chosen, facts, last, proba, model.classes_)
 
     def for_warmup(self) -> BoostedSystem:
         """Take a round of an epoch."""
@@ -99,7 +102,7 @@ class BaselineSystem(System):
         """Fit; the epoch that predicts is chosen by validation."""
         fitted = fit_baseline(self.name, data, seed=seed, depth=depth, device=device, **self.settings)
         facts = {"best_epoch": fitted.best_epoch, "n_parameters": fitted.n_parameters}
-        return Fitted(fitted.predictions, fitted.settings, facts)
+        return Fitted(fitted.predictions, fitted.settings, facts, proba=fitted.proba, classes=fitted.classes)
 
     def for_warmup(self) -> BaselineSystem:
         """Take an epoch, where there are any."""
@@ -138,7 +141,7 @@ def find_systems(names: Iterable[str]) -> list[System]:
 def measure(
     system: System, data: Dataset, device: Any, run: int, depth: int | None = None, tell: Tell | None = None
 ) -> Outcome:
-    """Fit a system, and return its accuracy, seconds and peak memory. It is not given the test labels.
+    """Fit a system, and return how good it is, its seconds and peak memory. It is not given the test labels.
 
     Time and memory are those of the fit and the predictions, without reading the data, and without what
     happens once in a process: before the clock starts, the same is done on a tiny graph with little training.
@@ -149,11 +152,19 @@ def measure(
     meter, started = MemoryMeter(place), time.perf_counter()
     fitted = system.fit(seen, seed=run, device=place, depth=depth)
     seconds, memory = time.perf_counter() - started, meter.peak()
-    results = judge(fitted.predictions, data)
+    results = judge(fitted.predictions, data) | judge_proba(fitted, data)
     if fitted.last is not None:
         results["last_test_accuracy"] = judge(fitted.last, data)["test_accuracy"]
     results |= {"fit_seconds": round(seconds, 3), "memory": memory, **fitted.facts}
     return Outcome(fitted.settings, results)
+
+
+def judge_proba(fitted: Fitted, data: Dataset) -> Fields:
+    """Return AUC, average precision and log loss on the test nodes, None where there are none."""
+    proba = None if fitted.proba is None else fitted.proba[data.test]
+    classes = data.classes if fitted.classes is None else fitted.classes
+    found = judge_classes(data.y[data.test], fitted.predictions[data.test], proba, classes)
+    return {f"test_{name}": value for name, value in found.items() if name != "accuracy"}
 
 
 _STATUS = Path("/proc/self/statm")

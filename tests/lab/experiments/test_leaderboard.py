@@ -178,6 +178,19 @@ def test_a_board_of_several_kinds_of_machines_says_which_is_which():
     assert "On" not in rank_report("Board", on_gpu).tables[0].columns
 
 
+def test_a_board_shows_what_probabilities_are_worth():
+    known = {"test_roc_auc": 0.9, "test_average_precision": 0.8, "test_log_loss": 0.4}
+    gcn, lp = runs("gcn", 0.8), runs("label_propagation", 0.7)
+    gcn = [replace(record, results={**record.results, **known}) for record in gcn]
+    page = rank_report("Board", [*gcn, *lp])
+    lines = page.markdown().split("\n\n")[2].splitlines()
+    assert lines[0] == "| Rank | Model | Test accuracy, % | AUC | AP | Log loss | Runs | Seconds | Peak MiB |"
+    assert lines[2] == "| 1 | GCN | **80.0** | 0.900 | 0.800 | 0.400 | 1 | 1.00 | 1 |"
+    assert lines[3] == "| 2 | LP | 70.0 | - | - | - | 1 | 1.00 | 1 |"
+    assert page.data[0] | known == page.data[0]
+    assert "test_roc_auc" not in page.data[1]
+
+
 def test_a_board_is_exact():
     records = [*runs("gcn", 0.8, 0.81, seconds=2.5, memory=3 * 2**30), *runs("gbgnn", 0.82), failed("gat")]
     page = rank_report("Board", records, ["How."], is_cited=True)

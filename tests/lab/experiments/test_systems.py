@@ -10,6 +10,7 @@ from gbgnn import GBGNNClassifier
 from gbgnn.errors import ParameterError
 from gbgnn_lab.baselines import BASELINES, fit_baseline
 from gbgnn_lab.experiments import systems
+from gbgnn_lab.experiments.leaderboard import QUALITIES
 from gbgnn_lab.experiments.systems import (
     OURS,
     SYSTEMS,
@@ -54,6 +55,10 @@ def test_a_baseline_is_measured_as_it_is_fitted(tiny):
     fitted = fit_baseline("sgc", tiny, seed=3, depth=4, epochs=20)
     assert outcome.results["test_accuracy"] == np.mean(fitted.predictions[tiny.test] == tiny.y[tiny.test])
     assert outcome.results["val_accuracy"] == fitted.val_accuracy
+    worth = fitted.judge(tiny.test, tiny.y[tiny.test])
+    assert [outcome.results[name] for name in QUALITIES] == [
+        worth[name] for name in ("roc_auc", "average_precision", "log_loss")
+    ]
     assert outcome.settings["depth"] == 4
     assert "last_test_accuracy" not in outcome.results
 
@@ -61,7 +66,7 @@ def test_a_baseline_is_measured_as_it_is_fitted(tiny):
 @pytest.mark.parametrize("system", [FAST, BaselineSystem("sgc", "SGC", {"epochs": 20})], ids=lambda s: s.name)
 def test_test_labels_change_the_test_accuracy_and_nothing_else(tiny, scrambled, system):
     told, other = (measure(system, data, "cpu", 0).results for data in (tiny, scrambled))
-    ours = ("test_accuracy", "last_test_accuracy", "fit_seconds", "memory")
+    ours = ("test_accuracy", "last_test_accuracy", "fit_seconds", "memory", *QUALITIES)
     assert told["test_accuracy"] != other["test_accuracy"]
     assert {k: v for k, v in told.items() if k not in ours} == {
         k: v for k, v in other.items() if k not in ours
