@@ -45,7 +45,7 @@ def test_readme_example_is_the_quickstart_and_its_output_is_real() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    ["docs/extending.md", "docs/theory.md", "docs/fine-tuning.md", "docs/tuning.md", "docs/baselines.md"],
+    [f"docs/{name}.md" for name in ("extending", "theory", "fine-tuning", "tuning", "baselines", "tables")],
 )
 def test_code_of_the_guides_runs(page: str) -> None:
     for code in blocks(page, "python"):
