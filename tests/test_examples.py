@@ -45,7 +45,6 @@ def test_readme_example_is_the_quickstart_and_its_output_is_real() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [
         "docs/extending.md",
         "docs/theory.md",
         "docs/fine-tuning.md",
@@ -55,7 +54,7 @@ def test_readme_example_is_the_quickstart_and_its_output_is_real() -> None:
         "docs/trees.md",
         "docs/export.md",
         "docs/targets.md",
-    ],
+        "docs/{name}.md",
 )
 def test_code_of_the_guides_runs(page: str) -> None:
     for code in blocks(page, "python"):

@@ -3,12 +3,16 @@ from __future__ import annotations
 import json
 import pickle
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -190,3 +194,56 @@ def test_settings_are_checked(setting: str) -> None:
 def test_a_table_that_says_nothing_is_refused() -> None:
     with pytest.raises(GraphError, match="no column tells nodes apart: dropped 'a': it is 1 everywhere."):
         TableEncoder().fit({"a": [1, 1], "b": [None, None]})
+
+
+def test_trees_of_scikit_learn_take_the_raw_columns(encoder: TableEncoder) -> None:
+    raw = encoder.raw(mixed())
+    y = (mixed()["city"] == "Oslo").to_numpy() ^ mixed()["age"].isna().to_numpy()
+    trees = HistGradientBoostingClassifier(categorical_features=raw.categorical, max_iter=20, random_state=0)
+    assert trees.fit(raw.matrix, y).score(raw.matrix, y) == 1
+
+
+def sentence_of(call: Callable[[], Any]) -> str:
+    """What a call says against its arguments."""
+    try:
+        call()
+    except GraphError as error:
+        return str(error)
+    return ""
+
+
+CELLS = st.one_of(
+    st.lists(st.one_of(st.none(), st.floats(allow_infinity=False)), min_size=12, max_size=12),
+    st.lists(st.one_of(st.none(), st.integers(-5, 5)), min_size=12, max_size=12),
+    st.lists(st.one_of(st.none(), st.booleans()), min_size=12, max_size=12),
+    st.lists(st.one_of(st.none(), st.text(max_size=3)), min_size=12, max_size=12),
+    st.lists(st.one_of(st.none(), st.dates()), min_size=12, max_size=12),
+)
+
+
+@given(
+    st.lists(CELLS, min_size=1, max_size=4),
+    st.lists(CELLS, min_size=4, max_size=4),
+    st.permutations(range(4)),
+)
+def test_whatever_the_table_numbers_are_finite_and_a_record_is_the_encoder(
+    columns: list[Any], others: list[Any], order: list[int]
+) -> None:
+    table = {f"c{i}": values for i, values in enumerate(columns)}
+    encoder = TableEncoder(max_onehot=3, n_hashed=2)
+    refusal = sentence_of(lambda: encoder.fit(table))
+    if refusal:
+        assert "no column tells nodes apart" in refusal
+        return
+    X = encoder.transform(table)
+    assert np.isfinite(X).all()
+    assert X.shape[1] == len(encoder.get_feature_names_out())
+    shuffled = {f"c{i}": table[f"c{i}"] for i in order if i < len(columns)}
+    np.testing.assert_array_equal(encoder.transform(shuffled), X)
+    again = TableEncoder.from_record(json.loads(json.dumps(encoder.record())), encoder.state())
+    np.testing.assert_array_equal(again.transform(table), X)
+    raw = encoder.raw(table)
+    assert not np.isinf(raw.matrix).any()
+    other = {f"c{i}": values for i, values in enumerate(others[: len(columns)])}
+    refusal = sentence_of(lambda: encoder.transform(other))  # one kind cannot be read as another
+    assert "column 'c" in refusal if refusal else np.isfinite(encoder.transform(other)).all()

@@ -154,3 +154,11 @@ def test_codes_decode_to_values_and_none() -> None:
     coded = Coded(np.array([1, -1, 0]), np.array(["a", "b"], dtype=object))
     assert coded.decode().tolist() == ["b", None, "a"]
     assert read_frame({"c": coded})["c"] is coded
+
+
+def test_a_query_of_duckdb_is_a_table() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    query = duckdb.sql("select 1.5 as x, 'a' as word union all select null, 'b' order by word")
+    table = NodeTable(query)
+    np.testing.assert_array_equal(table["x"].values, [1.5, NAN])
+    assert table["word"].categories == ("a", "b")

@@ -129,6 +129,21 @@ def test_arrays_of_the_user_stay_theirs() -> None:
         graph.node_ids[0] = 1
 
 
+@pytest.mark.parametrize("step", [1, 1000])
+def test_numbers_that_are_no_ids_are_shown(step: int) -> None:
+    nodes = {"id": [step * i for i in range(5)], "x": [1.0, 2.0, 3.0, 4.0, 5.0]}
+    for stranger in (-1, 5 * step, 3 * step + 1 if step > 1 else 10**12):
+        with pytest.raises(GraphError, match=f"does not have, in 1 rows: {stranger}"):
+            Graph.from_tables(nodes, {"source": [0, stranger], "target": [step, 0]})
+
+
+def test_whole_numbers_among_objects_are_ids() -> None:
+    nodes = {"id": np.array([1.0, 2.0, 3.0], dtype=object), "x": [1.0, 2.0, 3.0]}
+    graph = Graph.from_tables(nodes, {"source": [1], "target": [3]})
+    assert graph.node_ids.tolist() == [1, 2, 3]
+    assert graph.adjacency[0, 2] == 1
+
+
 def test_loops_are_dropped_and_said() -> None:
     graph = Graph.from_tables(PEOPLE, {"source": ["Ada", "Ada"], "target": ["Ada", "Bo"]})
     assert graph.repairs[-1] == "dropped 1 self loops"
@@ -159,7 +174,8 @@ def test_the_matrix_is_that_of_networkx(case: tuple[int, list[tuple[int, int]]],
 def test_rows_are_found_by_whole_numbers_and_by_text(
     order: list[int], asked: list[int], as_text: bool
 ) -> None:
-    names = [f"n{i}" for i in range(20)] if as_text else [i * 7 - 5 for i in range(20)]
+    step = 10**9 if asked[:1] == [0] else 7  # near each other, or far apart
+    names = [f"n{i}" for i in range(20)] if as_text else [i * step - 5 for i in range(20)]
     ids = Ids.read(np.array([names[i] for i in order]), "ids")
     rows = ids.rows(Ids.read(np.array([names[i] for i in asked], dtype=object), "asked"))
     assert [order[row] for row in rows] == asked

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gbgnn._checks import check_integer, check_number
+from gbgnn._threads import map_threads
 from gbgnn.errors import GBGNNWarning, GraphError
 from gbgnn.tables.column_encoders import (
     ENCODERS,
@@ -29,7 +30,8 @@ from gbgnn.tables.columns import MAX_CATEGORIES, Column
 from gbgnn.tables.frames import list_names
 from gbgnn.tables.table import as_node_table
 
-BLOCK_ROWS = 1 << 16
+BLOCK_ROWS = 1 << 14
+"""Rows encoded at a time."""
 
 
 class RawColumns(NamedTuple):
@@ -119,15 +121,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def transform(self, table: Any) -> Matrix:
         """Return the table as a float32 matrix; its columns may come in any order."""
         aligned = self._align(table)
-        result = np.empty((len(aligned[0].values), len(self.get_feature_names_out())), np.float32)
-        for rows, block in self._blocks(aligned, BLOCK_ROWS):
-            result[rows] = block
+        n_rows = len(aligned[0].values)
+        result = np.empty((n_rows, len(self.get_feature_names_out())), np.float32)
+        blocks = _split(n_rows, BLOCK_ROWS)
+        map_threads(lambda rows: self._fill(result[rows], aligned, rows), blocks, result.size)
         return result
 
     def transform_blocks(self, table: Any, block_rows: int = BLOCK_ROWS) -> Iterator[Matrix]:
         """Yield the matrix in blocks of rows: only one is in memory at a time."""
         check_integer("TableEncoder", "block_rows", block_rows, 1)
-        for _, block in self._blocks(self._align(table), block_rows):
+        aligned, n_columns = self._align(table), len(self.get_feature_names_out())
+        for rows in _split(len(aligned[0].values), block_rows):
+            block = np.empty((rows.stop - rows.start, n_columns), np.float32)
+            self._fill(block, aligned, rows)
             yield block
 
     def raw(self, table: Any) -> RawColumns:
@@ -214,12 +220,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
         return [encoder.align(table[encoder.name]) for encoder in self.encoders_]
 
-    def _blocks(self, aligned: list[Column], block_rows: int) -> Iterator[tuple[slice, Matrix]]:
-        n_rows = len(aligned[0].values)
-        for start in range(0, n_rows, block_rows):
-            rows = slice(start, min(start + block_rows, n_rows))
-            pairs = zip(self.encoders_, aligned, strict=True)
-            yield rows, np.hstack([encoder.encode(column.rows(rows)) for encoder, column in pairs])
+    def _fill(self, block: Matrix, aligned: list[Column], rows: slice) -> None:
+        """Put some rows, encoded, where they belong."""
+        start = 0
+        for encoder, column in zip(self.encoders_, aligned, strict=True):
+            part = encoder.encode(column.rows(rows))
+            block[:, start : start + part.shape[1]] = part
+            start += part.shape[1]
+
+
+def _split(n_rows: int, block_rows: int) -> list[slice]:
+    return [slice(start, min(start + block_rows, n_rows)) for start in range(0, n_rows, block_rows)]
 
 
 def _is_constant(column: Column) -> bool:

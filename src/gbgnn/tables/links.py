@@ -18,6 +18,9 @@ from gbgnn.tables.table import NodeTable
 
 _IDS = "ids are whole numbers, text or other names"
 
+_SPARSEST = 10
+"""Whole numbers among which at least one in so many is an id are looked up by their place."""
+
 NODES, EDGES = "the table of nodes", "the table of edges"
 
 ENDS = (("source", "target"), ("src", "dst"), ("from", "to"))
@@ -99,9 +102,7 @@ class Ids:
     def look_up(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Return the row of each value, -1 where there is none."""
         if self.values.dtype.kind in "iu" and values.dtype.kind in "iu":
-            order = np.argsort(self.values, kind="stable")
-            places = np.minimum(np.searchsorted(self.values, values, sorter=order), len(order) - 1)
-            return np.where(self.values[order[places]] == values, order[places], -1)
+            return _find_whole(self.values.astype(np.int64), values.astype(np.int64))
         find = self.index.get
         return np.fromiter((find(value, -1) for value in values.tolist()), np.int64, len(values))
 
@@ -282,6 +283,21 @@ def _check_present(values: NDArray[Any], column: str) -> None:
 
 def _is_empty(value: Any) -> bool:
     return is_missing(value) or (isinstance(value, str) and not value.strip())
+
+
+def _find_whole(known: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where each value is among known ones, -1 where it is not."""
+    lowest, highest = int(known.min()), int(known.max())
+    n_places = highest - lowest + 1
+    if n_places <= _SPARSEST * len(known):  # a place for each number there could be: no need to search
+        rows = np.full(n_places + 1, -1)  # the last is for those that are not among them
+        rows[known - lowest] = np.arange(len(known))
+        is_inside = (values >= lowest) & (values <= highest)
+        return rows[np.where(is_inside, values - lowest, n_places)]
+    order = np.argsort(known, kind="stable")
+    ordered = known[order]
+    places = np.minimum(np.searchsorted(ordered, values), len(order) - 1)
+    return np.where(ordered[places] == values, order[places], -1)
 
 
 def _as_whole(values: NDArray[Any], column: str) -> NDArray[np.int64]:
