@@ -45,7 +45,14 @@ def test_readme_example_is_the_quickstart_and_its_output_is_real() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    ["docs/extending.md", "docs/theory.md", "docs/fine-tuning.md", "docs/tuning.md", "docs/baselines.md"],
+    [
+        "docs/data.md",
+        "docs/extending.md",
+        "docs/theory.md",
+        "docs/fine-tuning.md",
+        "docs/tuning.md",
+        "docs/baselines.md",
+    ],
 )
 def test_code_of_the_guides_runs(page: str) -> None:
     for code in blocks(page, "python"):
@@ -59,3 +66,8 @@ def test_links_lead_somewhere(page: str) -> None:
     folder = (ROOT / page).parent
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
         assert (folder / target).exists(), f"{page} links to {target}"
+
+
+def test_a_model_is_served_by_mlflow() -> None:
+    pytest.importorskip("mlflow")
+    assert "proba_1" in run([str(ROOT / "examples" / "mlflow_pyfunc.py")])
