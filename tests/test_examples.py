@@ -43,19 +43,22 @@ def test_readme_example_is_the_quickstart_and_its_output_is_real() -> None:
         assert abs(float(mine) - float(printed)) < 0.03
 
 
-@pytest.mark.parametrize(
-    "page",
-        "docs/extending.md",
-        "docs/theory.md",
-        "docs/fine-tuning.md",
-        "docs/tuning.md",
-        "docs/baselines.md",
-        "docs/graph-features.md",
-        "docs/trees.md",
-        "docs/export.md",
-        "docs/targets.md",
-        "docs/{name}.md",
-)
+PAGES = [
+    "data",
+    "extending",
+    "theory",
+    "fine-tuning",
+    "tuning",
+    "baselines",
+    "graph-features",
+    "trees",
+    "export",
+    "targets",
+    "tables",
+]
+
+
+@pytest.mark.parametrize("page", [f"docs/{name}.md" for name in PAGES])
 def test_code_of_the_guides_runs(page: str) -> None:
     for code in blocks(page, "python"):
         run(["-c", code])
@@ -68,3 +71,8 @@ def test_links_lead_somewhere(page: str) -> None:
     folder = (ROOT / page).parent
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
         assert (folder / target).exists(), f"{page} links to {target}"
+
+
+def test_a_model_is_served_by_mlflow() -> None:
+    pytest.importorskip("mlflow")
+    assert "proba_1" in run([str(ROOT / "examples" / "mlflow_pyfunc.py")])

@@ -2,14 +2,27 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import pytest
+import torch
 import typer
 
 from gbgnn.cli import screen
-from gbgnn.cli.command import UsageError, as_split, epilog, guarded, key_values, read_help, with_help
+from gbgnn.cli.command import (
+    UsageError,
+    as_split,
+    describe_shortage,
+    epilog,
+    guarded,
+    key_values,
+    read_help,
+    with_help,
+)
 from gbgnn.errors import GBGNNWarning, ParameterError
 
 
@@ -135,3 +148,63 @@ def test_folds_are_numbers() -> None:
     assert as_split("3") == 3
     assert as_split("stratified") == "stratified"
     assert as_split(None) is None
+
+
+CUDA = "CUDA out of memory. Tried to allocate 20.50 GiB. GPU 0 has a total capacity of 139 GiB."
+
+
+@pytest.mark.parametrize(
+    ("ask", "line"),
+    [
+        (lambda: np.empty((2**20, 2**30)), "not enough memory: 8.00 PiB more were asked for than there are"),
+        (lambda: torch.empty(2**50), "not enough memory: 4,194,304.00 GiB more were asked for"),
+        (lambda: _fail(MemoryError()), "not enough memory: more was asked for than there is"),
+        (
+            lambda: _fail(torch.cuda.OutOfMemoryError(CUDA)),
+            "the GPU has not enough memory: 20.50 GiB more were",
+        ),
+    ],
+    ids=["NumPy", "torch", "Python", "CUDA"],
+)
+def test_a_lack_of_memory_is_one_line_with_what_was_asked_for(
+    ask: Callable[[], object], line: str, lines: list[str]
+) -> None:
+    with pytest.raises(typer.Exit) as caught, guarded():
+        ask()
+    assert caught.value.exit_code == 1
+    assert len(lines) == 1
+    assert lines[0].startswith(f"error: {line}")
+    assert "--dtype float32" in lines[0]
+
+
+def test_other_failures_at_run_time_are_bugs() -> None:
+    assert describe_shortage(RuntimeError("shapes do not match")) is None
+    with pytest.raises(RuntimeError, match="shapes do not match"), guarded():
+        _fail(RuntimeError("shapes do not match"))
+
+
+def _fail(error: BaseException) -> None:
+    raise error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Options that several commands share."""
+
+    dataset: str | None = None
+    directed: bool = False
+
+
+def test_a_dataclass_of_options_stands_for_its_fields() -> None:
+    taken: list[object] = []
+
+    def fit(group: Group, quiet: bool = False) -> None:
+        """Train."""
+        taken.append((group, quiet))
+
+    command = with_help(fit)
+    assert list(inspect.signature(command).parameters) == ["dataset", "directed", "quiet"]
+    command(dataset="karate", directed=True, quiet=True)
+    ((group, quiet),) = taken
+    assert (group, quiet) == (Group(dataset="karate", directed=True), True)
+    assert read_help(command) == "Train."

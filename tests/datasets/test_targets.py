@@ -89,6 +89,14 @@ def _numbers() -> Dataset:
     return Dataset("toy", graph, np.array([0.5, NAN, 2.5, 3.5]), NodeSplit([0], [2], [3]))
 
 
+def test_integers_given_in_code_are_classes_however_many():
+    graph = Graph(np.ones((40, 40)) - np.eye(40), np.eye(40))
+    data = Dataset("many", graph, np.arange(40), NodeSplit(range(40)))
+    assert (data.task, data.n_classes) == ("classification", 40)
+    assert data.task_reason == "y has 40 different integers: classification"
+    assert Dataset("many", graph, np.arange(40), NodeSplit(range(40)), task="regression").is_regression
+
+
 def test_a_data_set_of_numbers_has_no_classes():
     data = _numbers()
     assert (data.task, data.n_classes, len(data.classes)) == ("regression", 0, 0)

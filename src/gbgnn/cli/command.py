@@ -153,7 +153,8 @@ def describe_shortage(error: BaseException) -> str | None:
     """Return a lack of memory as a sentence: what was asked for, and what would help; None for all else."""
     text = str(error)
     is_gpu = "CUDA out of memory" in text or "CUDA error: out of memory" in text
-    if not (is_gpu or isinstance(error, MemoryError) or "not enough memory" in text):
+    is_torch = "not enough memory" in text or "can't allocate memory" in text  # as the system words it
+    if not (is_gpu or is_torch or isinstance(error, MemoryError)):
         return None
     found = _ASKED.search(text)
     asked = "more was asked for than there is"

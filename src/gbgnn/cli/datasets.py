@@ -33,26 +33,15 @@ def list_datasets(context: typer.Context, data_dir: Path | None = None, as_json:
     )
 
 
-def info(
-    name: str,
-    data_dir: Path | None = None,
-    target: str | None = None,
-    task: str | None = None,
-    setting: str | None = None,
-    data_option: list[str] | None = None,
-    as_json: bool = False,
-) -> None:
+def info(data_options: DataOptions, as_json: bool = False) -> None:
     """Show one data set: counts, task, splits, licence, repairs, and where its files were looked for.
 
-    Nothing is downloaded.
+    Nothing is downloaded. Tables are read as gbgnn fit would read them.
     """
-    is_known = name in gbgnn.datasets.names()
-    facts = describe_entry(name, data_dir) if is_known else {}
-    given = DataOptions(
-        dataset=name, data_dir=data_dir, target=target, task=task, setting=setting, data_option=data_option
-    )
+    name, is_known = data_options.dataset or "", data_options.dataset in gbgnn.datasets.names()
+    facts = describe_entry(name, data_options.data_dir) if is_known else {}
     try:
-        facts |= describe_dataset(given.apply(Source()).load(download=False))
+        facts |= describe_dataset(data_options.apply(Source()).load(download=False))
     except DatasetNotFoundError:
         if not is_known:
             raise

@@ -125,12 +125,9 @@ def estimator_for(data: gbgnn.datasets.Dataset, model: gbgnn.GBGNNClassifier) ->
     """Return the model, or for numbers to be predicted a regressor with the same settings."""
     if not data.is_regression:
         return model
-    kind = getattr(gbgnn, "GBGNNRegressor", None)
-    if kind is None:
-        raise DataError(
-            f"{data.name} has numbers to predict ({data.task_reason}), and this gbgnn has classifiers only; "
-            "--task classification takes whole numbers for classes."
-        )
+    kind = files.find_regressor(data)
+    if type(model) is kind:
+        return model
     usual, known = type(model)().get_params(deep=False), kind().get_params(deep=False)
     given = {k: v for k, v in model.get_params(deep=False).items() if v is not usual[k] and v != usual[k]}
     unknown = [name for name in given if name not in known]

@@ -1,4 +1,4 @@
-"""``gbgnn tune``: search for good settings by validation accuracy."""
+"""``gbgnn tune``: search for good settings by validation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def tune(
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Search for good settings by validation accuracy, and write the best model to a run folder.
+    """Search for good settings by validation accuracy, or R2, and write the best model to a run folder.
 
     The search is not given the labels of the test nodes: gbgnn evaluate RUN reads them afterwards. The folder
     is that of gbgnn fit, with the searched space.toml and a line per trial in trials.jsonl.
@@ -64,6 +64,9 @@ def tune(
         RunFolder(out, force).check_free()
     source = data_options.apply(Source())
     data = load_hidden(source)
+    if data.is_regression:
+        files.find_regressor(data)
+        fixed = {"rule": "gradient", "task": data.task, **fixed}  # no other rule is for numbers
     chosen = build_space(
         space,
         variant=variant,
@@ -131,11 +134,6 @@ def tune(
 def load_hidden(source: Source) -> Dataset:
     """Return the data with no label but those of training and validation nodes; some must validate."""
     data = source.load().without_test_labels()
-    if data.is_regression:
-        raise DataError(
-            f"{data.name} has numbers to predict ({data.task_reason}), and gbgnn tune searches classifiers; "
-            "use gbgnn fit, or --task classification for whole numbers that are classes."
-        )
     if data.is_inductive:
         raise DataError(
             f"{data.name} is inductive, so no validation node is there in training; use gbgnn fit."

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gbgnn.datasets.dataset import Dataset, build_adjacency
 from gbgnn.datasets.splits import SplitChoice, choose_split, find_splits, named_split
-from gbgnn.datasets.targets import as_target, is_labelled
+from gbgnn.datasets.targets import as_target, as_typed_target, is_labelled
 from gbgnn.errors import DataError, import_needed, suggest
 from gbgnn.graph import PARTS, Graph
 
@@ -37,7 +37,8 @@ def from_pyg(
         Object with ``edge_index``, ``x``, ``y`` and maybe masks of shape (n,) or (n, k), or ``train_idx`` and
         its like.
     task
-        ``"classification"`` or ``"regression"``; None finds out, see :func:`as_target`.
+        ``"classification"`` or ``"regression"``; None takes integers for classes and finds out about other
+        numbers, see :func:`as_target`.
     split
         Number of one of several masks, ``"random"``, ``"stratified"``, a fold, or a NodeSplit; None takes
         the object's own masks.
@@ -77,7 +78,7 @@ def from_pyg(
             )
         weights = weights.reshape(n_edges)
     adjacency, repairs = build_adjacency(edge_index, n_nodes, weights=weights, directed=True)
-    target = as_target(y, "y", task)
+    target = as_typed_target(y, "y", task)
     own = find_splits(partial(_array, data), n_nodes, name)
     chosen, how = choose_split(split, target.values, own, name, seed=seed)
     return Dataset(

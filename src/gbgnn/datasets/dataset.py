@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn.datasets.catalog import Entry
-from gbgnn.datasets.targets import REGRESSION, as_target, is_labelled, no_label
+from gbgnn.datasets.targets import REGRESSION, as_typed_target, is_labelled, no_label
 from gbgnn.errors import DataError, ParameterError
 from gbgnn.graph import PARTS, Graph, NodeSplit
 
@@ -38,7 +38,8 @@ class Dataset:
     split_name
         How the split was made, for reports: ``"public"``, ``"stratified, seed 0"``.
     task
-        ``"classification"`` or ``"regression"``; None finds out, see :func:`~gbgnn.datasets.as_target`.
+        ``"classification"`` or ``"regression"``; None takes integers for classes and finds out about other
+        numbers, see :func:`~gbgnn.datasets.as_target`.
     task_reason
         Why it is that task, for reports.
     own_splits
@@ -71,7 +72,7 @@ class Dataset:
     arrivals: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
-        target = as_target(self.y, f"{self.name}: y", self.task)
+        target = as_typed_target(self.y, f"{self.name}: y", self.task)
         y = target.values.copy()
         y.flags.writeable = False
         object.__setattr__(self, "y", y)

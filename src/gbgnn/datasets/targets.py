@@ -65,6 +65,22 @@ def as_target(values: ArrayLike, where: str = "y", task: str | None = None, call
     return Target(as_labels(array, where), CLASSIFICATION, f"{told}: classification")
 
 
+def as_typed_target(values: ArrayLike, where: str = "y", task: str | None = None) -> Target:
+    """Return the target of an array whose type was chosen in code: integers are classes, however many.
+
+    Examples
+    --------
+    >>> as_target(np.arange(100)).task, as_typed_target(np.arange(100)).task
+    ('regression', 'classification')
+    """
+    array = np.asarray(values)
+    if task is not None or array.dtype.kind not in "iu":
+        return as_target(array, where, task)
+    labels = as_labels(array, where)
+    n = len(np.unique(labels[is_labelled(labels)]))
+    return Target(labels, CLASSIFICATION, f"y has {n:,} different integers: classification")
+
+
 def no_label(y: NDArray[Any]) -> Any:
     """Return the mark of nodes without a label, as such labels have it."""
     return {"U": "", "f": np.nan}.get(y.dtype.kind, -1)
