@@ -22,7 +22,6 @@ from gbgnn._threads import one_thread
 from gbgnn.boosting import Boosted, Ensemble, StopReason, boost_many
 from gbgnn.callbacks import Callback, EarlyStopping, LogProgress, RoundReport, StartReport, announce
 from gbgnn.errors import ParameterError, WeakLearnerError
-from gbgnn.features import Neighbourhood
 from gbgnn.finetuning import FineTuner, FineTuningReport, as_fine_tuner, fine_tune_model
 from gbgnn.fitting import FitPlan, Labels, check_same
 from gbgnn.graph import Graph
@@ -43,7 +42,7 @@ class GBGNNEstimator(BaseEstimator, ABC):
     task: Any = "auto"
     propagation: Any = "augmented"
     feature_norm: str | None = None
-    neighbourhood: Neighbourhood | None = None
+    neighbourhood: Any = "none"
     n_rounds: int = 20
     learning_rate: float | None = None
     metric: Any = "auto"

@@ -164,26 +164,22 @@ def input_recipe(model: Any, task: Task) -> InputRecipe:
     check_norm(model.feature_norm)
     recipe = copy.copy(as_part("propagation", model.propagation))
     inputs = InputRecipe(recipe, model.feature_norm, as_device(model.device), as_dtype(model.dtype))
-    if model.neighbourhood is None:
+    neighbourhood = as_part("neighbourhood", model.neighbourhood)
+    if not isinstance(neighbourhood, Neighbourhood):
         return inputs
-    check_neighbourhood(model)
+    check_neighbourhood(neighbourhood, model)
     n_targets = 1 if task.has_classes and task.n_columns == 2 else task.n_columns
     takes_gaps = as_part("learner", model.learner).takes_gaps
-    return replace(inputs, neighbourhood=model.neighbourhood, n_targets=n_targets, takes_gaps=takes_gaps)
+    return replace(inputs, neighbourhood=neighbourhood, n_targets=n_targets, takes_gaps=takes_gaps)
 
 
-def check_neighbourhood(model: Any) -> None:
+def check_neighbourhood(neighbourhood: Neighbourhood, model: Any) -> None:
     """Raise where the columns of a neighbourhood do not go with a model's other settings."""
-    neighbourhood, name = model.neighbourhood, type(model).__name__
-    if not isinstance(neighbourhood, Neighbourhood):
-        raise ParameterError(
-            f"{name}.neighbourhood must be None or Neighbourhood(hops=2); got {neighbourhood!r}."
-        )
     neighbourhood.check()
     if model.feature_norm is not None:
         raise ParameterError(
-            f"{name}.feature_norm={model.feature_norm!r} would scale what labels are as well; leave it None "
-            "beside neighbourhood=."
+            f"feature_norm={model.feature_norm!r} would scale what labels are as well; leave it None beside "
+            "a neighbourhood."
         )
     aggregation = as_part("aggregation", model.aggregation)
     if neighbourhood.targets and not isinstance(aggregation, Identity):

@@ -335,7 +335,7 @@ def _unpack_params(params: dict[str, Any], tensors: Tensors) -> GBGNNEstimator:
         settings["loss"] = _unpack_part("loss", settings["loss"], tensors)
     tuner = settings[FINE_TUNE]
     settings |= {FINE_TUNE: tuner is not None} | {f"{FINE_TUNE}__{k}": v for k, v in (tuner or {}).items()}
-    packed = {family: params[family] for family in PARAMETERS if isinstance(params[family], dict)}
+    packed = {family: params[family] for family in PARAMETERS if isinstance(params.get(family), dict)}
     settings |= {family: _unpack_part(family, part, tensors) for family, part in packed.items()}
     estimator: GBGNNEstimator = build_model(settings)
     return estimator

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from gbgnn import aggregation, boosting, learners, losses, metrics, propagation, tasks
+from gbgnn import aggregation, boosting, features, learners, losses, metrics, propagation, tasks
 from gbgnn._checks import check_choice
 from gbgnn.boosting import voting
 from gbgnn.errors import ParameterError, suggest
@@ -37,6 +37,7 @@ FAMILIES: dict[str, dict[str, type[Any]]] = {
         "laplacian": propagation.NormalizedLaplacian,
         "given": propagation.GivenMatrix,
     },
+    "neighbourhood": {"none": features.OwnColumns, "wide": features.Neighbourhood},
     "task": {
         "classification": tasks.Classification,
         "regression": tasks.Regression,
@@ -48,7 +49,7 @@ FAMILIES: dict[str, dict[str, type[Any]]] = {
 """Family, then name, then class. Other packages add theirs as entry points ``gbgnn.<family>``. The names of
 scikit-learn's scorers are metrics too."""
 
-PARAMETERS = ("aggregation", "learner", "rule", "propagation")
+PARAMETERS = ("aggregation", "learner", "rule", "propagation", "neighbourhood")
 """The families whose parts are parameters of an estimator."""
 
 FITTED: dict[str, dict[str, type[Any]]] = {
@@ -68,6 +69,7 @@ _BASES: dict[str, type[Any]] = {
     "learner": learners.Learner,
     "rule": boosting.BoostingRule,
     "propagation": propagation.Propagation,
+    "neighbourhood": features.NodeColumns,
     "task": tasks.Task,
     "loss": losses.Loss,
 }

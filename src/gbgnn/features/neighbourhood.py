@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -33,8 +34,24 @@ class WideColumns(NamedTuple):
     ends: tuple[int, ...]
 
 
+class NodeColumns(BaseEstimator, ABC):
+    """What columns of a node learners see in the first round."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise when a setting is out of range."""
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class Neighbourhood(BaseEstimator):
+class OwnColumns(NodeColumns):
+    """A node's own columns, and no others."""
+
+    def check(self) -> None:
+        """Raise nothing: there are no settings."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Neighbourhood(NodeColumns):
     """Shows a learner a node's own columns, those of its neighbours, and what labelled nodes nearby are.
 
     All are there from the first round on. Columns come in three groups, each of which a learner may do
