@@ -26,8 +26,9 @@ from gbgnn.finetuning import FineTuner, FineTuningReport, as_fine_tuner, fine_tu
 from gbgnn.fitting import FitPlan, Labels, check_same
 from gbgnn.graph import Graph
 from gbgnn.losses import Loss
-from gbgnn.model import FittedModel
+from gbgnn.model import FittedModel, check_graph
 from gbgnn.persistence import save
+from gbgnn.presets import Facts, adapt
 from gbgnn.registry import PARAMETERS, as_part
 from gbgnn.tasks import Task
 
@@ -36,6 +37,7 @@ from gbgnn.tasks import Task
 class GBGNNEstimator(BaseEstimator, ABC):
     """What :class:`GBGNNClassifier` and :class:`GBGNNRegressor` have in common: all but what y is."""
 
+    preset: str = "default"
     aggregation: Any = "adjacency"
     learner: Any = "mlp"
     rule: Any = "gradient"
@@ -85,16 +87,18 @@ class GBGNNEstimator(BaseEstimator, ABC):
         """
         check_integer(type(self).__name__, "verbose", self.verbose, 0)
         task, seed = self.task_for(y), self._root_seed()
-        plan = FitPlan.build(
-            self, task, nodes, y, graph, validation=validation, sample_weight=sample_weight, seed=seed
-        )
+        check_graph(graph)
+        facts = Facts.of(graph, np.size(nodes), has_validation=validation is not None)
+        labels = {"validation": validation, "sample_weight": sample_weight}
+        plan = FitPlan.build(adapt(self, facts), task, nodes, y, graph, seed=seed, **labels)
         known, callbacks = self._known_rounds(plan), self._callbacks()
 
         def on_round(so_far: Boosted) -> StopReason | None:
             self.model_ = plan.model(so_far)  # so that an interrupted fit keeps its rounds
-            return announce(callbacks, "on_round", RoundReport(self.model_, self.n_rounds, so_far.scores))
+            report = RoundReport(self.model_, plan.member.n_rounds, so_far.scores)
+            return announce(callbacks, "on_round", report)
 
-        announce(callbacks, "on_start", StartReport(plan.problem, self.n_rounds, len(known)))
+        announce(callbacks, "on_start", StartReport(plan.problem, plan.member.n_rounds, len(known)))
         member = replace(plan.member, announce=on_round, known=known)
         (boosted,) = boost_many(plan.problem, [member])
         if not len(boosted.ensemble):

@@ -29,6 +29,10 @@ class GBGNNClassifier(ClassifierMixin, GBGNNEstimator):
 
     Parameters
     ----------
+    preset
+        Which parts a model gets whose settings were left as they are. ``"default"``: the paper's method, and
+        for tables of at most 200 columns with at least 200 labels boosted trees on the columns of a node, of
+        its neighbours and of labelled nodes nearby. ``"fast"``: the paper's method.
     aggregation
         How representations are mixed: ``"adjacency"``, ``"injection"``, ``"lazy"``, ``"kta"``, ``"linear"``,
         ``"nonlinear"``, ``"identity"`` or an object such as ``KernelTargetAlignment(degree=2)``.
@@ -48,6 +52,9 @@ class GBGNNClassifier(ClassifierMixin, GBGNNEstimator):
     feature_norm
         ``"l1"`` or ``"l2"`` brings every feature row to length one first, as is usual for counts of words;
         None takes the features as they are.
+    neighbourhood
+        ``"none"``, or columns that are there from the first round on: ``"wide"`` or an object such as
+        ``Neighbourhood(hops=1)``.
     n_rounds
         The most rounds to train; the depth of the network.
     learning_rate

@@ -22,6 +22,8 @@ from gbgnn.finetuning import as_fine_tuner
 from gbgnn.fitting import Labels, build_problem, describe_part, resolve_member
 from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.learners.base import LABELLED
+from gbgnn.model import check_graph
+from gbgnn.presets import Facts, adapt
 from gbgnn.problem import LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import Interval, PolynomialRows, chebyshev_terms, spectral_interval
 from gbgnn.propagation.polynomial import Basis, ChebyshevBasis, PowerBasis, TermRows
@@ -99,6 +101,8 @@ class PopulationInputs:
         What all members are trained on.
     predict_nodes
         Further nodes whose scores are wanted; None for none. Their labels are never asked for.
+    facts
+        What presets choose the parts of members by; None leaves members as they are.
 
     Examples
     --------
@@ -109,7 +113,10 @@ class PopulationInputs:
     20
     """
 
-    def __init__(self, problem: Problem, predict_nodes: ArrayLike | None = None) -> None:
+    def __init__(
+        self, problem: Problem, predict_nodes: ArrayLike | None = None, facts: Facts | None = None
+    ) -> None:
+        self.facts = facts
         self.problem, device = problem, problem.inputs.device
         further = as_nodes([] if predict_nodes is None else predict_nodes, unique=False)
         check_range(further, problem.inputs.n_nodes)
@@ -146,8 +153,10 @@ class PopulationInputs:
                 "nodes; pass validation=(nodes, y)."
             )
         labels: dict[str, Any] = {"validation": validation, "sample_weight": sample_weight}
-        problem = build_problem(model, model.task_for(y), nodes, y, graph, **labels, seed=0)
-        return cls(problem, predict_nodes)
+        check_graph(graph)
+        facts = Facts.of(graph, np.size(nodes), has_validation=validation is not None)
+        problem = build_problem(adapt(model, facts), model.task_for(y), nodes, y, graph, **labels, seed=0)
+        return cls(problem, predict_nodes, facts)
 
     @staticmethod
     def key(model: GBGNNEstimator) -> str:
@@ -226,6 +235,8 @@ def train_population(
     >>> [result.n_rounds for result in train_population(inputs, models)]
     [3, 3]
     """
+    if inputs.facts is not None:
+        models = [adapt(model, inputs.facts) for model in models]
     reason = reason_apart(models, inputs)
     if reason is not None:
         raise ParameterError(reason)

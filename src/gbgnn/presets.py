@@ -1,0 +1,87 @@
+"""Presets: which parts a model is made of where nothing was asked for."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import scipy.sparse as sp
+
+from gbgnn._checks import check_choice
+from gbgnn.boosting import FunctionalGradient
+from gbgnn.features import Neighbourhood
+from gbgnn.graph import Graph
+from gbgnn.learners import BoostedTrees
+
+PRESETS = ("default", "fast")
+
+FEWEST_LABELS = 200
+"""With fewer labelled nodes, networks on hops of the whole graph do better than trees."""
+
+MOST_COLUMNS = 200
+"""Wider tables are words or pixels, of which single ones say little."""
+
+# What a model must have left as it is to get other parts: a choice that somebody made is kept.
+_OPEN = ("aggregation", "learner", "rule", "propagation", "neighbourhood", "feature_norm", "n_rounds")
+_OPEN_TOO = ("learning_rate", "fine_tune", "warm_start", "loss", "task")
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the parts are chosen by; no label is among it but their number."""
+
+    n_labels: int
+    n_columns: int
+    is_sparse: bool
+    has_validation: bool
+
+    @classmethod
+    def of(cls, graph: Graph, n_labels: int, *, has_validation: bool) -> Facts:
+        """Look at a graph."""
+        is_sparse = graph.table is None and sp.issparse(graph.features)
+        return cls(n_labels, len(graph.column_names), is_sparse, has_validation)
+
+
+def adapt(model: M, facts: Facts) -> M:
+    """Return a model with the parts that suit what it is given, or as it is.
+
+    ``"fast"`` is the paper's method, whatever the data. ``"default"`` is the same, except for narrow tables
+    with many labels: there boosted trees see a node's own columns, those of its neighbours and the labels
+    nearby, as much of these as helps the validation nodes. A model with any setting of its own keeps all.
+
+    Examples
+    --------
+    >>> from gbgnn import GBGNNRegressor
+    >>> narrow = Facts(n_labels=500, n_columns=8, is_sparse=False, has_validation=True)
+    >>> adapt(GBGNNRegressor(), narrow).neighbourhood
+    Neighbourhood()
+    >>> adapt(GBGNNRegressor(preset="fast"), narrow).neighbourhood
+    'none'
+    """
+    settings: Any = model
+    check_choice(type(model).__name__, "preset", settings.preset, PRESETS)
+    names = [name for name in (*_OPEN, *_OPEN_TOO) if hasattr(model, name)]
+    plain = type(model)()
+    is_untouched = all(_same(getattr(model, name), getattr(plain, name)) for name in names)
+    is_table = facts.n_columns <= MOST_COLUMNS and not facts.is_sparse and facts.n_labels >= FEWEST_LABELS
+    if settings.preset != "default" or not is_untouched or not is_table:
+        return model
+    adapted: Any = copy.copy(model)
+    adapted.set_params(
+        aggregation="identity",
+        learner=BoostedTrees(n_trees=1000, learning_rate=0.06, patience=20),
+        rule=FunctionalGradient(target="loss", learning_rate=1.0),
+        neighbourhood=Neighbourhood(),
+        n_rounds=1,
+        device="cpu",  # where trees grow
+    )
+    if not facts.has_validation and adapted.validation_fraction is None:
+        adapted.set_params(validation_fraction=0.2)  # trees must know when to stop
+    return adapted  # type: ignore[no-any-return]
+
+
+def _same(value: Any, default: Any) -> bool:
+    return type(value) is type(default) and bool(value == default)

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gbgnn import MLP, BoostedTrees, GBGNNClassifier, GBGNNRegressor, Graph, load
+from gbgnn.errors import ParameterError
+from gbgnn.population import PopulationInputs, train_population
+from gbgnn.presets import FEWEST_LABELS, MOST_COLUMNS, Facts, adapt
+from gbgnn.testing import two_blocks
+
+TABLE = Facts(n_labels=FEWEST_LABELS, n_columns=MOST_COLUMNS, is_sparse=False, has_validation=True)
+
+
+@pytest.mark.parametrize("kind", [GBGNNClassifier, GBGNNRegressor])
+def test_narrow_tables_with_many_labels_get_trees(kind: Any) -> None:
+    model = kind(random_state=3, metric="auto")
+    found = adapt(model, TABLE)
+    assert isinstance(found.learner, BoostedTrees)
+    assert (found.random_state, found.validation_fraction) == (3, None)
+    assert model.learner == "mlp"  # as it was
+
+
+@pytest.mark.parametrize(
+    ("facts", "settings"),
+    [
+        ({"n_labels": FEWEST_LABELS - 1}, {}),
+        ({"n_columns": MOST_COLUMNS + 1}, {}),
+        ({"is_sparse": True}, {}),
+        ({}, {"preset": "fast"}),
+        ({}, {"learner": MLP()}),
+        ({}, {"learner": "wide"}),
+        ({}, {"rule": "samme"}),
+        ({}, {"n_rounds": 3}),
+        ({}, {"fine_tune": True}),
+        ({}, {"warm_start": True}),
+        ({}, {"learning_rate": 0.3}),
+        ({}, {"propagation": sp.eye_array(4)}),
+    ],
+)
+def test_everything_else_stays_as_it_is(facts: dict[str, Any], settings: dict[str, Any]) -> None:
+    model = GBGNNClassifier(**settings)
+    assert adapt(model, Facts(**vars(TABLE) | facts)) is model
+
+
+def test_an_unknown_preset_is_named() -> None:
+    graph, y = two_blocks(40)
+    with pytest.raises(ParameterError, match="GBGNNClassifier.preset must be"):
+        GBGNNClassifier(preset="quick").fit(np.arange(10), y[:10], graph=graph)
+
+
+def table(n: int = 500) -> tuple[Graph, np.ndarray]:
+    return two_blocks(n, n_classes=3, n_features=5, seed=2)
+
+
+def test_facts_are_those_of_the_graph() -> None:
+    graph, _ = table()
+    assert Facts.of(graph, 7, has_validation=False) == Facts(7, 5, False, False)
+    sparse = Graph(graph.adjacency, sp.csr_array(graph.features))
+    assert Facts.of(sparse, 7, has_validation=True).is_sparse
+
+
+def test_default_fit_is_saved_with_the_parts_that_it_got(tmp_path) -> None:
+    graph, y = table()
+    train, test = np.arange(0, 500, 2), np.arange(1, 500, 2)
+    model = GBGNNClassifier(random_state=0).fit(train, y[train], graph=graph)
+    assert model.best_round_ == 1
+    assert model.score(test, y[test]) > 0.9
+    assert len(model.train_nodes_) == 200  # the others say when to stop
+    model.save(tmp_path / "model.gbgnn")
+    again = load(tmp_path / "model.gbgnn")
+    assert isinstance(again.learner, BoostedTrees)
+    assert again.predict(test).tolist() == model.predict(test).tolist()
+
+
+def test_a_population_adapts_like_a_fit() -> None:
+    graph, y = table()
+    train, val = np.arange(0, 500, 2), np.arange(1, 500, 4)
+    models = [GBGNNClassifier(random_state=i) for i in range(2)]
+    inputs = PopulationInputs.from_model(
+        models[0], train, y[train], graph=graph, validation=(val, y[val]), predict_nodes=np.arange(500)
+    )
+    for model, result in zip(models, train_population(inputs, models), strict=True):
+        alone = model.fit(train, y[train], graph=graph, validation=(val, y[val])).scores_
+        np.testing.assert_allclose(result.scores, alone, rtol=1e-5, atol=1e-6)
