@@ -126,7 +126,7 @@ def _remember(context: Any, option: Any, value: Any) -> None:
 
 
 def _describe_options() -> Iterator[inspect.Parameter]:
-    for family in ("aggregation", "propagation", "learner", "rule"):
+    for family in ("aggregation", "propagation", "neighbourhood", "learner", "rule"):
         parts = read_family(family)
         *names, last = parts
         listed = f"{'The matrix P: ' if family == 'propagation' else ''}{', '.join(names)} or {last}."
