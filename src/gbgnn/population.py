@@ -175,7 +175,7 @@ class PopulationInputs:
             degree = aggregation.max_power * max(1, n_rounds - 1)
             basis = ChebyshevBasis(self._chebyshev, self._interval, degree)
         train, validation = self.problem.train, self.problem.validation
-        inputs = NodeInputs(PolynomialRows(basis, basis.one), self.problem.inputs.P)
+        inputs = replace(self.problem.inputs, features=PolynomialRows(basis, basis.one))
         return replace(
             self.problem,
             inputs=inputs,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gbgnn.datasets.columns import Table, as_integers, read_table
 from gbgnn.datasets.dataset import Dataset, NodeIndex, build_adjacency
-from gbgnn.datasets.frames import MISSING, SUFFIXES, PathLike, number_columns
+from gbgnn.datasets.frames import MISSING, SUFFIXES, PathLike, number_columns, read_arrow
 from gbgnn.datasets.graphland import is_graphland, load_graphland
 from gbgnn.datasets.splits import SplitChoice, choose_split, named_split
 from gbgnn.datasets.targets import as_target
@@ -227,9 +227,8 @@ def build_graph(
         roles = (tables.id, number_columns(table.columns).get(label, label), split, "split")
         features = [column for column in table.columns if column not in roles]
     chosen = [name for column in features if (name := table.find_column(column, "features")) not in dropped]
-    blocks = [table.numbers(column, "features").astype(np.float32) for column in chosen]
-    if not blocks:
-        raise DataError(f"{table.path} has no feature column; give each node at least one number.")
+    if not chosen:
+        raise DataError(f"{table.path} has no feature column; give each node at least one.")
     index = NodeIndex(table.columns[tables.id], str(table.path))
     sources: list[NDArray[Any]] = []
     targets: list[NDArray[Any]] = []
@@ -245,7 +244,16 @@ def build_graph(
         weights=np.concatenate(weights) if any(tables.weights) else None,
         directed=directed,
     )
-    return Graph(adjacency, np.column_stack(blocks), node_ids=index.ids, repairs=repairs)
+    return Graph(adjacency, **read_features(table, chosen), node_ids=index.ids, repairs=repairs)
+
+
+def read_features(table: Table, names: Sequence[str]) -> dict[str, Any]:
+    """Return columns as a matrix of numbers; where one is no number or has gaps, all of them as a frame."""
+    columns = [table.columns[name] for name in names]
+    if all(column.dtype.kind in "iufb" and np.isfinite(column).all() for column in columns):
+        matrix = np.column_stack([column.astype(np.float32) for column in columns])
+        return {"features": matrix, "feature_names": names}
+    return {"features": read_arrow(table.path).select(list(names))}  # whose types Arrow has kept
 
 
 def _find_ends(names: list[str], source: Column | None, target: Column | None) -> tuple[Column, Column]:
