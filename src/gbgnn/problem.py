@@ -23,12 +23,14 @@ from gbgnn.tasks import Task
 class NodeInputs:
     """What a fitted model needs of a graph: the features of all nodes, and P.
 
-    ``raw_columns`` makes what trees see, where features are a table's: see :attr:`raw`.
+    ``raw_columns`` makes what trees see, where features are a table's: see :attr:`raw`. ``names`` are those
+    of the features, None where they have none.
     """
 
     features: Representation
     P: Propagator
     raw_columns: Callable[[], RawColumns] | None = None
+    names: tuple[str, ...] | None = None
 
     @classmethod
     def from_tensor(cls, features: torch.Tensor, P: Propagator) -> NodeInputs:
@@ -56,7 +58,8 @@ class NodeInputs:
         if self.raw_columns is not None:
             return self.raw_columns()
         X = self.features.dense().cpu().numpy()
-        return RawColumns(X, np.zeros(X.shape[1], bool), [f"x{i}" for i in range(X.shape[1])])
+        names = [f"x{i}" for i in range(X.shape[1])] if self.names is None else list(self.names)
+        return RawColumns(X, np.zeros(X.shape[1], bool), names)
 
     def zero_scores(self, n_outputs: int, *n_members: int) -> torch.Tensor:
         """Return the scores before round 1: of one model, or of several with an axis of members in front."""
@@ -119,7 +122,10 @@ class InputRecipe:
             adjacency = Csr.from_scipy(graph.adjacency, self.device)
             P = Propagator(Operator.from_matrix(self.propagation.build(adjacency)), self.device, self.dtype)
         encoder = graph.encoder if self.encoder is None else self.encoder
-        return NodeInputs(features, P, None if encoder is None else partial(encoder.raw, graph.table))
+        if encoder is None:
+            return NodeInputs(features, P, names=graph.feature_names if graph.is_named else None)
+        names = tuple(encoder.get_feature_names_out())
+        return NodeInputs(features, P, partial(encoder.raw, graph.table), names)
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,6 +137,10 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         read({"x": ["2024-02-31"]}, kinds={"x": "date"}),
         "column 'x' holds no dates as 2024-05-31",
     ),
+    "a date in nanoseconds": (
+        read({"x": [1.7e18]}, kinds={"x": "date"}),
+        "holds 1.7e.18; dates as numbers are sec",
+    ),
     "booleans that are none": (read({"x": [0, 2]}, kinds={"x": "boolean"}), "holds 2; booleans are 0 and 1"),
     # Tables that say nothing
     "all missing": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -62,7 +63,7 @@ def find_names(wanted: Iterable[str], known: Iterable[str], what: str) -> list[s
     """Return the names that were asked for, or say which of them there is no column for."""
     if isinstance(wanted, str):
         wanted = [wanted]
-    names, known = list(wanted), list(known)
+    names, known = list(wanted), dict.fromkeys(known)
     for name in names:
         if name not in known:
             hint = suggest(name, known) if isinstance(name, str) else ""
@@ -90,7 +91,7 @@ def _check_names(names: list[Any], what: str) -> None:
             )
     if not names:
         raise GraphError(f"{what} has no columns; give each node at least one.")
-    repeated = [name for i, name in enumerate(names) if name in names[:i]]
+    repeated = [name for name, n_times in Counter(names).items() if n_times > 1]
     if repeated:
         raise GraphError(f"{what} has more than one column named {repeated[0]!r}; rename one of them.")
 
