@@ -14,12 +14,13 @@ from gbgnn import (
     FunctionalGradient,
     GBGNNClassifier,
     GivenMatrix,
+    Graph,
     InputInjection,
     Lazy,
     Samme,
     SklearnLearner,
 )
-from gbgnn.errors import GraphError, ParameterError
+from gbgnn.errors import GBGNNWarning, GraphError, ParameterError
 from gbgnn.fitting import (
     FitPlan,
     build_problem,
@@ -229,3 +230,26 @@ def test_the_same_is_asked_of_graph_and_dependencies() -> None:
         check_same(loaded, other, known.depends_on)
     with pytest.raises(ParameterError, match="these are of a file of format 2, which does not say on what"):
         check_same(replace(loaded, stored_checksum=None), same, {})
+
+
+@pytest.mark.parametrize("kind", ["table", "named matrix"])
+def test_a_column_that_is_the_target_is_warned_of_where_it_has_a_name(kind: str) -> None:
+    y = np.random.default_rng(0).integers(0, 2, 60)
+    X = np.column_stack([np.random.default_rng(1).normal(size=60), 3.0 - y])
+    names = ["noise", "paid"]
+    nodes, table = np.arange(60), dict(zip(names, X.T, strict=True))
+    graph = Graph(np.eye(60), table) if kind == "table" else Graph(np.eye(60), X, feature_names=names)
+    with pytest.warns(GBGNNWarning, match="column 'paid' gives nearly all of the target alone"):
+        plan_of(nodes=nodes, y=y, graph=graph)
+    # Columns without names and words of a text are as good as they are.
+    assert plan_of(nodes=nodes, y=y, graph=Graph(np.eye(60), X)).inputs.column_names is None
+    words = Graph(np.eye(60), sp.csr_array(X), feature_names=names)
+    assert plan_of(nodes=nodes, y=y, graph=words).inputs.column_names == ("noise", "paid")
+
+
+def test_a_plan_keeps_what_encodes_the_table() -> None:
+    graph = Graph(GRAPH.adjacency, {"x": np.arange(20.0), "same": np.ones(20)})
+    plan = plan_of(graph=graph)
+    assert plan.inputs.encoder is graph.encoder
+    assert plan.inputs.column_names == ("x", "same")
+    assert plan.problem.inputs.features.shape == (20, 1)

@@ -35,7 +35,7 @@ def test_every_folder_of_the_source_has_a_folder_of_tests(package: str) -> None:
 def test_import_needs_the_four_core_packages_only() -> None:
     optional = [
         *("typer", "rich", "pooch", "safetensors", "pyarrow", "networkx"),
-        *("matplotlib", "torch_geometric", "optuna"),
+        *("matplotlib", "torch_geometric", "optuna", "pandas", "polars", "pynndescent"),
         *("lightgbm", "xgboost", "catboost", "skops", "onnx"),
     ]
     blocked = f"import sys; sys.modules.update(dict.fromkeys({optional!r})); from gbgnn import *"

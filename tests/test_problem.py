@@ -125,6 +125,8 @@ def test_trees_see_the_table_as_it_is_or_the_features() -> None:
     plain = InputRecipe(AugmentedAdjacency()).build(path4()).raw
     assert plain.matrix.tolist() == [[1], [2], [4], [8]]
     assert (plain.categorical.tolist(), plain.names) == ([False], ["x0"])
+    named = Graph(np.eye(2), [[1.0], [2.0]], feature_names=["height"])
+    assert InputRecipe(AugmentedAdjacency()).build(named).raw.names == ["height"]
 
 
 def test_a_graph_with_other_columns_is_refused() -> None:

@@ -24,7 +24,7 @@ from gbgnn.graph import Graph, as_nodes, check_range
 from gbgnn.learners.base import LABELLED
 from gbgnn.model import check_graph
 from gbgnn.presets import Facts, adapt
-from gbgnn.problem import LabelledNodes, NodeInputs, Problem
+from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.propagation import Interval, PolynomialRows, chebyshev_terms, spectral_interval
 from gbgnn.propagation.polynomial import Basis, ChebyshevBasis, PowerBasis, TermRows
 from gbgnn.registry import as_device, as_dtype, as_part

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -27,13 +27,15 @@ from gbgnn.tasks import Task
 class NodeInputs:
     """What a fitted model needs of a graph: the features of all nodes, and P.
 
-    ``raw_columns`` makes what trees see, where features are a table's: see :attr:`raw`. ``column_groups`` are
-    the numbers of columns up to the end of every group that a learner may do without, the first excepted.
+    ``raw_columns`` makes what trees see, where features are a table's: see :attr:`raw`. ``names`` are those
+    of the features, None where they have none. ``column_groups`` are the numbers of columns up to the end of
+    every group that a learner may do without, the first excepted.
     """
 
     features: Representation
     P: Propagator
     raw_columns: Callable[[], RawColumns] | None = None
+    names: tuple[str, ...] | None = None
     column_groups: tuple[int, ...] = ()
 
     @classmethod
@@ -61,7 +63,7 @@ class NodeInputs:
         """What trees see of all nodes: a table's numbers as they are, codes and gaps; or the features."""
         if self.raw_columns is not None:
             return self.raw_columns()
-        return as_raw_columns(self.features.dense().cpu().numpy())
+        return as_raw_columns(self.features.dense().cpu().numpy(), self.names)
 
     def zero_scores(self, n_outputs: int, *n_members: int) -> torch.Tensor:
         """Return the scores before round 1: of one model, or of several with an axis of members in front."""
@@ -123,25 +125,35 @@ class InputRecipe:
 
     def build(self, graph: Graph, known: LabelledRows | None = None) -> NodeInputs:
         """Return the inputs of a graph, of which labelled nodes may be known: P is built on the device."""
-        X, encoder = graph.encode(self.encoder), graph.encoder if self.encoder is None else self.encoder
+        encoder = graph.encoder if self.encoder is None else self.encoder
+        X = graph.encode(encoder)
         raw: Callable[[], RawColumns] | None = None if encoder is None else partial(encoder.raw, graph.table)
+        names: tuple[str, ...] | None = None
+        if encoder is not None:
+            names = tuple(encoder.get_feature_names_out())
+        elif graph.is_named:
+            names = graph.feature_names
         groups: tuple[int, ...] = ()
         if self.neighbourhood is not None:
-            own = raw() if raw is not None and self.takes_gaps else as_raw_columns(X)
-            wide, groups = self.neighbourhood.widen(graph, own, X, self.n_targets, known)
+            encoded = as_raw_columns(X, names)
+            own = raw() if raw is not None and self.takes_gaps else encoded
+            wide, groups = self.neighbourhood.widen(graph, own, encoded, self.n_targets, known)
             X, raw = wide.matrix if self.takes_gaps else np.nan_to_num(wide.matrix), lambda: wide
+            names = tuple(wide.names)
         with threads_for(graph.adjacency.nnz + X.shape[0] * X.shape[1]):
             features = as_rows(X, self.device, self.dtype, self.feature_norm)
             adjacency = Csr.from_scipy(graph.adjacency, self.device)
             P = Propagator(Operator.from_matrix(self.propagation.build(adjacency)), self.device, self.dtype)
-        return NodeInputs(features, P, raw, groups)
+        return NodeInputs(features, P, raw, names, groups)
 
 
-def as_raw_columns(X: Features) -> RawColumns:
+def as_raw_columns(X: Features, names: Sequence[str] | None) -> RawColumns:
     """Return features as they are, without categories."""
     dense: Any = X
     dense = np.asarray(dense.toarray() if sp.issparse(dense) else dense)
-    return RawColumns(dense, np.zeros(dense.shape[1], bool), [f"x{i}" for i in range(dense.shape[1])])
+    n_columns = dense.shape[1]
+    known = [f"x{i}" for i in range(n_columns)] if names is None else list(names)
+    return RawColumns(dense, np.zeros(n_columns, bool), known)
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ def test_groups_are_own_columns_statistics_of_neighbours_and_labels(directed: bo
     own = RawColumns(graph.features, np.array([True, False, False]), ["a", "b", "c"])
     known = LabelledRows(np.arange(5), random.standard_normal((5, 2)))
     part = Neighbourhood(hops=2, statistics=("mean", "max"), targets=2)
-    wide = part.widen(graph, own, graph.features, 2, known)
+    wide = part.widen(graph, own, own, 2, known)
     n_directions = 2 if directed else 1
     assert wide.ends == (3, 3 + 3 * 2 * 2 * n_directions, 3 + 12 * n_directions + 2 * 3)
     assert wide.raw.matrix.shape == (20, wide.ends[-1]) == (20, len(wide.raw.names))
@@ -55,7 +55,7 @@ def test_groups_are_own_columns_statistics_of_neighbours_and_labels(directed: bo
     np.testing.assert_allclose(
         wide.raw.matrix[:, wide.raw.names.index(f"{prefix}b_max_1")], first["max"][:, 1]
     )
-    elsewhere = part.widen(graph, own, graph.features, 2, None)
+    elsewhere = part.widen(graph, own, own, 2, None)
     assert np.isnan(elsewhere.raw.matrix[:, wide.ends[1] :]).all()
     assert elsewhere.raw.names == wide.raw.names
 

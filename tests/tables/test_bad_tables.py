@@ -105,6 +105,8 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         read(objects([1, 2], [3])),
         "column 'x' holds a list per row; a column holds one value per row",
     ),
+    "lists in a list": (read({"x": [[1, 2], [3, 4]]}), "column 'x' holds a list per row"),
+    "arrays in a list": (read({"x": [np.ones(2), np.ones(2)]}), "column 'x' holds a ndarray per row"),
     "dictionaries": (read(objects({"a": 1})), "column 'x' holds a dict per row"),
     "nested polars": (read(pl.DataFrame({"x": [[1], [2]]})), r"column 'x' holds List\(Int64\)"),
     "nested Arrow": (read(pa.table({"x": [{"a": 1}]})), "column 'x' holds struct<a: int64>"),
@@ -136,6 +138,10 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "a day that is none": (
         read({"x": ["2024-02-31"]}, kinds={"x": "date"}),
         "column 'x' holds no dates as 2024-05-31",
+    ),
+    "a date in nanoseconds": (
+        read({"x": [1.7e18]}, kinds={"x": "date"}),
+        "holds 1.7e.18; dates as numbers are sec",
     ),
     "booleans that are none": (read({"x": [0, 2]}, kinds={"x": "boolean"}), "holds 2; booleans are 0 and 1"),
     # Tables that say nothing
@@ -188,6 +194,10 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "ids that are lists": (
         link(NODES | {"id": [["a"], ["b"], ["c"]]}),
         "holds a list per row; ids are whole",
+    ),
+    "no nodes": (
+        link({"id": np.array([], int), "x": []}),
+        r"the table of nodes has no rows, only columns \(id, x\)",
     ),
     "no such id column": (link(id="idd"), "the table of nodes has no column 'idd'. Did you mean 'id'?"),
     "no column holds ids": (

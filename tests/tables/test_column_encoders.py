@@ -56,7 +56,7 @@ def test_a_rare_value_does_not_run_away() -> None:
     assert 9 < outputs[1] <= 10
 
 
-@given(arrays(np.float64, st.integers(2, 60), elements=st.floats(-1e308, 1e308)), st.integers(2, 40))
+@given(arrays(np.float64, st.integers(2, 60), elements=st.floats(-8e307, 8e307)), st.integers(2, 40))
 def test_the_map_is_monotone_finite_and_centred_on_the_data(values: np.ndarray, n_quantiles: int) -> None:
     if len(np.unique(values)) < 2:
         return

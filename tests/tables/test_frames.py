@@ -146,6 +146,13 @@ def test_what_is_a_table() -> None:
         read_frame(np.eye(2))
 
 
+def test_frames_of_a_class_that_extends_one_are_frames() -> None:
+    class Frame(pd.DataFrame):
+        pass
+
+    assert NodeTable(Frame({"a": [1, None]}))["a"].kind == "number"
+
+
 def test_columns_that_nobody_named_are_named_by_their_numbers() -> None:
     assert NodeTable(pd.DataFrame(np.eye(2))).names == ("0", "1")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -73,7 +73,7 @@ class Neighbourhood(NodeColumns):
     >>> graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], [[1.0], [2.0], [4.0]])
     >>> own = RawColumns(graph.features, np.array([False]), ["x"])
     >>> known = LabelledRows(np.array([0]), np.array([[5.0]]))
-    >>> wide = Neighbourhood(hops=1, targets=1).widen(graph, own, graph.features, 1, known)
+    >>> wide = Neighbourhood(hops=1, targets=1).widen(graph, own, own, 1, known)
     >>> wide.raw.names, wide.ends
     (['x', 'x_mean_1', 'target_labelled_1', 'labelled_share_1'], (1, 2, 4))
     >>> wide.raw.matrix[1].tolist()
@@ -94,7 +94,12 @@ class Neighbourhood(NodeColumns):
             )
 
     def widen(
-        self, graph: Graph, own: RawColumns, X: Any, n_targets: int, known: LabelledRows | None
+        self,
+        graph: Graph,
+        own: RawColumns,
+        encoded: RawColumns,
+        n_targets: int,
+        known: LabelledRows | None,
     ) -> WideColumns:
         """Return the columns of all nodes.
 
@@ -104,22 +109,20 @@ class Neighbourhood(NodeColumns):
             Whose neighbours they are.
         own
             What a node's own group shows.
-        X
-            The columns, without gaps or categories, that statistics of neighbours are made of.
+        encoded
+            Columns without gaps or categories, of which statistics of neighbours are made.
         n_targets
             How many numbers say what a labelled node is.
         known
             The labelled nodes; None where none are known, and what they are is missing.
         """
         groups, names, ends = [own.matrix], list(own.names), [len(own.names)]
-        dense = np.asarray(X.toarray() if sp.issparse(X) else X)
-        is_same = dense.shape[1] == len(own.names)
-        columns = own.names if is_same else [f"x{i}" for i in range(dense.shape[1])]
         for prefix, neighbours in self._directions(graph):
-            for hop, found in enumerate(neighbours.statistics(dense, self.hops, self.statistics), start=1):
+            found_at = neighbours.statistics(encoded.matrix, self.hops, self.statistics)
+            for hop, found in enumerate(found_at, start=1):
                 for name in self.statistics:
                     groups.append(found[name])
-                    names += [f"{prefix}{column}_{name}_{hop}" for column in columns]
+                    names += [f"{prefix}{column}_{name}_{hop}" for column in encoded.names]
         ends.append(len(names))
         if self.targets:
             walks = NeighbourTargets(hops=self.targets)

@@ -25,6 +25,9 @@ KINDS = ("number", "boolean", "category", "date", "text")
 MAX_CATEGORIES = 20
 """Text with more distinct values than this, most of which occur once, is text and no category."""
 
+_LAST_SECOND = 1e12
+"""In the year 33658; what is later is no date."""
+
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?")
 
 
@@ -321,6 +324,13 @@ def _numbers_to_booleans(column: Column) -> Column:
     return Column(column.name, "boolean", np.nan_to_num(column.values, nan=-1).astype(np.int8))
 
 
+def _numbers_to_date(column: Column) -> Column:
+    far = column.values[np.abs(column.values) > _LAST_SECOND]
+    if len(far):
+        raise GraphError(f"column {column.name!r} holds {far[0]:g}; dates as numbers are seconds since 1970.")
+    return Column(column.name, "date", column.values.astype(np.float64))
+
+
 def _text_to_numbers(column: Column) -> Column:
     def read(label: str) -> float:
         try:
@@ -353,7 +363,7 @@ _MAKERS: dict[str, Callable[[str, NDArray[Any]], Column]] = {
 _CHANGES: dict[tuple[str, str], Callable[[Column], Column]] = {
     ("number", "category"): _numbers_to_category,
     ("number", "boolean"): _numbers_to_booleans,
-    ("number", "date"): lambda column: replace(column, kind="date", values=column.values.astype(np.float64)),
+    ("number", "date"): _numbers_to_date,
     ("boolean", "number"): _booleans_to_numbers,
     ("boolean", "category"): _booleans_to_category,
     ("date", "number"): lambda column: replace(column, kind="number"),

@@ -205,20 +205,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Return the columns in the order of the fit, in its terms, or say which are not there."""
         check_is_fitted(self)
         table = as_node_table(table)
-        missing = [encoder.name for encoder in self.encoders_ if encoder.name not in table.names]
+        columns = {column.name: column for column in table.columns}
+        missing = [encoder.name for encoder in self.encoders_ if encoder.name not in columns]
         if missing:
             raise GraphError(
                 f"the table has no column {list_names(map(repr, missing))}, which the encoder was fitted "
                 f"with; its columns are {list_names(table.names)}."
             )
-        extra = [name for name in table.names if name not in self.feature_names_in_]
+        known = set(self.feature_names_in_)
+        extra = [name for name in columns if name not in known]
         if extra:
             warnings.warn(
                 f"columns that the encoder was not fitted with are ignored: {list_names(extra)}.",
                 GBGNNWarning,
                 stacklevel=3,
             )
-        return [encoder.align(table[encoder.name]) for encoder in self.encoders_]
+        return [encoder.align(columns[encoder.name]) for encoder in self.encoders_]
 
     def _fill(self, block: Matrix, aligned: list[Column], rows: slice) -> None:
         """Put some rows, encoded, where they belong."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -54,15 +55,21 @@ def read_frame(frame: Any, what: str = "the table") -> dict[str, Given]:
     named = [(str(name) if isinstance(name, Integral) else name, values) for name, values in given]
     _check_names([name for name, _ in named], what)
     columns = dict(named)
-    _check_shapes(columns, what)
+    _check_shapes(columns)
     return columns
+
+
+def n_rows(columns: Mapping[str, Given]) -> int:
+    """Return how many rows there are of columns that :func:`read_frame` returned."""
+    given = next(iter(columns.values()))
+    return len(given.codes if isinstance(given, Coded) else given)
 
 
 def find_names(wanted: Iterable[str], known: Iterable[str], what: str) -> list[str]:
     """Return the names that were asked for, or say which of them there is no column for."""
     if isinstance(wanted, str):
         wanted = [wanted]
-    names, known = list(wanted), list(known)
+    names, known = list(wanted), dict.fromkeys(known)
     for name in names:
         if name not in known:
             hint = suggest(name, known) if isinstance(name, str) else ""
@@ -78,7 +85,9 @@ def list_names(names: Iterable[Any], most: int = 8) -> str:
 
 
 def _package(value: Any) -> str:
-    return type(value).__module__.partition(".")[0]
+    """Return which of the packages an object, or a class that it extends, is from; else an empty text."""
+    packages = (known.__module__.partition(".")[0] for known in type(value).__mro__)
+    return next((package for package in packages if package in _READERS), "")
 
 
 def _check_names(names: list[Any], what: str) -> None:
@@ -90,12 +99,12 @@ def _check_names(names: list[Any], what: str) -> None:
             )
     if not names:
         raise GraphError(f"{what} has no columns; give each node at least one.")
-    repeated = [name for i, name in enumerate(names) if name in names[:i]]
+    repeated = [name for name, n_times in Counter(names).items() if n_times > 1]
     if repeated:
         raise GraphError(f"{what} has more than one column named {repeated[0]!r}; rename one of them.")
 
 
-def _check_shapes(columns: dict[str, Given], what: str) -> None:
+def _check_shapes(columns: dict[str, Given]) -> None:
     lengths = {}
     for name, given in columns.items():
         array = given.codes if isinstance(given, Coded) else given
@@ -133,9 +142,7 @@ def _from_list(values: Any) -> NDArray[Any]:
     plain = (bool, int, float, str, np.generic)
     if len(kinds) == 1 and all(issubclass(kind, plain) for kind in kinds):
         return np.array(values)
-    result = np.empty(len(values), dtype=object)
-    result[:] = values
-    return result
+    return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _read_pandas(frame: Any, what: str) -> list[tuple[Any, Given]]:

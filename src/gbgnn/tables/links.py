@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gbgnn.errors import GraphError
 from gbgnn.tables.columns import is_missing, make_column
-from gbgnn.tables.frames import Coded, Given, find_names, list_names, read_frame
+from gbgnn.tables.frames import Coded, Given, find_names, list_names, n_rows, read_frame
 from gbgnn.tables.table import NodeTable
 
 _IDS = "ids are whole numbers, text or other names"
@@ -131,6 +131,8 @@ def link_tables(
     ``columns`` are those of :func:`choose_columns`; see :meth:`Graph.from_tables <gbgnn.Graph.from_tables>`.
     """
     given = read_frame(nodes, NODES)
+    if not n_rows(given):
+        raise GraphError(f"{NODES} has no rows, only columns ({list_names(given)}).")
     frames = [read_frame(each, EDGES) for each in _as_frames(edges)]
     sides = [_read_ends(frame, *ends) for frame in frames]
     name, notes = _find_id(given, id, [first for first, _ in sides])

@@ -87,11 +87,12 @@ class NodeTable:
         wanted = find_names(names, self.names, "the table")
         if not wanted:
             raise GraphError("no column is left of the table; keep at least one.")
-        return NodeTable.from_columns(self[name] for name in wanted)
+        columns = {column.name: column for column in self.columns}
+        return NodeTable.from_columns(columns[name] for name in wanted)
 
     def drop(self, names: Iterable[str]) -> NodeTable:
         """Return the table without some columns."""
-        gone = find_names(names, self.names, "the table")
+        gone = set(find_names(names, self.names, "the table"))
         return self.select(name for name in self.names if name not in gone)
 
     def rows(self, rows: Any) -> NodeTable:
