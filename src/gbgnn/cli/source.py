@@ -161,8 +161,8 @@ class Source:
         told = self.dataset or "the embedded digits"
         if columns and self.nodes is None and not _is_table_folder(self.dataset):
             raise UsageError(
-                f"{', '.join(columns)} is about columns of tables; give --nodes and --edges, or a folder with "
-                f"a nodes and an edges table, not {told}."
+                f"{', '.join(columns)} is about columns of tables; give --nodes and --edges, or a folder "
+                f"with a nodes and an edges table, not {told}."
             )
         if "setting" in given and not _is_graphland(self.dataset):
             raise UsageError(f"--setting is for a folder of GraphLand's, with features.csv; not for {told}.")
