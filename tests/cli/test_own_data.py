@@ -76,6 +76,8 @@ def test_tables_of_ones_own_are_fitted_and_predicted_in_a_line(run, people: tupl
     report = json.loads(run("evaluate", "r", "--json").stdout)
     assert report["splits"] == json.loads(Path("r/metrics.json").read_text())["splits"]
     assert report["split"] == "stratified, seed 0"
+    run("fit", "--config", "r/config.toml", "-q", "--out", "repeated")  # the record has the tables
+    assert json.loads(Path("repeated/metrics.json").read_text())["splits"] == report["splits"]
 
 
 def test_tables_are_tuned_and_converted_alike(run, people: tuple[str, ...]) -> None:
@@ -103,7 +105,7 @@ def test_a_file_with_several_splits_says_which_one_was_used(run) -> None:
     y, edges = np.arange(20) % 2, np.array([[i, (i + 2) % 20] for i in range(20)])
     np.savez("two.npz", node_features=np.eye(20), node_labels=y, edges=edges, notes=[1], **named)
     facts = json.loads(run("datasets", "info", "two.npz", "--json").stdout)
-    assert (facts["split"], facts["splits"]) == ("public 0 of 2", 2)
+    assert (facts["split"], facts["own_splits"]) == ("public 0 of 2", 2)
     assert facts["notes"] == ["passed over notes, which has no meaning here"]
     told = run("fit", "two.npz", "--split", "1", *run.quick, "--out", "r").stderr
     assert "split: number 1 of the 2 that come with the data (--split K takes another): train 8" in told
@@ -167,7 +169,7 @@ def test_in_the_inductive_setting_later_nodes_cannot_change_the_model(run, timed
     assert first["test"] != second["test"]
     assert json.loads(run("evaluate", "s", "--json").stdout)["splits"] == second
     assert len(run("predict", "s").stdout.splitlines()) == 61
-    assert (
-        "is inductive, so no validation node is there"
-        in run("tune", timed, "--setting", "THI", code=1).stderr
-    )
+    run(*words, "--learner", "constrained", "--out", "bounded")
+    assert "training saw a part of the graph only" in run("certify", "bounded").stdout
+    message = run("tune", timed, "--setting", "THI", code=1).stderr
+    assert "is inductive, so no validation node is there" in message

@@ -69,7 +69,15 @@ def test_other_tables_have_the_same_columns_and_other_data_has_not(files: tuple[
         ({"edges": [Path("e.csv")]}, "a node table needs an edge table"),
         ({"dataset": "karate", "nodes": Path("n.csv"), "edges": [Path("e.csv")]}, "not both"),
         ({"dataset": "karate", "target": "club", "drop": "a"}, "--target, --drop is about columns of tables"),
-        ({"destination": "to"}, "--destination is about .* The embedded digits is none"),
+        ({"destination": "to"}, "--destination is about .*, not the embedded digits"),
+        (
+            {"dataset": "karate", "setting": "RH"},
+            "--setting is for a folder of GraphLand's, .* not for karate",
+        ),
+        (
+            {"dataset": "karate", "task": "regression"},
+            "--task is for data of your own; karate has its classes",
+        ),
     ],
 )
 def test_options_that_do_not_go_together_are_named(options: dict, message: str) -> None:

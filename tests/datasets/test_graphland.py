@@ -162,6 +162,7 @@ def test_a_regression_is_read_as_published(timed):
     assert data.y.tolist() == pytest.approx([1.5, np.nan, 2.5, 3.5, 4.5, 5.5], nan_ok=True)
     assert (data.train.tolist(), data.val.tolist(), data.test.tolist()) == ([0, 2], [3], [4, 5])
     assert data.snapshot("train") is data
+    assert (data.n_splits, load(timed, split="stratified").n_splits) == (1, 1)
 
 
 def test_in_the_inductive_setting_training_sees_its_part_of_the_graph(timed):

@@ -136,7 +136,7 @@ def describe_dataset(data: gbgnn.datasets.Dataset) -> dict[str, Any]:
         "weighted": graph.is_weighted,
         "isolated": graph.n_isolated,
         "split": data.split_name,
-        "splits": max(1, len(data.own_splits)),
+        "own_splits": data.n_splits,
         "inductive": data.is_inductive,
         "train": len(data.train),
         "val": len(data.val),

@@ -260,7 +260,7 @@ def _report(job: Job, seconds: float, notes: list[str]) -> dict[str, Any]:
         "dataset": data.name,
         "task": data.task,
         "split": data.split_name,
-        "n_splits": max(1, len(data.own_splits)),
+        "n_splits": data.n_splits,
         "rounds": len(model.history_),  # a tuned model has those up to the best only
         "best_round": model.best_round_,
         "stop_reason": str(model.stop_reason_),

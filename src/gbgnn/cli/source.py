@@ -156,15 +156,18 @@ class Source:
 
     def with_options(self, given: Mapping[str, Any]) -> Source:
         """Return the source with columns, a task or a setting; they must be about data of that kind."""
-        columns = [key for key in given if key in _OF_TABLES and key != "directed"]
-        is_tables = self.nodes is not None or _is_table_folder(self.dataset)
-        if columns and not is_tables:
-            flags = {name: flag for flag, name in _READERS_NAMES.items()}
-            named = ", ".join(f"--{flags.get(key, key)}" for key in columns)
+        flags = {name: flag for flag, name in _READERS_NAMES.items()}
+        columns = [f"--{flags.get(key, key)}" for key in given if key in _OF_TABLES and key != "directed"]
+        told = self.dataset or "the embedded digits"
+        if columns and self.nodes is None and not _is_table_folder(self.dataset):
             raise UsageError(
-                f"{named} is about columns of tables; give --nodes and --edges, or a folder with a nodes and "
-                f"an edges table. {self.dataset or 'The embedded digits'} is none."
+                f"{', '.join(columns)} is about columns of tables; give --nodes and --edges, or a folder "
+                f"with a nodes and an edges table, not {told}."
             )
+        if "setting" in given and not _is_graphland(self.dataset):
+            raise UsageError(f"--setting is for a folder of GraphLand's, with features.csv; not for {told}.")
+        if "task" in given and self.nodes is None and self.dataset in (None, *gbgnn.datasets.names()):
+            raise UsageError(f"--task is for data of your own; {told} has its classes.")
         merged = {**asdict(self), "options": self.options | dict(given)}
         return Source(**merged)
 
@@ -206,6 +209,12 @@ def _is_table_folder(dataset: str | None) -> bool:
     return dataset not in (None, *gbgnn.datasets.names()) and is_plain_table_folder(
         Path(str(dataset)).expanduser()
     )
+
+
+def _is_graphland(dataset: str | None) -> bool:
+    from gbgnn.datasets.graphland import is_graphland
+
+    return dataset is not None and is_graphland(Path(dataset).expanduser())
 
 
 def _absolute(table: str) -> str:

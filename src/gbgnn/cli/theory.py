@@ -100,9 +100,11 @@ def _bounds(
     graph = source.load_graph()
     if saved.graph_checksum not in (None, graph.checksum):
         raise DataError(
-            f"the graph of {source.dataset} is not the one of the fit (or changed since), so the bound would "
-            "not be about this model; fit again."
+            f"the graph of {source.dataset or source.nodes} is not the one of the fit (or changed since), so "
+            "the bound would not be about this model; fit again."
         )
+    if saved.graph_checksum is not None and graph.n_nodes != len(model.scores_):  # of inductive data
+        return {}, None, "training saw a part of the graph only, and a bound is about the nodes of one graph."
     bounds = {
         kind: gbgnn.generalisation_bound(model, graph=graph, **wanted | how) for kind, how in _KINDS.items()
     }

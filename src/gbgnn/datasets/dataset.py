@@ -145,6 +145,11 @@ class Dataset:
         return len(self.classes)
 
     @property
+    def n_splits(self) -> int:
+        """How many splits came with the data; 0 where none did."""
+        return len(self.own_splits) or int(self.split_name == "public")
+
+    @property
     def is_regression(self) -> bool:
         """Whether y holds numbers to be predicted, not classes."""
         return self.task == REGRESSION

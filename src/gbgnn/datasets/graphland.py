@@ -101,6 +101,7 @@ def load_graphland(
         task=target.task,
         task_reason=target.reason,
         notes=[f"info.yaml judges by {info['metric']}"] if info.get("metric") else (),
+        own_splits=() if masks is None else [chosen],
         arrivals=arrivals,
     )
 
