@@ -299,7 +299,9 @@ def split_validation(
 
 def check_weights(sample_weight: ArrayLike | None, n_nodes: int) -> NDArray[np.float64]:
     """Return the weight of each labelled node, or say what is wrong with it."""
-    weights = np.asarray(np.ones(n_nodes) if sample_weight is None else sample_weight, dtype=np.float64)
+    if sample_weight is None:
+        return np.ones(n_nodes)
+    weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (n_nodes,):
         raise ParameterError(
             f"sample_weight has shape {weights.shape}, but there are {n_nodes} labelled nodes."

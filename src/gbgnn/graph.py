@@ -493,7 +493,8 @@ def as_labels(y: ArrayLike, name: str) -> NDArray[Any]:
         labels = np.array(labels.tolist())  # strings in an object array become a string array
     if len(labels) and type_of_target(labels) not in ("binary", "multiclass"):
         raise GraphError(
-            f"{name} must be classes; got continuous numbers such as {labels.tolist()[0]!r}. Bin them first."
+            f"{name} must be classes; got continuous numbers such as {labels.tolist()[0]!r}. Bin them first, "
+            "or predict them with GBGNNRegressor."
         )
     return labels
 

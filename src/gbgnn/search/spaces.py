@@ -80,7 +80,8 @@ class SearchSpace:
             raise ParameterError(
                 f"{judged[0]} has a range, but all trials must be judged alike; fix it in base."
             )
-        losses = sorted(self.ranges.keys() & {"loss", "quantile", "rule__loss"})
+        of_numbers = {"rule__loss"} if self.base.get("task") == "regression" else set()
+        losses = sorted(self.ranges.keys() & {"loss", "quantile", *of_numbers})
         if losses and self.base.get("metric", "auto") == "auto":
             raise ParameterError(
                 f'{losses[0]} has a range, and metric="auto" goes by the loss, but all trials must be judged '
