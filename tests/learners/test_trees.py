@@ -186,15 +186,15 @@ def test_categories_are_those_of_the_raw_columns_in_the_first_round() -> None:
     rows = X.clone()
     rows[:, 2] = torch.arange(60) % 6
     context = learner_round(rows, (torch.arange(60) % 6 % 4 == 1).long())
-    raw = SimpleNamespace(is_category=[False, False, True])
+    raw = SimpleNamespace(categorical=[False, False, True])
     inputs = SimpleNamespace(raw=raw, features=context.inputs.features)
     known = replace(context, problem=replace(context.problem, inputs=inputs))
     assert find_categories(context) is None
     assert find_categories(known).tolist() == [False, False, True]
     assert find_categories(replace(known, t=2)) is None
-    raw.is_category = [True]
+    raw.categorical = [True]
     assert find_categories(known) is None
-    raw.is_category = [False, False, True]
+    raw.categorical = [False, False, True]
     trees, _ = BoostedTrees(n_trees=2).fit(known).models[0].trees()
     assert any(tree.has_categories for tree in trees)
 

@@ -175,10 +175,10 @@ class BoostedTrees(Learner):
 def find_categories(context: RoundContext) -> NDArray[Any] | None:
     """Return which columns hold codes of categories, a boolean each; None where it is not known of any.
 
-    The inputs of a graph may say so of their raw columns, as ``inputs.raw.is_category``. The first round sees
+    The inputs of a graph may say so of their raw columns, as ``inputs.raw.categorical``. The first round sees
     these as they are; a hop makes numbers of them.
     """
-    mask = getattr(getattr(context.inputs, "raw", None), "is_category", None)
+    mask = getattr(getattr(context.inputs, "raw", None), "categorical", None)
     if mask is None or context.t > 1 or len(mask) != context.X.shape[1]:
         return None
     return np.asarray(mask, dtype=bool)
