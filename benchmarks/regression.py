@@ -1,4 +1,4 @@
-"""Numbers on graphs: R2 of boosted trees and residual graph networks over random splits.
+"""Numbers on graphs: R2 of our default, of boosted trees and of residual graph networks over random splits.
 
 county_election_2016 (the share of votes; counties without one are in no split) and california_housing_knn5
 (house prices; latitude and longitude made the graph and are no columns), from graphs/ in GBGNN_DATA. Ten
@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from common import publish, table
+from sklearn.metrics import r2_score
 
-from gbgnn import Graph, NodeSplit
+from gbgnn import GBGNNRegressor, Graph, NodeSplit
 from gbgnn_lab.baselines import BASELINES, fit_nodes
 
 DATA = ("county_election_2016", "california_housing_knn5")
 SHARES = {"50/25/25": (0.5, 0.25), "10/10/80": (0.1, 0.1)}
-SYSTEMS = [name for name, entry in BASELINES.items() if entry.model.predicts_numbers]
+OURS = "gbgnn"
+SYSTEMS = [OURS] + [name for name, entry in BASELINES.items() if entry.model.predicts_numbers]
 
 
 def read_graph(name: str) -> tuple[Graph, np.ndarray, np.ndarray]:
@@ -50,9 +52,22 @@ def run(system: str, graph: Graph, y: np.ndarray, split: NodeSplit, seed: int, d
     labelled = np.concatenate([split.train, split.val])
     seen[labelled] = y[labelled]
     started = time.perf_counter()
-    result = fit_nodes(system, graph, seen, split, task="regression", seed=seed, device=device)
-    seconds = time.perf_counter() - started
-    return {**result.judge(split.test, y[split.test]), "seconds": seconds, "seed": seed}
+    if system == OURS:
+        model = GBGNNRegressor(random_state=seed)
+        model.fit(split.train, seen[split.train], graph=fresh(graph), validation=(split.val, seen[split.val]))
+        predicted = model.predict(np.arange(len(y)))
+        seconds = time.perf_counter() - started
+        judged = {"r2": r2_score(y[split.test], predicted[split.test])}
+    else:
+        result = fit_nodes(system, fresh(graph), seen, split, task="regression", seed=seed, device=device)
+        seconds = time.perf_counter() - started
+        judged = result.judge(split.test, y[split.test])
+    return {**judged, "seconds": seconds, "seed": seed}
+
+
+def fresh(graph: Graph) -> Graph:
+    """Return a graph in which no earlier fit has left anything."""
+    return Graph(graph.adjacency, graph.features)
 
 
 def main() -> None:
@@ -86,7 +101,8 @@ def _row(system: str, results: dict[str, Any]) -> list[str]:
     cells = [[each["r2"] for each in runs] for runs in groups]
     seconds = np.mean([each["seconds"] for runs in groups for each in runs])
     shown = [f"{np.mean(scores):.3f} ± {np.std(scores):.3f}" for scores in cells]
-    return [BASELINES[system].title, *shown, f"{seconds:.1f}"]
+    title = "gbgnn, default" if system == OURS else BASELINES[system].title
+    return [title, *shown, f"{seconds:.1f}"]
 
 
 if __name__ == "__main__":

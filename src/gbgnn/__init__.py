@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gbgnn.boosting import FunctionalGradient, Samme, SammeR, StopReason
     from gbgnn.callbacks import Callback, Checkpoint, EarlyStopping
     from gbgnn.estimators import GBGNNClassifier, GBGNNRegressor
-    from gbgnn.features import GraphFeatures
+    from gbgnn.features import GraphFeatures, Neighbourhood
     from gbgnn.finetuning import FineTuner
     from gbgnn.graph import Graph, NodeSplit
     from gbgnn.guarantees import depth_bound, generalisation_bound
@@ -75,6 +75,7 @@ __all__ = [
     "Lazy",
     "Linear",
     "MultiLabel",
+    "Neighbourhood",
     "NodeSplit",
     "NodeTable",
     "NonLinear",
@@ -110,7 +111,7 @@ _HOMES = {
     ),
     "gbgnn.boosting": ("FunctionalGradient", "Samme", "SammeR", "StopReason"),
     "gbgnn.callbacks": ("Callback", "Checkpoint", "EarlyStopping"),
-    "gbgnn.features": ("GraphFeatures",),
+    "gbgnn.features": ("GraphFeatures", "Neighbourhood"),
     "gbgnn.estimators": ("GBGNNClassifier", "GBGNNRegressor"),
     "gbgnn.finetuning": ("FineTuner",),
     "gbgnn.graph": ("Graph", "NodeSplit"),
