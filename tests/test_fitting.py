@@ -166,13 +166,14 @@ def test_the_metric_is_the_tasks_own_unless_named() -> None:
 
 
 def test_the_recipe_of_inputs_is_that_of_the_parameters() -> None:
-    recipe = input_recipe(GBGNNClassifier(propagation="random_walk", feature_norm="l1", device="cpu"))
+    task = Classification().fit([0, 1])
+    recipe = input_recipe(GBGNNClassifier(propagation="random_walk", feature_norm="l1", device="cpu"), task)
     inputs = recipe.build(GRAPH)
     np.testing.assert_allclose(inputs.P.to_scipy().sum(axis=1)[GRAPH.adjacency.sum(axis=1) > 0], 1)
     np.testing.assert_allclose(inputs.features.dense().abs().sum(dim=1), 1, rtol=1e-6)
     assert inputs.dtype == torch.float32
     with pytest.raises(ParameterError, match="feature_norm must be one of l1, l2; got 'max'"):
-        input_recipe(GBGNNClassifier(feature_norm="max"))
+        input_recipe(GBGNNClassifier(feature_norm="max"), task)
 
 
 def test_a_part_is_described_by_all_its_settings() -> None:

@@ -122,6 +122,9 @@ def test_file_holds_no_pickle_and_a_readable_header(tmp_path: Path) -> None:
         "n_features": 5,
         "column_names": None,
         "encoder": None,
+        "neighbourhood": None,
+        "n_targets": 0,
+        "takes_gaps": False,
     }
     assert header["metric"] == "accuracy"
     assert header["graph"] == GRAPH.checksum

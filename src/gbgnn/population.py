@@ -236,7 +236,7 @@ def train_population(
     [3, 3]
     """
     if inputs.facts is not None:
-        models = [adapt(model, inputs.facts) for model in models]
+        models = [adapt(each, inputs.facts) if isinstance(each, GBGNNEstimator) else each for each in models]
     reason = reason_apart(models, inputs)
     if reason is not None:
         raise ParameterError(reason)

@@ -117,13 +117,23 @@ def test_a_split_can_be_drawn_or_stand_in_any_column(tables):
         tables(nodes=bare, split="prt", features=["age"])
 
 
+def test_columns_with_gaps_or_text_make_a_table(tables) -> None:
+    plain = tables().graph
+    assert plain.table is None
+    assert plain.feature_names == ("age", "height")
+    gaps = tables(nodes=NODES.replace("30", "")).graph
+    assert np.isnan(gaps.table["age"].values[0])
+    assert gaps.column_names == ("age", "height")
+    words = tables(nodes=NODES.replace("40", "old")).graph
+    assert words.table["age"].kind in ("category", "text")
+    assert np.isfinite(words.features).all()
+
+
 @pytest.mark.parametrize(
     ("edges", "nodes", "options", "message"),
     [
         ("source,target\nann,zoe\n", NODES, {}, r"edges\.csv, column 'target': data row 1 names node 'zoe'"),
         (EDGES, NODES + "ann,x,1,1,\n", {}, r"nodes\.csv: id 'ann' stands in data rows 1 and 5"),
-        (EDGES, NODES.replace("30", ""), {}, r"nodes\.csv: column 'age' has 1 missing .*data row 1"),
-        (EDGES, NODES.replace("40", "old"), {}, r"column 'age' is not numeric \(data row 2: 'old'\)"),
         (EDGES, NODES, {"label": "lable"}, r"no column 'lable' for the labels. Did you mean 'label'\?"),
         (EDGES, NODES, {"features": ["agee"]}, r"no column 'agee' for the features. Did you mean 'age'\?"),
         (EDGES, NODES, {"weight": "w"}, r"edges\.csv has no column 'w' for the weights"),

@@ -4,7 +4,6 @@ import copy
 import pickle
 from dataclasses import replace
 from importlib.util import find_spec
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,8 +30,9 @@ from gbgnn.learners.trees import find_categories
 from gbgnn.losses import SquaredError
 from gbgnn.population import PopulationInputs, train_population
 from gbgnn.registry import as_part
-from gbgnn.rounds import WeakTask
+from gbgnn.rounds import RoundContext, WeakTask
 from gbgnn.search import Choice, Integer, Real, SearchSpace, tune
+from gbgnn.tables import RawColumns
 from gbgnn.testing import check_learner, learner_round, make_problem, two_blocks
 
 LIBRARIES = ("sklearn", "lightgbm", "xgboost")
@@ -186,15 +186,17 @@ def test_categories_are_those_of_the_raw_columns_in_the_first_round() -> None:
     rows = X.clone()
     rows[:, 2] = torch.arange(60) % 6
     context = learner_round(rows, (torch.arange(60) % 6 % 4 == 1).long())
-    raw = SimpleNamespace(categorical=[False, False, True])
-    inputs = SimpleNamespace(raw=raw, features=context.inputs.features)
-    known = replace(context, problem=replace(context.problem, inputs=inputs))
+
+    def show(*is_category: bool) -> RoundContext:
+        raw = RawColumns(rows.numpy(), np.array(is_category), ["a", "b", "c"])
+        inputs = replace(context.inputs, raw_columns=lambda: raw)
+        return replace(context, problem=replace(context.problem, inputs=inputs))
+
+    known = show(False, False, True)
     assert find_categories(context) is None
     assert find_categories(known).tolist() == [False, False, True]
     assert find_categories(replace(known, t=2)) is None
-    raw.categorical = [True]
-    assert find_categories(known) is None
-    raw.categorical = [False, False, True]
+    assert find_categories(show(True)) is None
     trees, _ = BoostedTrees(n_trees=2).fit(known).models[0].trees()
     assert any(tree.has_categories for tree in trees)
 

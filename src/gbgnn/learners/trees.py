@@ -267,10 +267,10 @@ def find_categories(context: RoundContext) -> NDArray[Any] | None:
     The inputs of a graph may say so of their raw columns, as ``inputs.raw.categorical``. The first round sees
     these as they are; a hop makes numbers of them.
     """
-    mask = getattr(getattr(context.inputs, "raw", None), "categorical", None)
-    if mask is None or context.t > 1 or len(mask) != context.X.shape[1]:
+    if context.inputs.raw_columns is None or context.t > 1:
         return None
-    return np.asarray(mask, dtype=bool)
+    mask = context.inputs.raw.categorical
+    return mask if len(mask) == context.X.shape[1] else None
 
 
 def _check_models(models: Sequence[TreeModel], n_outputs: int, n_features: int) -> None:
