@@ -31,6 +31,7 @@ from gbgnn.tables.neighbors import link_neighbors
 from gbgnn.tables.structure import STRUCTURAL, structural_columns
 
 PARTS = ("train", "val", "test")
+_MOST_COLUMNS = 1000  # of a matrix whose columns are measures, not words
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -190,14 +191,19 @@ class Graph:
     def from_neighbors(cls, features: Any, k: int = 10, metric: str = "euclidean") -> Self:
         """Build the graph of a table without links: every row and its ``k`` nearest, in either direction.
 
-        Rows of a table are compared as :class:`~gbgnn.TableEncoder` encodes them, those of a matrix as they
-        are. Large tables are searched approximately where pynndescent is installed.
+        Rows are compared as :class:`~gbgnn.TableEncoder` encodes them: units do not matter. Those of a
+        sparse matrix or of one with more than a thousand columns as they are. Large tables are
+        searched approximately where pynndescent is installed.
 
         Examples
         --------
         >>> Graph.from_neighbors([[0.0], [1.0], [5.0], [7.0]], k=1)
-        Graph(n_nodes=4, n_edges=2, n_features=1)
+        Graph(n_nodes=4, n_edges=2, n_columns=1)
         """
+        if not is_table(features) and not sp.issparse(features):
+            X = as_array(features, "features")
+            if X.ndim == 2 and 0 < X.shape[1] <= _MOST_COLUMNS and X.dtype.kind in "iufb":
+                features = {f"x{i}": column for i, column in enumerate(X.T)}
         if is_table(features):
             features = as_node_table(features)
             n_rows = features.n_rows

@@ -35,12 +35,23 @@ def test_a_table_is_compared_as_it_is_encoded() -> None:
     assert not graph.is_directed
 
 
-@pytest.mark.parametrize("matrix", [X, X.tolist(), sp.csr_array(X)], ids=["array", "lists", "sparse"])
-def test_a_matrix_is_compared_as_it_is(matrix: Any) -> None:
+@pytest.mark.parametrize("matrix", [X, X.tolist()], ids=["array", "lists"])
+def test_a_matrix_is_a_table_of_numbers_whose_units_do_not_matter(matrix: Any) -> None:
+    graph, other = Graph.from_neighbors(matrix, k=4), Graph.from_neighbors(X * [1, 1000, 1], k=4)
+    expected = link_neighbors(
+        TableEncoder().fit_transform({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]}), 4, "l2"
+    )
+    np.testing.assert_array_equal(graph.adjacency.toarray(), expected.toarray())
+    np.testing.assert_array_equal(other.adjacency.toarray(), expected.toarray())
+    assert graph.column_names == ("x0", "x1", "x2")
+
+
+@pytest.mark.parametrize("matrix", [sp.csr_array(X), np.tile(X, 400)], ids=["sparse", "wide"])
+def test_a_sparse_or_wide_matrix_is_compared_as_it_is(matrix: Any) -> None:
     graph = Graph.from_neighbors(matrix, k=4)
     np.testing.assert_array_equal(graph.adjacency.toarray(), link_neighbors(X, 4, "euclidean").toarray())
     assert graph.features_from == "matrix"
-    assert graph.n_features == 3
+    assert graph.n_features == matrix.shape[1]
 
 
 def test_equal_rows_are_not_their_own_neighbours() -> None:
