@@ -8,7 +8,8 @@ import scipy.sparse as sp
 
 from gbgnn import MLP, BoostedTrees, FunctionalGradient, GBGNNClassifier, GBGNNRegressor, Graph, load
 from gbgnn.errors import ParameterError
-from gbgnn.features import LabelledRows, Neighbourhood
+from gbgnn.features import LabelledRows, Neighbourhood, neighbourhood
+from gbgnn.features.encodings import laplacian_eigenvectors
 from gbgnn.features.neighbours import Neighbours
 from gbgnn.population import PopulationInputs, train_population
 from gbgnn.tables import RawColumns
@@ -44,10 +45,14 @@ def test_groups_are_own_columns_statistics_of_neighbours_and_labels(directed: bo
     graph = Graph(dense if directed else dense + dense.T, random.standard_normal((20, 3)))
     own = RawColumns(graph.features, np.array([True, False, False]), ["a", "b", "c"])
     known = LabelledRows(np.arange(5), random.standard_normal((5, 2)))
-    part = Neighbourhood(hops=2, statistics=("mean", "max"), targets=2)
+    part = Neighbourhood(hops=2, statistics=("mean", "max"), targets=2, positions=4)
     wide = part.widen(graph, own, own, 2, known)
     n_directions = 2 if directed else 1
-    assert wide.ends == (3, 3 + 3 * 2 * 2 * n_directions, 3 + 12 * n_directions + 2 * 3)
+    n_two = 3 + 3 * 2 * 2 * n_directions
+    assert wide.ends == (3, n_two, n_two + 2 * 3, n_two + 2 * 3 + 4)
+    both = np.maximum(dense, dense.T) if directed else dense + dense.T
+    expected = laplacian_eigenvectors(sp.csr_array(both), 4)
+    np.testing.assert_allclose(wide.raw.matrix[:, -4:], expected, atol=1e-6)
     assert wide.raw.matrix.shape == (20, wide.ends[-1]) == (20, len(wide.raw.names))
     assert wide.raw.categorical.tolist() == [True] + [False] * (wide.ends[-1] - 1)
     first = next(iter(Neighbours(graph.adjacency).statistics(graph.features, 1, ("max",))))
@@ -60,16 +65,26 @@ def test_groups_are_own_columns_statistics_of_neighbours_and_labels(directed: bo
     assert elsewhere.raw.names == wide.raw.names
 
 
+def test_positions_of_huge_graphs_are_left_out(monkeypatch) -> None:
+    graph, _ = ring(30)
+    own = RawColumns(graph.features, np.zeros(2, bool), ["a", "b"])
+    monkeypatch.setattr(neighbourhood, "_MOST_NODES", 29)
+    known = LabelledRows(np.arange(3), np.ones((3, 1)))
+    wide = Neighbourhood(hops=0, targets=0).widen(graph, own, own, 1, known)
+    assert wide.ends == (2, 10)
+    assert not wide.raw.matrix[:, 2:].any()
+
+
 @pytest.mark.parametrize("learner", [BoostedTrees(n_trees=200), MLP(epochs=100)])
 def test_labels_nearby_tell_what_columns_do_not(learner: Any) -> None:
     graph, y = ring()
     train, val, test = halves()
-    scores = {
-        targets: GBGNNRegressor(learner=learner, **PARTS | {"neighbourhood": Neighbourhood(targets=targets)})
-        .fit(train, y[train], graph=graph, validation=(val, y[val]))
-        .score(test, y[test])
-        for targets in (0, 3)
-    }
+    scores = {}
+    for targets in (0, 3):
+        parts = PARTS | {"neighbourhood": Neighbourhood(targets=targets, positions=0)}
+        model = GBGNNRegressor(learner=learner, **parts)
+        model.fit(train, y[train], graph=graph, validation=(val, y[val]))
+        scores[targets] = model.score(test, y[test])
     assert scores[3] > max(0.8, scores[0] + 0.1)
 
 
@@ -155,6 +170,7 @@ def test_a_population_equals_its_members() -> None:
         ({"neighbourhood": "hops"}, "unknown neighbourhood 'hops'"),
         ({"neighbourhood": Neighbourhood(hops=-1)}, "Neighbourhood.hops"),
         ({"neighbourhood": Neighbourhood(targets=9)}, "Neighbourhood.targets"),
+        ({"neighbourhood": Neighbourhood(positions=99)}, "Neighbourhood.positions"),
         ({"neighbourhood": Neighbourhood(statistics=("median",))}, "Neighbourhood.statistics may have"),
         ({"aggregation": "adjacency"}, "bring a node its own label back"),
         ({"feature_norm": "l1"}, "would scale what labels are as well"),

@@ -27,6 +27,7 @@ _N_SAMPLED = 64  # rows by which the work is foreseen
 # An eigenvector whose third moment is below this is as good as symmetric, and has a sign by its last entry.
 _SKEWED = 1e-6
 
+MOST_ENCODINGS = 32  # ARPACK is given room for 40 vectors
 Floats = NDArray[np.float64]
 
 

@@ -14,10 +14,13 @@ from sklearn.base import BaseEstimator
 
 from gbgnn._checks import check_integer
 from gbgnn.errors import ParameterError
+from gbgnn.features.encodings import MOST_ENCODINGS, laplacian_eigenvectors
 from gbgnn.features.neighbour_targets import MOST_HOPS, NeighbourTargets
 from gbgnn.features.neighbours import STATISTICS, Neighbours
 from gbgnn.graph import Graph
 from gbgnn.tables import RawColumns
+
+_MOST_NODES = 200_000
 
 
 class LabelledRows(NamedTuple):
@@ -54,10 +57,10 @@ class OwnColumns(NodeColumns):
 class Neighbourhood(NodeColumns):
     """Shows a learner a node's own columns, those of its neighbours, and what labelled nodes nearby are.
 
-    All are there from the first round on. Columns come in three groups, each of which a learner may do
-    without: a node's own; statistics of its neighbours' columns, hop by hop, in both directions where edges
-    have one; :class:`NeighbourTargets`, in which no node hears its own label. On another graph no labels are
-    known, and the last group is empty.
+    All are there from the first round on. Columns come in groups, each of which a learner may do without: a
+    node's own; statistics of its neighbours' columns, hop by hop, in both directions where edges have one;
+    :class:`NeighbourTargets`, in which no node hears its own label; its position in the graph. On another
+    graph no labels are known and positions mean something else: these groups are missing there.
 
     Parameters
     ----------
@@ -67,13 +70,16 @@ class Neighbourhood(NodeColumns):
         Any of ``"mean"``, ``"std"``, ``"min"``, ``"max"``, ``"missing"``; see :class:`~gbgnn.GraphFeatures`.
     targets
         Steps of the longest walk to labelled nodes, 0 to 3; 0 does without labels.
+    positions
+        How many of the smoothest eigenvectors of the graph's Laplacian say where a node is, 0 to 32. They are
+        left zero in graphs of more than 200,000 nodes, where they would take minutes.
 
     Examples
     --------
     >>> graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], [[1.0], [2.0], [4.0]])
     >>> own = RawColumns(graph.features, np.array([False]), ["x"])
     >>> known = LabelledRows(np.array([0]), np.array([[5.0]]))
-    >>> wide = Neighbourhood(hops=1, targets=1).widen(graph, own, own, 1, known)
+    >>> wide = Neighbourhood(hops=1, targets=1, positions=0).widen(graph, own, own, 1, known)
     >>> wide.raw.names, wide.ends
     (['x', 'x_mean_1', 'target_labelled_1', 'labelled_share_1'], (1, 2, 4))
     >>> wide.raw.matrix[1].tolist()
@@ -83,11 +89,13 @@ class Neighbourhood(NodeColumns):
     hops: int = 2
     statistics: Sequence[str] = ("mean",)
     targets: int = 3
+    positions: int = 8
 
     def check(self) -> None:
         """Raise when a setting is out of range."""
         check_integer("Neighbourhood", "hops", self.hops, 0)
         check_integer("Neighbourhood", "targets", self.targets, 0, MOST_HOPS)
+        check_integer("Neighbourhood", "positions", self.positions, 0, MOST_ENCODINGS)
         if unknown := [name for name in self.statistics if name not in STATISTICS]:
             raise ParameterError(
                 f"Neighbourhood.statistics may have {', '.join(STATISTICS)}; got {unknown[0]!r}."
@@ -132,10 +140,21 @@ class Neighbourhood(NodeColumns):
             else:
                 groups.append(walks.columns(graph.adjacency, *known))
             ends.append(len(names))
+        if self.positions:
+            groups.append(self._locate(graph, is_elsewhere=known is None))
+            names += [f"position_{i}" for i in range(1, self.positions + 1)]
+            ends.append(len(names))
         matrix = np.hstack([np.asarray(group, dtype=own.matrix.dtype) for group in groups])
         is_category = np.zeros(len(names), dtype=bool)
         is_category[: ends[0]] = own.categorical
         return WideColumns(RawColumns(matrix, is_category, names), tuple(dict.fromkeys(ends)))
+
+    def _locate(self, graph: Graph, *, is_elsewhere: bool) -> NDArray[np.float64]:
+        if is_elsewhere or graph.n_nodes > _MOST_NODES:
+            return np.full((graph.n_nodes, self.positions), np.nan if is_elsewhere else 0.0)
+        edges = graph.adjacency
+        both = sp.csr_array(edges.maximum(edges.T)) if graph.is_directed else edges
+        return np.asarray(laplacian_eigenvectors(both, self.positions), dtype=np.float64)
 
     def _directions(self, graph: Graph) -> list[tuple[str, Neighbours]]:
         if not self.hops or not self.statistics:

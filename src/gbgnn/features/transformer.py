@@ -14,13 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from gbgnn._checks import check_choice, check_integer
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.features.encodings import laplacian_eigenvectors, return_probabilities
+from gbgnn.features.encodings import MOST_ENCODINGS, laplacian_eigenvectors, return_probabilities
 from gbgnn.features.layout import ENCODINGS, STRUCTURE, Layout
 from gbgnn.features.neighbours import STATISTICS, Neighbours
 from gbgnn.features.structure import clustering, count_neighbours, page_rank
 from gbgnn.graph import Graph, as_nodes, check_range
 
-MOST_ENCODINGS = 32  # ARPACK is given room for 40 vectors
 _COLUMN_BYTES = 160  # of a column of a node, with all that is made on the way to its statistics
 
 
