@@ -175,3 +175,13 @@ def test_a_damaged_description_is_refused(stored, tmp_path):
     assert not is_stored(stored)
     with pytest.raises(DataError, match=r"it has no meta\.json"):
         load_dataset(tmp_path)
+
+
+def test_a_table_is_not_stored_as_numbers(tmp_path):
+    data = karate()
+    table = Graph(data.graph.adjacency, {"club": ["a", "b"] * 17, "age": [*range(33), None]})
+    with pytest.raises(
+        DataError, match="this graph has a table, whose text, categories and gaps would be lost"
+    ):
+        save_dataset(replace(data, graph=table), tmp_path / "club.gbgraph")
+    assert not list(tmp_path.iterdir())

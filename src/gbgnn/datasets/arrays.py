@@ -97,6 +97,11 @@ def _describe(dataset: Dataset) -> tuple[Arrays, dict[str, Any]]:
     arrays = {"indptr": graph.adjacency.indptr, "indices": graph.adjacency.indices}
     if graph.is_weighted:
         arrays["weights"] = graph.adjacency.data
+    if graph.features_from == "table":
+        raise DataError(
+            "a .gbgraph folder holds numbers; this graph has a table, whose text, categories and "
+            "gaps would be lost. Keep the tables, or give Graph(adjacency, graph.features)."
+        )
     X: Any = graph.features
     if sp.issparse(X):
         arrays |= {f"feature_{part}": getattr(X, part) for part in ("data", "indices", "indptr")}
