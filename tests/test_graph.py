@@ -13,7 +13,8 @@ import torch
 
 from gbgnn import _arrays as arrays_module
 from gbgnn.errors import GraphError
-from gbgnn.graph import Graph, NodeSplit, as_nodes, labels_checksum
+from gbgnn.graph import Graph
+from gbgnn.labels import NodeSplit, as_nodes, labels_checksum
 from gbgnn.tables import NodeTable, TableEncoder
 
 TRIANGLE = np.ones((3, 3)) - np.eye(3)

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from gbgnn.estimators import GBGNNClassifier, GBGNNRegressor
     from gbgnn.features import GraphFeatures, Neighbourhood
     from gbgnn.finetuning import FineTuner
-    from gbgnn.graph import Graph, NodeSplit
+    from gbgnn.graph import Graph
     from gbgnn.guarantees import depth_bound, generalisation_bound
+    from gbgnn.labels import NodeSplit
     from gbgnn.learners import MLP, BoostedTrees, ConstrainedMLP, SklearnLearner, WideReLU
     from gbgnn.losses import (
         AbsoluteError,
@@ -114,7 +115,8 @@ _HOMES = {
     "gbgnn.features": ("GraphFeatures", "Neighbourhood"),
     "gbgnn.estimators": ("GBGNNClassifier", "GBGNNRegressor"),
     "gbgnn.finetuning": ("FineTuner",),
-    "gbgnn.graph": ("Graph", "NodeSplit"),
+    "gbgnn.graph": ("Graph",),
+    "gbgnn.labels": ("NodeSplit",),
     "gbgnn.guarantees": ("depth_bound", "generalisation_bound"),
     "gbgnn.losses": (
         *("AbsoluteError", "Huber", "Poisson", "Quantile"),

@@ -23,7 +23,8 @@ from gbgnn.boosting.selection import check_selection
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.features import LabelledRows, Neighbourhood
 from gbgnn.finetuning import FineTuner, as_fine_tuner, check_fine_tuning
-from gbgnn.graph import Graph, as_nodes, check_disjoint, check_range
+from gbgnn.graph import Graph
+from gbgnn.labels import as_nodes, check_disjoint, check_range
 from gbgnn.learners import Learner
 from gbgnn.metrics import Metric
 from gbgnn.model import FittedModel, check_graph

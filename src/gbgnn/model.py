@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from gbgnn.boosting import Ensemble, History, StopReason, Voting, apply, stage
 from gbgnn.errors import AbsentError, GraphError, ParameterError
-from gbgnn.graph import Graph, as_nodes, check_range
+from gbgnn.graph import Graph
+from gbgnn.labels import as_nodes, check_range
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric, Predicted
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs

@@ -20,7 +20,8 @@ from gbgnn.boosting import Boosted, StopReason, boost_many
 from gbgnn.errors import ParameterError
 from gbgnn.finetuning import as_fine_tuner
 from gbgnn.fitting import Labels, build_problem, describe_part, resolve_member
-from gbgnn.graph import Graph, as_nodes, check_range
+from gbgnn.graph import Graph
+from gbgnn.labels import as_nodes, check_range
 from gbgnn.learners.base import LABELLED
 from gbgnn.model import check_graph
 from gbgnn.presets import Facts, adapt

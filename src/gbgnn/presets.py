@@ -17,14 +17,16 @@ from gbgnn.learners import BoostedTrees
 PRESETS = ("default", "fast")
 
 FEWEST_LABELS = 200
-"""With fewer labelled nodes, networks on hops of the whole graph do better than trees."""
+"""With fewer labelled nodes the paper's method stays: trees have not been compared with it there."""
 
 MOST_COLUMNS = 200
-"""Wider tables are words or pixels, of which single ones say little."""
+"""Wider tables are mostly words or pixels, and stay with the paper's method for the same reason."""
 
 # What a model must have left as it is to get other parts: a choice that somebody made is kept.
-_OPEN = ("aggregation", "learner", "rule", "propagation", "neighbourhood", "feature_norm", "n_rounds")
-_OPEN_TOO = ("learning_rate", "fine_tune", "warm_start", "loss", "task")
+_OPEN = (
+    *("aggregation", "learner", "rule", "propagation", "neighbourhood", "feature_norm", "n_rounds"),
+    *("learning_rate", "fine_tune", "warm_start", "loss", "task"),
+)
 
 M = TypeVar("M")
 
@@ -63,7 +65,7 @@ def adapt(model: M, facts: Facts) -> M:
     """
     settings: Any = model
     check_choice(type(model).__name__, "preset", settings.preset, PRESETS)
-    names = [name for name in (*_OPEN, *_OPEN_TOO) if hasattr(model, name)]
+    names = [name for name in _OPEN if hasattr(model, name)]
     plain = type(model)()
     is_untouched = all(_same(getattr(model, name), getattr(plain, name)) for name in names)
     is_table = facts.n_columns <= MOST_COLUMNS and not facts.is_sparse and facts.n_labels >= FEWEST_LABELS

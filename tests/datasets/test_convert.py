@@ -9,7 +9,7 @@ import torch
 
 from gbgnn.datasets import from_networkx, from_pyg, karate, to_networkx, to_pyg
 from gbgnn.errors import DataError
-from gbgnn.graph import NodeSplit
+from gbgnn.labels import NodeSplit
 
 
 def _data(**changes):

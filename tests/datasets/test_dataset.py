@@ -5,9 +5,10 @@ import pytest
 
 from gbgnn import Graph, NodeSplit
 from gbgnn.datasets import Dataset
-from gbgnn.datasets.dataset import NodeIndex, build_adjacency
+from gbgnn.datasets.dataset import NodeIndex
 from gbgnn.datasets.targets import as_labels, is_labelled
 from gbgnn.errors import DataError, GraphError
+from gbgnn.tables.links import build_adjacency
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from gbgnn.datasets import Dataset, csbm, digits, karate, load, save_dataset
 from gbgnn.errors import DataError, DatasetNotFoundError, ParameterError
-from gbgnn.graph import NodeSplit
+from gbgnn.labels import NodeSplit
 
 NODES = "id,label,f\n" + "".join(f"{i},{i % 2},{i + 1}\n" for i in range(20))
 EDGES = "source,target\n" + "".join(f"{i},{i + 1}\n" for i in range(19))

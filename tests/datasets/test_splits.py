@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gbgnn.datasets import kfold_splits, random_split, stratified_split
 from gbgnn.datasets.splits import choose_split, named_split
 from gbgnn.errors import DataError, ParameterError
-from gbgnn.graph import NodeSplit
+from gbgnn.labels import NodeSplit
 
 Y = np.repeat([0, 1, 2, -1], [60, 30, 30, 10])
 

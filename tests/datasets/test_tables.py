@@ -10,7 +10,7 @@ from gbgnn import datasets
 from gbgnn.datasets import read_folder, read_tables
 from gbgnn.datasets.tables import is_plain_table_folder
 from gbgnn.errors import DataError, GraphError, ParameterError
-from gbgnn.graph import NodeSplit
+from gbgnn.labels import NodeSplit
 
 NODES = "id,label,age,height,split\nann,x,30,1.7,train\nbob,y,40,1.8,train\ncat,,50,1.6,\ndan,x,60,1.9,test\n"
 EDGES = "source,target,weight\nann,bob,2\nbob,ann,3\nbob,cat,1\ndan,dan,9\n"

@@ -162,7 +162,7 @@ def test_loops_are_dropped_and_said() -> None:
 def test_the_matrix_is_that_of_networkx(case: tuple[int, list[tuple[int, int]]], directed: bool) -> None:
     n, pairs = case
     sources, targets = np.array(pairs).T
-    matrix, _ = build_adjacency(sources, targets, n, directed=directed)
+    matrix, _ = build_adjacency((sources, targets), n, directed=directed)
     G = nx.DiGraph() if directed else nx.Graph()
     G.add_nodes_from(range(n))
     G.add_edges_from((one, other) for one, other in pairs if one != other)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.graph import as_table
+from gbgnn.labels import as_table
 from gbgnn.losses import (
     AbsoluteError,
     Huber,

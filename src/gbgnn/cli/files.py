@@ -89,7 +89,7 @@ def _drop_none(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def fingerprint(data: gbgnn.datasets.Dataset) -> dict[str, str]:
     """Return checksums of all that training sees: the graph, and the labels of all but the test nodes."""
-    from gbgnn.graph import labels_checksum
+    from gbgnn.labels import labels_checksum
 
     labels = labels_checksum((nodes, data.y[nodes]) for nodes in (data.train, data.val))
     return {"graph": data.graph.checksum, "labels": labels}

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from gbgnn._version import __version__
 from gbgnn.datasets.dataset import Dataset, build_csr
 from gbgnn.errors import DataError, GraphError
-from gbgnn.graph import PARTS, Graph, NodeSplit
+from gbgnn.graph import Graph
+from gbgnn.labels import PARTS, NodeSplit
 
 Arrays = dict[str, NDArray[Any]]
 FORMAT = "gbgnn dataset"

@@ -10,11 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gbgnn.datasets.dataset import Dataset, build_adjacency
+from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.splits import SplitChoice, choose_split, find_splits, named_split
 from gbgnn.datasets.targets import as_target, as_typed_target, is_labelled
 from gbgnn.errors import DataError, import_needed, suggest
-from gbgnn.graph import PARTS, Graph
+from gbgnn.graph import Graph
+from gbgnn.labels import PARTS
+from gbgnn.tables.links import build_adjacency
 
 
 def from_pyg(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from gbgnn.datasets.catalog import Entry
 from gbgnn.datasets.targets import REGRESSION, as_typed_target, is_labelled, no_label
 from gbgnn.errors import DataError, ParameterError
-from gbgnn.graph import PARTS, Graph, NodeSplit
+from gbgnn.graph import Graph
+from gbgnn.labels import PARTS, NodeSplit
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,36 +257,6 @@ def _whole(ids: NDArray[Any], where: str) -> NDArray[Any]:
         bad = fractions[0]
         raise DataError(f"{where}: data row {bad + 1} has id {ids[bad]}; ids are whole numbers or text.")
     return ids.astype(np.int64)
-
-
-def build_adjacency(
-    ends: Iterable[NDArray[Any]], n_nodes: int, *, weights: NDArray[Any] | None = None, directed: bool = False
-) -> tuple[sp.csr_array, list[str]]:
-    """Return the matrix of edges, given as sources and targets, and what was mended on the way.
-
-    ``adjacency[target, source]`` is an edge. Self loops are dropped; edges given more than once become one,
-    their weights summed. Undirected lists may name an edge in either direction or both; a list that holds
-    *every* edge both ways with equal weights means each pair as one edge.
-    """
-    sources, targets = ends
-    proper = sources != targets
-    n_given = int(np.count_nonzero(proper))
-    values = np.ones(n_given, np.float32) if weights is None else weights[proper]
-    if values.dtype.kind != "f":
-        values = values.astype(np.float32)
-    matrix = sp.coo_array((values, (targets[proper], sources[proper])), shape=(n_nodes, n_nodes)).tocsr()
-    if weights is None:
-        matrix.data[:] = 1
-    n_kept = matrix.nnz
-    if not directed and (matrix != (mirrored := matrix.T.tocsr())).nnz:
-        # For weights, a line and its reverse are two contributions to one edge.
-        matrix = matrix.maximum(mirrored) if weights is None else (matrix + mirrored).tocsr()
-        n_kept = matrix.nnz // 2
-    n_loops, n_repeated = len(sources) - n_given, n_given - n_kept
-    mended = [f"dropped {n_loops} self loops"] if n_loops else []
-    if n_repeated:
-        mended.append(f"merged {n_repeated} repeated edges{'' if weights is None else ', weights summed'}")
-    return matrix, mended
 
 
 def build_csr(parts: tuple[Any, Any, Any], shape: Any, wrong: str, *, full_check: bool) -> sp.csr_array:

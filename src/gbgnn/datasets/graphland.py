@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from gbgnn._checks import check_choice
 from gbgnn.datasets.columns import Table, read_table
-from gbgnn.datasets.dataset import Dataset, NodeIndex, build_adjacency
+from gbgnn.datasets.dataset import Dataset, NodeIndex
 from gbgnn.datasets.splits import SplitChoice, choose_split
 from gbgnn.datasets.targets import CLASSIFICATION, REGRESSION, Target, as_target, is_labelled, no_label
 from gbgnn.errors import DataError
-from gbgnn.graph import PARTS, Graph, NodeSplit
+from gbgnn.graph import Graph
+from gbgnn.labels import PARTS, NodeSplit
+from gbgnn.tables.links import build_adjacency
 
 SETTINGS = ("RL", "RH", "TH", "THI")
 _INDUCTIVE = "THI"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gbgnn._checks import check_integer, check_number
 from gbgnn.datasets.arrays import is_stored, load_dataset
 from gbgnn.datasets.catalog import CATALOG
-from gbgnn.datasets.dataset import Dataset, build_adjacency
+from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.frames import PathLike
 from gbgnn.datasets.graphland import is_graphland, load_graphland
 from gbgnn.datasets.npz import read_npz
@@ -25,7 +25,9 @@ from gbgnn.datasets.planetoid import load_planetoid
 from gbgnn.datasets.splits import SIZES, SplitChoice, choose_split, random_split
 from gbgnn.datasets.tables import find_tables, is_plain_table_folder, read_tables
 from gbgnn.errors import DataError, DatasetNotFoundError, ParameterError, suggest
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import Graph
+from gbgnn.labels import NodeSplit
+from gbgnn.tables.links import build_adjacency
 
 _KARATE_FRIENDS = """
     0-1 0-2 0-3 0-4 0-5 0-6 0-7 0-8 0-10 0-11 0-12 0-13 0-17 0-19 0-21 0-31 1-2 1-3 1-7 1-13 1-17 1-19

@@ -11,11 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gbgnn.datasets.dataset import Dataset, build_adjacency, build_csr
+from gbgnn.datasets.dataset import Dataset, build_csr
 from gbgnn.datasets.splits import SplitChoice, choose_split, find_splits, split_keys
 from gbgnn.datasets.targets import as_target
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph
+from gbgnn.tables.links import build_adjacency
 
 Arrays = dict[str, NDArray[Any]]
 

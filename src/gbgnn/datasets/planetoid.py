@@ -16,9 +16,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn.datasets.catalog import Entry, find_or_download
-from gbgnn.datasets.dataset import Dataset, NodeIndex, build_adjacency, build_csr
+from gbgnn.datasets.dataset import Dataset, NodeIndex, build_csr
 from gbgnn.errors import DataError, import_needed
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import Graph
+from gbgnn.labels import NodeSplit
+from gbgnn.tables.links import build_adjacency
 
 N_VAL = 500
 _PARTS = ("y", "tx", "ty", "allx", "ally", "graph")

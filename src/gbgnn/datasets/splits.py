@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from gbgnn._checks import check_integer, check_number
 from gbgnn.datasets.targets import REGRESSION, as_strata, as_target, is_labelled
 from gbgnn.errors import DataError, ParameterError, suggest
-from gbgnn.graph import PARTS, NodeSplit
+from gbgnn.labels import PARTS, NodeSplit
 
 SplitChoice = str | int | NodeSplit | None
 N_FOLDS = 5

@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbgnn.datasets.columns import Table, as_integers, read_table
-from gbgnn.datasets.dataset import Dataset, NodeIndex, build_adjacency
+from gbgnn.datasets.dataset import Dataset, NodeIndex
 from gbgnn.datasets.frames import MISSING, SUFFIXES, PathLike, number_columns, read_arrow
 from gbgnn.datasets.graphland import is_graphland, load_graphland
 from gbgnn.datasets.splits import SplitChoice, choose_split, named_split
 from gbgnn.datasets.targets import as_target
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph
+from gbgnn.tables.links import build_adjacency
 
 Column = str | int
 AUTO = "auto"

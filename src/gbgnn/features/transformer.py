@@ -18,7 +18,8 @@ from gbgnn.features.encodings import MOST_ENCODINGS, laplacian_eigenvectors, ret
 from gbgnn.features.layout import ENCODINGS, STRUCTURE, Layout
 from gbgnn.features.neighbours import STATISTICS, Neighbours
 from gbgnn.features.structure import clustering, count_neighbours, page_rank
-from gbgnn.graph import Graph, as_nodes, check_range
+from gbgnn.graph import Graph
+from gbgnn.labels import as_nodes, check_range
 
 _COLUMN_BYTES = 160  # of a column of a node, with all that is made on the way to its statistics
 

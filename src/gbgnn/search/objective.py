@@ -19,7 +19,8 @@ from gbgnn.boosting import StopReason
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.errors import GBGNNWarning, ParameterError, WeakLearnerError
 from gbgnn.fitting import Labels
-from gbgnn.graph import Graph, labels_checksum
+from gbgnn.graph import Graph
+from gbgnn.labels import labels_checksum
 from gbgnn.population import MemberResult, PopulationInputs, reason_apart, train_population
 from gbgnn.search.loop import DRAW, Batch, Distributions, Draw, Propose, ask
 from gbgnn.search.spaces import SearchSpace

@@ -19,7 +19,8 @@ from gbgnn._isolation import n_cores
 from gbgnn.base_estimator import GBGNNEstimator
 from gbgnn.errors import ParameterError
 from gbgnn.fitting import Labels, check_length, given_validation
-from gbgnn.graph import Graph, as_nodes, check_range
+from gbgnn.graph import Graph
+from gbgnn.labels import as_nodes, check_range
 from gbgnn.model import check_graph
 from gbgnn.search.loop import DRAW, Runner, TrialReport, run_studies, start_proposing
 from gbgnn.search.objective import (

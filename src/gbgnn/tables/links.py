@@ -144,7 +144,8 @@ def link_tables(
     weights = None
     if weight is not None:
         weights = np.concatenate([_read_weights(frame, weight) for frame in frames])
-    adjacency, mended = build_adjacency(sources, targets, len(ids.values), weights=weights, directed=directed)
+    joined = (sources, targets)
+    adjacency, mended = build_adjacency(joined, len(ids.values), weights=weights, directed=directed)
     return Links(adjacency, choose_columns(given, name, **columns), ids.values.copy(), (*notes, *mended))
 
 
@@ -172,28 +173,26 @@ def choose_columns(
 
 
 def build_adjacency(
-    sources: NDArray[np.int64],
-    targets: NDArray[np.int64],
-    n_nodes: int,
-    *,
-    weights: NDArray[Any] | None = None,
-    directed: bool = False,
+    ends: Iterable[NDArray[Any]], n_nodes: int, *, weights: NDArray[Any] | None = None, directed: bool = False
 ) -> tuple[sp.csr_array, list[str]]:
-    """Return the matrix of edges between rows of nodes, and what was mended on the way.
+    """Return the matrix of edges, given as sources and targets, and what was mended on the way.
 
     ``adjacency[target, source]`` is an edge. Self loops are dropped; edges given more than once become one,
     their weights summed. Undirected lists may name an edge in either direction or both; a list that holds
     *every* edge both ways with equal weights means each pair as one edge.
     """
+    sources, targets = ends
     proper = sources != targets
     n_given = int(np.count_nonzero(proper))
     values = np.ones(n_given, np.float32) if weights is None else weights[proper]
+    if values.dtype.kind != "f":
+        values = values.astype(np.float32)
     matrix = sp.coo_array((values, (targets[proper], sources[proper])), shape=(n_nodes, n_nodes)).tocsr()
     if weights is None:
         matrix.data[:] = 1
     n_kept = matrix.nnz
     if not directed and (matrix != (mirrored := matrix.T.tocsr())).nnz:
-        # Of weights, a line and its reverse are two contributions to one edge.
+        # For weights, a line and its reverse are two contributions to one edge.
         matrix = matrix.maximum(mirrored) if weights is None else (matrix + mirrored).tocsr()
         n_kept = matrix.nnz // 2
     n_loops, n_repeated = len(sources) - n_given, n_given - n_kept

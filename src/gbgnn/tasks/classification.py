@@ -12,7 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from torch.nn import functional
 
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.graph import as_labels
+from gbgnn.labels import as_labels
 from gbgnn.losses import Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy
 from gbgnn.tasks.base import Link, Task
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from gbgnn._checks import check_number
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.graph import as_indicators
+from gbgnn.labels import as_indicators
 from gbgnn.losses import Loss, SigmoidCrossEntropy
 from gbgnn.tasks.base import Link, Task
 

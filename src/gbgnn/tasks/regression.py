@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.graph import as_numbers
+from gbgnn.labels import as_numbers
 from gbgnn.losses import Loss, SquaredError
 from gbgnn.tasks.base import Link, Task
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from gbgnn._checks import check_integer
 from gbgnn.datasets import Dataset
 from gbgnn.errors import ParameterError, suggest
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import Graph
+from gbgnn.labels import NodeSplit
 from gbgnn.registry import as_device, as_part
 from gbgnn.tasks import Classification, Task
 from gbgnn_lab.baselines.base import BaselineModel

@@ -14,7 +14,8 @@ from torch.nn import functional
 
 from gbgnn.datasets import Dataset
 from gbgnn.fitting import given_validation
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import Graph
+from gbgnn.labels import NodeSplit
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs
 from gbgnn.propagation import Operator, Propagation
 from gbgnn.propagation.propagator import sparse_csr

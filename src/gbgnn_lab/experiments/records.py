@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError, GBGNNWarning
-from gbgnn.graph import labels_checksum
+from gbgnn.labels import labels_checksum
 from gbgnn.registry import as_device
 from gbgnn.runs import describe_versions
 

@@ -12,7 +12,8 @@ import torch
 
 from gbgnn.datasets import Dataset
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import Graph
+from gbgnn.labels import NodeSplit
 from gbgnn_lab.baselines import BASELINES, Baseline, BaselineResult, choose_model, find_baseline, fit_baseline
 from gbgnn_lab.baselines.data import TrainingData
 

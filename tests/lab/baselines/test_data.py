@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from gbgnn.datasets import Dataset, karate
 from gbgnn.errors import GraphError
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import Graph
+from gbgnn.labels import NodeSplit
 from gbgnn.propagation import AugmentedAdjacency, RandomWalk
 from gbgnn_lab.baselines.data import SparseMatrix, TrainingData, dropout
 

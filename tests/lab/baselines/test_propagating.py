@@ -13,7 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 from gbgnn.boosting import SammeR
 from gbgnn.datasets import Dataset
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import Graph
+from gbgnn.labels import NodeSplit
 from gbgnn.problem import Problem
 from gbgnn.propagation import AugmentedAdjacency, NormalizedAdjacency, Propagator
 from gbgnn.tasks import Classification

@@ -9,7 +9,8 @@ import torch
 
 from gbgnn.datasets import Dataset
 from gbgnn.errors import ParameterError
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import Graph
+from gbgnn.labels import NodeSplit
 from gbgnn.tasks import Regression
 from gbgnn_lab.baselines import choose_model
 from gbgnn_lab.baselines.base import Network

@@ -13,7 +13,8 @@ from sklearn.metrics import r2_score
 from gbgnn import GraphFeatures
 from gbgnn.datasets import Dataset
 from gbgnn.errors import MissingDependencyError, ParameterError
-from gbgnn.graph import Graph, NodeSplit
+from gbgnn.graph import Graph
+from gbgnn.labels import NodeSplit
 from gbgnn.tasks import Regression
 from gbgnn_lab.baselines import BASELINES, fit_baseline, fit_nodes
 from gbgnn_lab.baselines.data import TrainingData

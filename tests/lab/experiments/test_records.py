@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from gbgnn._version import __version__
 from gbgnn.errors import DataError, GBGNNWarning
-from gbgnn.graph import NodeSplit
+from gbgnn.labels import NodeSplit
 from gbgnn_lab.experiments import records
 from gbgnn_lab.experiments.records import (
     Record,
