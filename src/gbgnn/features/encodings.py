@@ -22,7 +22,7 @@ from gbgnn.propagation.spectrum import DENSE_LIMIT, TopEigenspace, find_eigenpai
 EXACT_WORK = 5e8
 """Multiplications up to which chances of return are computed exactly: a few seconds."""
 ELIMINATION_WORK = 2e10
-"""Multiplications, as foreseen at most, up to which eigenvectors are found by elimination: a second."""
+"""Multiplications, as foreseen at most, up to which eigenvectors are found by elimination: seconds."""
 N_PROBES = 64
 _ENTRY_BYTES = 64  # of an entry of a sparse product and of those made on the way to its diagonal
 _PROBE_BYTES = 48  # of a random sign, its two last products and their copies
