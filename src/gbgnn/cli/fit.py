@@ -125,8 +125,8 @@ def estimator_for(data: gbgnn.datasets.Dataset, model: gbgnn.GBGNNClassifier) ->
     """Return the model, or for numbers to be predicted a regressor with the same settings."""
     if not data.is_regression:
         return model
-    kind = files.find_regressor(data)
-    if type(model) is kind:
+    kind = gbgnn.GBGNNRegressor
+    if isinstance(model, kind):
         return model
     usual, known = type(model)().get_params(deep=False), kind().get_params(deep=False)
     given = {k: v for k, v in model.get_params(deep=False).items() if v is not usual[k] and v != usual[k]}

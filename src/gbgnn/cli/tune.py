@@ -65,7 +65,6 @@ def tune(
     source = data_options.apply(Source())
     data = load_hidden(source)
     if data.is_regression:
-        files.find_regressor(data)
         fixed = {"rule": "gradient", "task": data.task, **fixed}  # no other rule is for numbers
     chosen = build_space(
         space,

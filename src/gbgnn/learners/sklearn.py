@@ -138,7 +138,11 @@ class SklearnLearner(Learner):
         for column in (slice(None),) if is_one else range(task.n_outputs):
             own = targets[..., column]
             watched = self._validation(context, own, column)
-            fitted.append(self._fit_one(rows, own, weights, random, watched))
+            try:
+                fitted.append(self._fit_one(rows, own, weights, random, watched))
+            except (ValueError, TypeError) as error:  # a setting out of range, rows that it cannot read
+                name = type(self.estimator).__name__
+                raise ParameterError(f"{name} cannot be fitted in round {context.t}: {error}") from error
         return SklearnHead(fitted, task.n_outputs)
 
     def _validation(self, context: RoundContext, targets: np.ndarray, column: Any) -> dict[str, Any]:
