@@ -47,6 +47,13 @@ class TreesHead(Head):
             output = np.hstack([np.zeros_like(output), output])
         return torch.tensor(output, dtype=X.dtype, device=X.device)
 
+    def importances(self) -> NDArray[np.float64]:
+        """Return what splits on each column gained, of all trees; nothing for columns that none has seen."""
+        total = np.zeros(self.n_features)
+        for model in self.models:
+            total[: model.n_features] += model.importances()
+        return total
+
     def state(self) -> dict[str, torch.Tensor]:
         """Return the models in their library's own format, as bytes."""
         models = {f"model.{i}": as_tensor(model.to_bytes()) for i, model in enumerate(self.models)}
