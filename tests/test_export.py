@@ -19,6 +19,8 @@ from gbgnn.aggregation import Adjacency, Hop
 from gbgnn.boosting import Round
 from gbgnn.errors import MissingDependencyError, ParameterError
 from gbgnn.export import _make_model, export_onnx
+from gbgnn.learners import TreesHead
+from gbgnn.learners.trees import AveragedTrees
 from gbgnn.testing import learner_round, two_blocks
 
 PAGE = (Path(__file__).parent.parent / "docs" / "export.md").read_text()
@@ -128,6 +130,21 @@ def test_missing_values_take_the_same_way(tmp_path) -> None:
         onnx.save_model(proto, str(tmp_path / f"{library}.onnx"))
         output = run(tmp_path / f"{library}.onnx", rows.numpy())
         np.testing.assert_allclose(output, head(rows), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("n_classes", [0, 2, 3])
+def test_averages_are_one_sum_of_trees(tmp_path, library: str, n_classes: int) -> None:
+    rows = torch.tensor(np.random.default_rng(0).normal(size=(60, 4)), dtype=torch.float32)
+    targets = torch.arange(60) % n_classes if n_classes else rows[:, :2] * rows[:, 2:]
+    narrow, wide = (
+        BoostedTrees(library=library, n_trees=5).fit(learner_round(rows[:, :n], targets)).models
+        for n in (2, 4)
+    )
+    head = TreesHead([AveragedTrees(0.3, narrow), AveragedTrees(0.7, wide)], n_classes or 2, 4)
+    proto = _make_model(Round(1, Adjacency().hop(), head, 1.0), torch.float32)
+    onnx.save_model(proto, str(tmp_path / "mean.onnx"))
+    np.testing.assert_allclose(run(tmp_path / "mean.onnx", rows.numpy()), head(rows), rtol=1e-5, atol=1e-5)
 
 
 def test_the_document_says_all_that_it_takes(tmp_path) -> None:

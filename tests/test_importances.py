@@ -27,6 +27,7 @@ from gbgnn import (
 )
 from gbgnn.errors import AbsentError
 from gbgnn.importances import find_spread
+from gbgnn.learners.trees import AveragedTrees, TreesHead
 from gbgnn.propagation import DenseRows, as_rows
 from gbgnn.testing import two_blocks
 
@@ -85,6 +86,21 @@ def test_columns_that_matter_are_named_and_files_say_the_same(library: str, tmp_
     loaded = load(tmp_path / "m.gbgnn")
     assert loaded.column_importances() == found
     np.testing.assert_array_equal(loaded.feature_importances_, shares)
+
+
+def test_averaged_trees_count_by_their_weights() -> None:
+    few, many = (
+        fit(**trees(learner=BoostedTrees(n_trees=n, patience=None, columns="all")), n_rounds=1)
+        for n in (5, 20)
+    )
+    (first,), (second,) = (model.ensemble_[0].head.members for model in (few, many))
+    members = [AveragedTrees(0.25, first.models), AveragedTrees(0.75, second.models)]
+    head = TreesHead(members, 2, many.ensemble_[0].head.n_features)
+    gains = [model.ensemble_[0].head.importances() for model in (few, many)]
+    np.testing.assert_allclose(head.importances(), 0.25 * gains[0] + 0.75 * gains[1])
+    assert gains[0].sum() < gains[1].sum()
+    restored = TreesHead.from_state(head.state())
+    np.testing.assert_array_equal(restored.importances(), head.importances())
 
 
 def test_rounds_count_by_their_steps() -> None:

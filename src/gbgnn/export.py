@@ -190,16 +190,11 @@ def _write_trees(head: TreesHead, floats: np.dtype[Any], t: int) -> Written:
     """Return a sum of trees."""
     from onnx import helper, numpy_helper
 
-    trees: list[tuple[TreeArrays, int]] = []
-    base: list[float] = []
-    for model in head.models:
-        own, start = model.trees()
-        trees += [(tree, len(base) + tree.column) for tree in own]
-        base += start.tolist()
-    if any(tree.has_categories for tree, _ in trees):
+    trees, base = head.trees()
+    if any(tree.has_categories for tree in trees):
         raise ParameterError(f"the trees of round {t} split by categories, which cannot be written as ONNX.")
     # XGBoost rounds rows to single precision.
-    seen = np.dtype(np.float32) if any(tree.is_strict for tree, _ in trees) else floats
+    seen = np.dtype(np.float32) if any(tree.is_strict for tree in trees) else floats
     kind, own_kind = (helper.np_dtype_to_tensor_dtype(each) for each in (floats, seen))
     nodes = [helper.make_node("Cast", ["X"], ["seen"], to=own_kind)]
     fields = _list_nodes(trees, base, seen)
@@ -212,9 +207,7 @@ def _write_trees(head: TreesHead, floats: np.dtype[Any], t: int) -> Written:
     return Written(head.n_features, head.n_outputs, nodes, constants)
 
 
-def _list_nodes(
-    trees: Sequence[tuple[TreeArrays, int]], base: Sequence[float], seen: np.dtype[Any]
-) -> dict[str, Any]:
+def _list_nodes(trees: Sequence[TreeArrays], base: NDArray[Any], seen: np.dtype[Any]) -> dict[str, Any]:
     """Return all nodes of all trees, as TreeEnsembleRegressor wants them."""
     lists: dict[str, list[Any]] = {}
 
@@ -222,7 +215,7 @@ def _list_nodes(
         for name, column in columns.items():
             lists.setdefault(f"{prefix}_{name}", []).extend(np.asarray(column).tolist())
 
-    for i, (tree, column) in enumerate(trees):
+    for i, tree in enumerate(trees):
         ids, is_leaf = np.arange(len(tree.left)), tree.left == LEAF
         leaves = ids[is_leaf]
         add(
@@ -242,10 +235,10 @@ def _list_nodes(
             "target",
             treeids=np.full(len(leaves), i),
             nodeids=leaves,
-            ids=np.full(len(leaves), column),
+            ids=np.full(len(leaves), tree.column),
             weights=tree.value[is_leaf],
         )
-    fields: dict[str, Any] = {**lists, "base_values": list(base), "n_targets": len(base)}
+    fields: dict[str, Any] = {**lists, "base_values": base.tolist(), "n_targets": len(base)}
     return fields if seen == np.float32 else _as_tensors(fields)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 
 import gbgnn
 from gbgnn import (
@@ -23,10 +24,11 @@ from gbgnn import (
     datasets,
 )
 from gbgnn._random import Seeds
+from gbgnn.averaging import select_average
 from gbgnn.boosting import Member, boost_many
 from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
 from gbgnn.learners import TreesHead
-from gbgnn.learners.trees import find_categories
+from gbgnn.learners.trees import AveragedTrees, find_categories
 from gbgnn.losses import SquaredError
 from gbgnn.population import PopulationInputs, train_population
 from gbgnn.registry import as_part
@@ -115,6 +117,7 @@ def test_leaves_have_a_twentieth_of_the_rows_unless_told() -> None:
         ({"l2": -1}, r"BoostedTrees.l2 must be in \[0, inf\); got -1"),
         ({"subsample": 1.5}, r"BoostedTrees.subsample must be in \(0, 1\]; got 1.5"),
         ({"patience": 0}, "BoostedTrees.patience must be an integer >= 1, or None; got 0"),
+        ({"columns": "best"}, "BoostedTrees.columns must be one of average, all; got 'best'"),
         ({"max_bins": 256}, "BoostedTrees.max_bins must be an integer from 2 to 255; got 256"),
     ],
 )
@@ -199,6 +202,115 @@ def test_categories_are_those_of_the_raw_columns_in_the_first_round() -> None:
     assert find_categories(show(True)) is None
     trees, _ = BoostedTrees(n_trees=2).fit(known).models[0].trees()
     assert any(tree.has_categories for tree in trees)
+
+
+def grouped_round(targets: torch.Tensor, *, offsets: torch.Tensor | None = None) -> RoundContext:
+    """Three columns that come one after another, each with something to tell; half of the nodes validate."""
+    train, val = torch.arange(0, 60, 2), torch.arange(1, 60, 2)
+    n_outputs = targets.shape[1] if targets.is_floating_point() else int(targets.max()) + 1
+    context = learner_round(X, targets[train], rows=train, val=(val, targets[val]), n_outputs=n_outputs)
+    if offsets is not None:
+        asked = replace(context.weak_task, offsets=offsets[train], val_offsets=offsets[val])
+        context = replace(context, task=asked)
+    inputs = replace(context.inputs, column_groups=(1, 2, 3))
+    return replace(context, problem=replace(context.problem, inputs=inputs))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("targets", [LABELS, LABELS.clamp(max=1), NUMBERS], ids=["three", "two", "numbers"])
+def test_groups_of_columns_are_averaged_by_the_validation_nodes(library: str, targets: torch.Tensor) -> None:
+    context = grouped_round(targets)
+    task, learner = context.weak_task, BoostedTrees(library=library, n_trees=20, learning_rate=0.3)
+    head = learner.fit(context)
+    alone = []
+    for n_columns in (1, 2, 3):
+        inputs = replace(context.inputs, column_groups=(n_columns,))
+        narrow = replace(
+            context,
+            X=type(context.X)(X[:, :n_columns]),
+            problem=replace(context.problem, inputs=inputs),
+        )
+        alone.append(learner.fit(narrow))
+    outputs = torch.stack([each(X[:, : i + 1]) for i, each in enumerate(alone)])
+    weights = select_average(outputs[:, task.val_rows], task.loss, task.val_targets)
+    expected = torch.einsum("m,mnk->nk", torch.tensor(weights), outputs)
+    torch.testing.assert_close(head(X), expected, rtol=1e-6, atol=1e-6)
+    kept = {str(i + 1): weight for i, weight in enumerate(weights) if weight}
+    assert head.report() == {"columns": kept}
+    assert [member.n_features for member in head.members] == [int(name) for name in kept]
+    everything = BoostedTrees(library=library, n_trees=20, learning_rate=0.3, columns="all").fit(context)
+    torch.testing.assert_close(everything(X), outputs[2], rtol=0, atol=0)
+
+
+def test_averages_build_on_offsets() -> None:
+    random = torch.Generator().manual_seed(0)
+    offsets = torch.randn(60, 3, generator=random, dtype=torch.float64)
+    context = grouped_round(LABELS, offsets=offsets)
+    task, learner = context.weak_task, BoostedTrees(library="lightgbm", n_trees=20)
+    losses = {}
+    for columns in ("average", "all"):
+        output = clone(learner).set_params(columns=columns).fit(context)(X)
+        losses[columns] = float(task.loss.mean((output + offsets)[1::2], LABELS[1::2]))
+    assert losses["average"] <= losses["all"] * (1 + 1e-9)
+
+
+def averaged_head(library: str = "lightgbm") -> TreesHead:
+    """Two members of two models each, on one column and on three."""
+    weak = BoostedTrees(library=library, n_trees=3)
+    narrow, wide = (weak.fit(learner_round(X[:, :n], NUMBERS)).models for n in (1, 3))
+    return TreesHead([AveragedTrees(0.25, narrow), AveragedTrees(0.75, wide)], 2, 3)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_averages_come_back_from_their_state_and_single_models_have_no_weights(library: str) -> None:
+    head = averaged_head(library)
+    restored = TreesHead.from_state(head.state())
+    assert torch.equal(restored(X), head(X))
+    assert restored.report() == head.report() == {"columns": {"1": 0.25, "3": 0.75}}
+    trees, base = head.trees()
+    total = torch.tensor(np.tile(base, (60, 1)))
+    for tree in trees:
+        total[:, tree.column] += torch.tensor(tree.predict(X.float().numpy()))
+    torch.testing.assert_close(total, head(X.float()).double(), rtol=1e-5, atol=1e-5)
+    single = TreesHead([AveragedTrees(1.0, head.members[0].models)], 2, 3)
+    assert set(single.state()) == {"library", "n_outputs", "n_features", "model.0", "model.1"}
+    assert TreesHead.from_state(single.state()).report() == {"columns": {"1": 1.0}}
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        torch.tensor([0.5, 0.6], dtype=torch.float64),
+        torch.tensor([0.5, 0.5]),
+        torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64),
+        torch.tensor([1.5, -0.5], dtype=torch.float64),
+        torch.tensor([float("nan"), 0.5], dtype=torch.float64),
+        torch.tensor([1.0], dtype=torch.float64),
+        torch.tensor([[0.5], [0.5]], dtype=torch.float64),
+        torch.tensor(1.0, dtype=torch.float64),
+        torch.empty(0, dtype=torch.float64),
+    ],
+)
+def test_forged_weights_are_refused(weights: torch.Tensor) -> None:
+    with pytest.raises(ModelFileError, match="its boosted trees cannot be read"):
+        TreesHead.from_state(averaged_head().state() | {"weights": weights})
+
+
+def test_members_that_do_not_fit_are_refused() -> None:
+    numbers = BoostedTrees(library="sklearn", n_trees=2).fit(learner_round(X, NUMBERS[:, :1])).models
+    classes = BoostedTrees(library="sklearn", n_trees=2).fit(learner_round(X, LABELS.clamp(max=1))).models
+    mixed = TreesHead([AveragedTrees(0.5, numbers), AveragedTrees(0.5, classes)], 2, 3).state()
+    state = averaged_head().state()
+    without = {name: value for name, value in state.items() if name != "weights"}
+    for forged in (
+        mixed,
+        without,
+        state | {"model.1": state["model.2"]},
+        state | {"n_features": torch.tensor(2)},
+        {name: value for name, value in state.items() if name != "model.3"},
+    ):
+        with pytest.raises(ModelFileError, match="its boosted trees cannot be read"):
+            TreesHead.from_state(forged)
 
 
 # In the loop: every rule, several graphs, populations, searches, files.
