@@ -270,7 +270,7 @@ def _report(job: Job, seconds: float, notes: list[str]) -> dict[str, Any]:
         "seed": model.seed_,
         "fine_tuning": tuned,
         "splits": score_splits(model, data),
-        "importances": record_importances(model, data.graph),
+        "column_importances": record_importances(model, data.graph),
         "notes": notes,
     }
 
@@ -280,7 +280,7 @@ def _show(result: dict[str, Any]) -> None:
     from gbgnn.callbacks import FineTuningReport
 
     show_scores(result["splits"])
-    show_importances(result["importances"])
+    show_importances(result["column_importances"])
     screen.out(
         f"best round {result['best_round']} of {result['rounds']} ({result['stop_message']}), "
         f"{result['seconds']:.1f} s, seed {result['seed']}"

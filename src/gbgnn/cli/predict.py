@@ -196,7 +196,7 @@ def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:
     metric = header.get("metric", "accuracy")
     measured = ("train_loss", "val_loss", f"train_{metric}", f"val_{metric}")
     _show_curves(history, measured)
-    show_importances(saved.metrics.get("importances"))
+    show_importances(saved.metrics.get("column_importances"))
     tuning = header["fine_tuning"]
     if tuning is not None:
         epochs = tuning["history"]

@@ -13,6 +13,7 @@ from sklearn.metrics import log_loss
 
 from gbgnn.errors import ParameterError
 from gbgnn.learners import tree_libraries
+from gbgnn.learners.tree_arrays import LEAF, TreeArrays
 from gbgnn.learners.tree_libraries import LIBRARIES, Growth, TreeData, TreeModel, find_library
 
 READABLE = [name for name in LIBRARIES if name != "catboost"]
@@ -131,6 +132,22 @@ def test_importances_are_the_librarys_gains_and_come_back_from_bytes(
     assert found[3] < found[0] / 2
     restored = LIBRARIES[name].from_bytes(model.to_bytes())
     np.testing.assert_array_equal(restored.importances(), found)
+
+
+def test_gains_that_are_no_numbers_count_as_nothing() -> None:
+    tree = TreeArrays(
+        feature=np.array([2, 0, 2, 1, 0, 0, 0, 0, 0]),
+        threshold=np.zeros(9),
+        left=np.array([1, 3, 5, 7, LEAF, LEAF, LEAF, LEAF, LEAF]),
+        right=np.array([2, 4, 6, 8, LEAF, LEAF, LEAF, LEAF, LEAF]),
+        missing_left=np.zeros(9, dtype=bool),
+        value=np.zeros(9),
+        gain=np.array([3.0, np.inf, 2.0, np.nan, 9, 9, 9, 9, 9]),
+    )
+    assert tree.check(4).gain_by_feature(4).tolist() == [0, 0, 5, 0]
+    assert replace(tree, gain=None).check(4).gain_by_feature(4).tolist() == [0, 0, 0, 0]
+    with pytest.raises(ValueError, match="different lengths"):
+        replace(tree, gain=np.ones(3)).check(4)
 
 
 @every_library
