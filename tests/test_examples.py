@@ -55,6 +55,7 @@ PAGES = [
     "export",
     "targets",
     "tables",
+    "importances",
 ]
 
 

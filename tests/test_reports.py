@@ -12,7 +12,13 @@ from gbgnn import ConstrainedMLP, GBGNNClassifier, depth_bound
 from gbgnn.errors import MissingDependencyError, ParameterError
 from gbgnn.graph import Graph
 from gbgnn.propagation import NormalizedLaplacian, RandomWalk
-from gbgnn.reports import certificate_figure, check_figure_path, smoothing_figure, write_figure
+from gbgnn.reports import (
+    certificate_figure,
+    check_figure_path,
+    importances_figure,
+    smoothing_figure,
+    write_figure,
+)
 from gbgnn.smoothing import SmoothingProfile, smoothing_profile
 from gbgnn.testing import path4, two_blocks
 
@@ -164,3 +170,12 @@ def test_laplacian_profile_can_be_written(tmp_path: Path) -> None:
     profile = smoothing_profile(path4(), rounds=60, propagation=NormalizedLaplacian())
     write_figure(smoothing_figure(profile), tmp_path / "sharp.png")
     assert (tmp_path / "sharp.png").stat().st_size > 10_000
+
+
+def test_importances_are_bars_with_names_the_largest_first() -> None:
+    figure = importances_figure({"$a$": 0.2, "labels 1 step away": 0.7, "position 1": 0.1}, n_shown=2)
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["labels 1 step away", "$a$"]
+    assert [bar.get_width() for bar in axes.patches] == pytest.approx([70, 20])
+    assert axes.yaxis_inverted()
+    assert not axes.get_yticklabels()[1].get_parse_math()

@@ -177,6 +177,16 @@ class Wide(MLP):
         return head
 
 
+class Owes(MLP):
+    """Says of one column that it owes it less than nothing."""
+
+    def fit(self, context: RoundContext) -> Head:
+        head = super().fit(context)
+        owed = np.array([-1.0, *[1.0] * (context.X.shape[1] - 1)])
+        head.__class__ = type("Head", (type(head),), {"importances": lambda _: owed})
+        return head
+
+
 class Misnamed(MLP):
     def fit(self, context: RoundContext) -> Head:
         head = super().fit(context)
@@ -272,6 +282,7 @@ BROKEN: dict[str, tuple[Callable[[Any], None], Any, str]] = {
     "learner, unknown use": (check_learner, Mumbles(epochs=1), "uses must be one of labelled, all rows, gr"),
     "learner, seed": (check_learner, Restless(epochs=1), "the same seed gave another head"),
     "learner, input": (check_learner, Rude(epochs=1), "fit or evaluate changed its input"),
+    "learner, importances": (check_learner, Owes(epochs=1), "a number per input column, zero or more"),
     "learner, shape": (check_learner, Wide(epochs=1), r"wrong output shape \(30, 4\)"),
     "learner, names": (check_learner, Misnamed(epochs=1), "first_layer must name parameters"),
     "aggregation, input": (check_aggregation, Changes(), "step changed its input"),

@@ -165,6 +165,14 @@ class GBGNNEstimator(BaseEstimator, ABC):
         for predicted in self.staged_predict(nodes, graph=graph):
             yield self._judge(y, predicted, sample_weight)
 
+    def column_importances(self, *, graph: Graph | None = None) -> dict[str, float]:
+        """Return how much predictions owe to each column that learners see, by its name; in all, one.
+
+        ``feature_importances_`` are the same by the user's own columns. See
+        :meth:`FittedModel.column_importances <gbgnn.model.FittedModel.column_importances>`.
+        """
+        return self._fitted().column_importances(graph=graph)
+
     def fit_predict(self, nodes: ArrayLike, y: ArrayLike, *, graph: Graph, **fit_params: Any) -> NDArray[Any]:
         """Fit, and return the predictions of *all* nodes of the graph, in row order."""
         return self.fit(nodes, y, graph=graph, **fit_params)._fitted().predict(np.arange(graph.n_nodes))

@@ -14,9 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from gbgnn.boosting import Ensemble, History, StopReason, Voting, apply, stage
 from gbgnn.errors import AbsentError, GraphError, ParameterError
 from gbgnn.graph import Graph
+from gbgnn.importances import importances_of_rounds, sum_by_column, sum_by_name
 from gbgnn.labels import as_nodes, check_range
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric, Predicted
+from gbgnn.origins import Origin, describe_columns
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, encode_labels
 from gbgnn.tasks import Task
 from gbgnn.theory import Certificate
@@ -99,6 +101,24 @@ class FittedModel:
         """The names of the columns of the fit's graph, as the user has them; x0, x1, ... without."""
         names = self.inputs.column_names or [f"x{i}" for i in range(self.n_features_in)]
         return np.array(names, dtype=object)
+
+    @cached_property
+    def feature_importances(self) -> NDArray[np.float64]:
+        """Shares of the columns of ``feature_names_in`` in what predictions owe to them; they sum to one.
+
+        A column's share has all that is made of it: its encodings, its means over neighbours. Labels nearby
+        and positions in the graph are left out: :meth:`column_importances` has them.
+        """
+        values, origins = self._importances(None)
+        return sum_by_column(values, origins, self.feature_names_in.tolist())
+
+    def column_importances(self, *, graph: Graph | None = None) -> dict[str, float]:
+        """Return shares of the columns that learners see, by names in words, largest first; the sum is one.
+
+        Of trees, by what their splits gained. Of networks, by weights along all paths from a column to an
+        output, times its standard deviation over the nodes of ``graph``, or of that of the fit.
+        """
+        return sum_by_name(*self._importances(graph))
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -242,6 +262,25 @@ class FittedModel:
             score_tensor=self.score_tensor.to(device),
             train=replace(self.train, **{name: value.to(device) for name, value in vars(self.train).items()}),
         )
+
+    def _importances(self, graph: Graph | None) -> tuple[NDArray[np.float64], list[Origin]]:
+        """Return shares of the columns that learners see, and what these are."""
+        if graph is not None:
+            self.known_graph(graph)
+        values = importances_of_rounds(
+            self.ensemble[: self.best_round], self.voting, partial(self._build, graph)
+        )
+        names = self.task.class_names
+        classes = [] if names is None else list(map(str, names))
+        return values, describe_columns(self.inputs, self.feature_names_in.tolist(), classes, len(values))
+
+    def _build(self, graph: Graph | None) -> NodeInputs:
+        if graph is None and self.graph is None:
+            raise AbsentError(
+                "there are no importances of columns: a network's depend on how far columns vary, and this "
+                "model was loaded from a file without its graph; ask column_importances(graph=graph)."
+            )
+        return self.build_inputs(graph)
 
     def _decode(self, scores: torch.Tensor, t: int) -> NDArray[Any]:
         return self.task.decode(self.task.decide(scores, self._link(t)).cpu().numpy())

@@ -1,4 +1,4 @@
-"""Results as figures: of a certificate with its bounds, and of over-smoothing.
+"""Results as figures: of a certificate with its bounds, of over-smoothing, and of importances.
 
 matplotlib is imported when a figure is made, and only its objects are used: there is no current figure, no
 window and no global setting.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -184,6 +184,24 @@ def smoothing_figure(profile: SmoothingProfile, title: str = "Over-smoothing") -
         _plot(panels[0, 0], profile.predicted, f"{kind}, {size}", PREDICTED, first=0, dashed=True)
         choose_scale(panels[0, 0], [*(profile.distance or ()), *profile.predicted])
     _finish(figure, "hops t")
+    return figure
+
+
+def importances_figure(
+    importances: Mapping[str, float], title: str = "Importances", n_shown: int = 20
+) -> Figure:
+    """Draw the largest of what a model's ``column_importances`` returned, as bars with their names."""
+    shown = sorted(importances.items(), key=lambda item: -item[1])[:n_shown]
+    names, shares = [name for name, _ in shown], [100 * share for _, share in shown]
+    figure = blank(title, width=7, height=1.2 + 0.28 * len(shown))
+    axes = figure.subplots()
+    style(axes, f"Importance of {len(importances)} columns, in %")
+    axes.barh(range(len(shown)), shares, color=MEASURED, height=0.7)
+    axes.set_yticks(range(len(shown)), [textwrap.shorten(name, 60, placeholder=" ...") for name in names])
+    for label in axes.get_yticklabels():
+        label.set_parse_math(False)  # a name with two dollars is no formula
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
     return figure
 
 

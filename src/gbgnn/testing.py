@@ -149,6 +149,9 @@ def check_learner(learner: Learner, task: WeakTask | None = None) -> None:
     )
     named = dict(head.named_parameters())
     assert all(name in named for name in head.first_layer or ()), "first_layer must name parameters"
+    owed = head.importances()
+    is_share = owed is None or (owed.shape == before.shape[1:] and (owed >= 0).all())
+    assert is_share, "importances must be a number per input column, zero or more"
     assert learner.uses in USES, f"uses must be one of {', '.join(USES)}; got {learner.uses!r}"
     if learner.uses in (LABELLED, ALL_ROWS):
         other_P = NormalizedLaplacian().build(two_blocks(30, seed=9)[0].adjacency)

@@ -263,6 +263,13 @@ def test_learners_that_cannot_be_stored_are_left_out_and_that_is_said(run) -> No
     assert "such as mlp or trees" in refused
 
 
+def test_what_an_estimator_refuses_is_one_line(run) -> None:
+    tree = ("--learner", "sklearn", "--estimator", "sklearn.tree.DecisionTreeClassifier", "--rule", "samme")
+    message = run("fit", "karate", *tree, "--estimator-param", "max_depth=-3", code=1).stderr
+    assert "DecisionTreeClassifier cannot be fitted in round 1: The 'max_depth' parameter" in message
+    assert "Got -3 instead" in message
+
+
 def test_own_tables_train(run, tables: Path) -> None:
     result = run("fit", tables, *run.quick, "--out", "r")
     assert "repaired: dropped 1 self loops" in result.stderr

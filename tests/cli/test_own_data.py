@@ -10,10 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as arrow_csv
 
-import gbgnn
-
-NUMBERS = pytest.mark.skipif(not hasattr(gbgnn, "GBGNNRegressor"), reason="there is no regressor yet")
-
 
 @pytest.fixture
 def people(run) -> tuple[str, ...]:
@@ -120,15 +116,6 @@ def test_sizes_of_a_split_that_is_not_drawn_are_a_clear_error(run, tables: Path)
     assert "train is a size of a stratified split" in message
 
 
-def test_numbers_need_a_regressor(run, people: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(vars(gbgnn), "GBGNNRegressor", None)
-    for command in ("fit", "tune"):
-        message = run(command, *people, "--target", "income", "--drop", "churn", code=1).stderr
-        assert "column 'income' has 40 different numbers, not all whole: regression" in message
-        assert "this gbgnn has classifiers only" in message
-
-
-@NUMBERS
 def test_numbers_are_fitted_judged_and_predicted(run, people: tuple[str, ...]) -> None:
     given = ("--target", "income", "--drop", "churn")
     told = run("fit", *people, *given, *run.quick, "--out", "r")

@@ -170,10 +170,40 @@ def test_real_numbers_are_a_regression_and_notes_name_what_is_passed_over(graphs
     county = read_npz(graphs_folder / "county_election_2016.npz", split="stratified")
     assert county.is_regression
     assert county.task_reason == "y has 3,113 different numbers, not all whole: regression"
-    assert county.notes == (
-        "passed over feat_names, fips, vote_missing, feat_missing, which have no meaning here",
-    )
+    assert county.notes == ("passed over fips, vote_missing, feat_missing, which have no meaning here",)
+    assert county.graph.feature_names[:3] == ("MedianIncome", "MigraRate", "BirthRate")
     assert len(county.train) + len(county.val) + len(county.test) == 3234
+
+
+@pytest.mark.parametrize("key", ["feat_names", "feature_names", "attr_names"])
+def test_columns_have_the_names_of_the_file(key, saved):
+    for names in (["age", "income"], [b"age", b"income"]):
+        data = read_npz(saved(**PLAIN, **{key: names}))
+        assert data.graph.feature_names == ("age", "income")
+        assert data.graph.is_named
+        assert data.notes == ()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["age"],
+        ["age", "age"],
+        ["age", ""],
+        [1, 2],
+        [["age", "income"]],
+        np.array(["age", None], dtype=object),
+    ],
+)
+def test_names_that_are_no_text_per_column_are_passed_over(names, saved):
+    data = read_npz(saved(**PLAIN, feat_names=names))
+    assert data.graph.feature_names == ("x0", "x1")
+    assert data.notes == ("passed over feat_names, which has no meaning here",)
+
+
+def test_names_of_the_file_are_not_those_of_other_features(saved):
+    data = read_npz(saved(**PLAIN, feat_names=["age", "income"]), features=np.eye(3, 2))
+    assert not data.graph.is_named
 
 
 HETEROPHILOUS = {

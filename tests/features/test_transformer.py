@@ -4,6 +4,7 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
@@ -263,3 +264,81 @@ def test_a_graph_without_edges_has_its_own_columns() -> None:
     np.testing.assert_array_equal(found[:, :2], graph.features)
     assert np.isnan(found[:, 2:18]).all()
     np.testing.assert_array_equal(found[:, 18:], [[0, 1, 0, 0, 0, 0, 0]] * 5)
+
+
+def people(n: int, seed: int) -> pd.DataFrame:
+    random = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": np.where(random.random(n) < 0.2, np.nan, random.normal(40, 10, n)),
+            "income": random.lognormal(8, 1, n),
+            "city": random.choice(["Oslo", "Rome", "Lima"], n),
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(random.integers(0, 900, n), unit="D"),
+            "year": 2024,
+        }
+    )
+
+
+def of_people(n: int = 40, seed: int = 0) -> tuple[Graph, pd.DataFrame]:
+    table = people(n, seed)
+    return Graph(two_blocks(n, seed=seed)[0].adjacency, table), table
+
+
+def test_a_table_is_described_in_its_own_numbers_with_its_gaps() -> None:
+    graph, table = of_people()
+    features = GraphFeatures(hops=1, statistics=("mean", "max", "missing"), **BARE)
+    found = features.set_output(transform="pandas").fit_transform(np.arange(40), graph=graph)
+    own = ["age", "income", "city=Lima", "city=Oslo", "city=Rome", "since", "since_month", "since_weekday"]
+    assert found.columns[:8].tolist() == own
+    assert [name for name in found if "missing" in name] == ["age_missing_1"]
+    np.testing.assert_allclose(found[["age", "income"]], table[["age", "income"]], rtol=1e-6)
+    np.testing.assert_array_equal(found["city=Oslo"], table["city"] == "Oslo")
+    np.testing.assert_array_equal(found["since"], (table["since"] - pd.Timestamp(0)).dt.days)
+    np.testing.assert_array_equal(found["since_month"], table["since"].dt.month - 1)
+    A = graph.adjacency.toarray()
+    for i in range(40):
+        nearby = table[A[i] > 0]
+        expected = [nearby["age"].mean(), nearby["income"].mean(), (nearby["city"] == "Rome").mean()]
+        around = found.loc[i, ["age_mean_1", "income_mean_1", "city=Rome_mean_1"]].astype(float)
+        np.testing.assert_allclose(around, expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found.loc[i, "age_max_1"], nearby["age"].max(), rtol=1e-6)
+        np.testing.assert_allclose(found.loc[i, "age_missing_1"], nearby["age"].isna().mean(), atol=1e-6)
+
+
+def test_another_table_is_described_in_the_terms_of_the_fit() -> None:
+    features = GraphFeatures(hops=1, **BARE).fit([0], graph=of_people()[0])
+    other, table = of_people(30, seed=1)
+    table.loc[0, "city"] = "Bern"  # which the fit has not seen
+    shuffled = Graph(other.adjacency, table[table.columns[::-1]])
+    found = features.set_output(transform="pandas").transform(np.arange(30), graph=shuffled)
+    assert found.columns.tolist() == features.get_feature_names_out().tolist()
+    np.testing.assert_allclose(found["income"], table["income"], rtol=1e-6)
+    np.testing.assert_array_equal(found["city=Oslo"], table["city"] == "Oslo")
+    assert found.loc[0, ["city=Lima", "city=Oslo", "city=Rome"]].sum() == 0
+    with pytest.raises(GraphError, match="the table has no column 'income'"):
+        features.transform([0], graph=Graph(other.adjacency, table.drop(columns="income")))
+    matrix = Graph(other.adjacency, np.eye(30))
+    with pytest.raises(
+        GraphError, match="graph has a matrix of features, but GraphFeatures was fitted to a table"
+    ):
+        features.transform([0], graph=matrix)
+    with pytest.raises(GraphError, match="graph has a table of features, but .* was fitted to a matrix"):
+        GraphFeatures(**BARE).fit([0], graph=matrix).transform([0], graph=other)
+
+
+def test_lightgbm_takes_the_names_of_a_table() -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    graph, table = of_people()
+    found = GraphFeatures().set_output(transform="pandas").fit_transform(np.arange(40), graph=graph)
+    trees = lightgbm.LGBMRegressor(n_estimators=2, min_child_samples=2, verbose=-1).fit(
+        found, table["income"]
+    )
+    assert trees.feature_name_ == found.columns.tolist()
+
+
+def test_without_features_the_edges_speak() -> None:
+    graph = Graph(two_blocks(20)[0].adjacency, None)
+    found = GraphFeatures(hops=0, **BARE).set_output(transform="pandas").fit_transform([3, 4], graph=graph)
+    assert found.columns.tolist() == list(graph.column_names)
+    degrees = np.log1p((graph.adjacency.toarray() > 0).sum(axis=1))
+    np.testing.assert_allclose(found.iloc[:, 0], degrees[[3, 4]], rtol=1e-6)

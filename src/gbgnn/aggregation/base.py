@@ -22,6 +22,9 @@ class Hop(ABC):
     representation that the previous hop returned, and must leave it as it was.
     """
 
+    keeps_columns: ClassVar[bool] = False
+    """Whether a column of the result is made of the same column alone, so that it may keep its name."""
+
     @abstractmethod
     def __call__(self, X: Representation, inputs: NodeInputs) -> Representation:
         """Return the next representation."""

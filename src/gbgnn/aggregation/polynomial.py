@@ -51,6 +51,7 @@ class PolynomialHop(Hop):
     injection: float = 0.0
     alignment: float | None = None
     free: str | None = None
+    keeps_columns = True
 
     def __post_init__(self) -> None:
         """Raise when ``free`` is none of the things that can be moved."""

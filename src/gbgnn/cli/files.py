@@ -138,17 +138,6 @@ def describe_choices(data: gbgnn.datasets.Dataset) -> list[str]:
     return [*lines, *(f"repaired: {repair}" for repair in data.graph.repairs)]
 
 
-def find_regressor(data: gbgnn.datasets.Dataset) -> Any:
-    """Return the estimator for numbers, or say that there is none."""
-    kind = getattr(gbgnn, "GBGNNRegressor", None)
-    if kind is None:
-        raise DataError(
-            f"{data.name} has numbers to predict ({data.task_reason}), and this gbgnn has classifiers only; "
-            "--task classification takes whole numbers for classes."
-        )
-    return kind
-
-
 def name_class(label: Any, class_names: Mapping[str, str]) -> str:
     """Return the name of a class where there is one, else the label itself."""
     return class_names.get(str(label), str(label))

@@ -15,6 +15,7 @@ import typer
 import gbgnn
 from gbgnn.cli import files, screen
 from gbgnn.cli.command import UsageError
+from gbgnn.cli.importances import record_importances, show_importances
 from gbgnn.cli.model_options import override_by_options, read_flags
 from gbgnn.cli.scores import score_splits, show_scores
 from gbgnn.cli.source import DataOptions, Source
@@ -125,8 +126,8 @@ def estimator_for(data: gbgnn.datasets.Dataset, model: gbgnn.GBGNNClassifier) ->
     """Return the model, or for numbers to be predicted a regressor with the same settings."""
     if not data.is_regression:
         return model
-    kind = files.find_regressor(data)
-    if type(model) is kind:
+    kind = gbgnn.GBGNNRegressor
+    if isinstance(model, kind):
         return model
     usual, known = type(model)().get_params(deep=False), kind().get_params(deep=False)
     given = {k: v for k, v in model.get_params(deep=False).items() if v is not usual[k] and v != usual[k]}
@@ -269,6 +270,7 @@ def _report(job: Job, seconds: float, notes: list[str]) -> dict[str, Any]:
         "seed": model.seed_,
         "fine_tuning": tuned,
         "splits": score_splits(model, data),
+        "column_importances": record_importances(model, data.graph),
         "notes": notes,
     }
 
@@ -278,6 +280,7 @@ def _show(result: dict[str, Any]) -> None:
     from gbgnn.callbacks import FineTuningReport
 
     show_scores(result["splits"])
+    show_importances(result["column_importances"])
     screen.out(
         f"best round {result['best_round']} of {result['rounds']} ({result['stop_message']}), "
         f"{result['seconds']:.1f} s, seed {result['seed']}"

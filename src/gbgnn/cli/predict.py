@@ -11,6 +11,7 @@ import gbgnn
 from gbgnn._files import atomic_path
 from gbgnn.cli import screen
 from gbgnn.cli.files import Saved, describe_split, name_class, open_saved
+from gbgnn.cli.importances import show_importances
 from gbgnn.cli.scores import score_splits, show_scores
 from gbgnn.errors import DataError, GraphError, ParameterError, import_needed
 
@@ -195,6 +196,7 @@ def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:
     metric = header.get("metric", "accuracy")
     measured = ("train_loss", "val_loss", f"train_{metric}", f"val_{metric}")
     _show_curves(history, measured)
+    show_importances(saved.metrics.get("column_importances"))
     tuning = header["fine_tuning"]
     if tuning is not None:
         epochs = tuning["history"]

@@ -10,6 +10,7 @@ import typer
 
 from gbgnn.cli import files, screen
 from gbgnn.cli.command import UsageError
+from gbgnn.cli.importances import record_importances
 from gbgnn.cli.model_options import override_by_options, read_given
 from gbgnn.cli.scores import score_splits
 from gbgnn.cli.source import DataOptions, Source
@@ -65,7 +66,6 @@ def tune(
     source = data_options.apply(Source())
     data = load_hidden(source)
     if data.is_regression:
-        files.find_regressor(data)
         fixed = {"rule": "gradient", "task": data.task, **fixed}  # no other rule is for numbers
     chosen = build_space(
         space,
@@ -218,6 +218,7 @@ def _report(found: SearchResult, data: Dataset, storage: str | None) -> dict[str
         "seconds": found.seconds,
         "seed": model.seed_,
         "splits": score_splits(model, data),
+        "column_importances": record_importances(model, data.graph),
     }
 
 

@@ -26,11 +26,12 @@ _WEIGHTS = ("edge_weight", "edge_weights")
 _DENSE = ("feat", "features", "node_features", "attr", "x")
 _LABELS = ("y", "labels", "node_labels", "label")
 _NAMES = ("node_names", "class_names")
+_COLUMN_NAMES = ("feat_names", "feature_names", "attr_names")
 _CSR = ("data", "indices", "indptr", "shape")
 _KNOWN = {
     *(f"{prefix}{part}" for prefix in (*_ADJACENCY, *_FEATURES) for part in _CSR),
     *("adj", "adj_matrix", "attr_matrix", "feat_matrix", *_LISTS, *_WEIGHTS, *_DENSE, *_LABELS, *_NAMES),
-    *split_keys(),
+    *(*_COLUMN_NAMES, *split_keys()),
 }
 # What scipy.sparse.save_npz writes beside the matrix.
 _MEANINGLESS = {"format", "_is_array"}
@@ -53,10 +54,11 @@ def read_npz(
     Edges are ``indptr`` and ``indices`` (and maybe ``data``), the same with ``adj_``, or pairs of row
     numbers, ``edges`` (a row each) or ``edge_index`` (a column each), maybe with ``edge_weight``. Features
     are ``feat``, ``features``, ``node_features`` or ``x``, or the parts of a CSR matrix with ``feat_`` or
-    ``attr_``. Labels are ``y``, ``labels`` or ``node_labels``; ``node_names`` and ``class_names`` may be
-    there. Splits are masks (``train_mask``, ``val_mask`` or ``valid_mask``, ``test_mask``, or ``train_masks``
-    ...) or row numbers (``train_idx`` ...), of one split or several. ``notes`` of the result names the arrays
-    that were not understood. What ``scipy.sparse.save_npz`` wrote needs ``features`` and ``y`` besides.
+    ``attr_``, with a text per column in ``feat_names``, ``feature_names`` or ``attr_names`` as their names.
+    Labels are ``y``, ``labels`` or ``node_labels``; ``node_names`` and ``class_names`` may be there. Splits
+    are masks (``train_mask``, ``val_mask`` or ``valid_mask``, ``test_mask``, or ``train_masks`` ...) or row
+    numbers (``train_idx`` ...), of one split or several. ``notes`` of the result names the arrays that were
+    not understood. What ``scipy.sparse.save_npz`` wrote needs ``features`` and ``y`` besides.
 
     Parameters
     ----------
@@ -103,7 +105,14 @@ def read_npz(
         raise DataError(f"{path}: the edges name node {wrong}, but there are {n_nodes} rows of features.")
     adjacency, repairs = build_adjacency(ends, n_nodes, weights=weights, directed=directed)
     names: Any = arrays.get("class_names")
-    graph = Graph(adjacency, features, node_ids=arrays.get("node_names"), repairs=repairs, copy=not is_ours)
+    graph = Graph(
+        adjacency,
+        features,
+        node_ids=arrays.get("node_names"),
+        feature_names=_column_names(arrays, unknown, features) if is_ours else None,
+        repairs=repairs,
+        copy=not is_ours,
+    )
     if normalize_features:
         graph = graph.with_row_normalized_features()
     target = as_target(y, f"{path}: y", task)
@@ -134,12 +143,14 @@ def _load(path: Path) -> tuple[Arrays, list[str]]:
                 try:
                     array = archive[key]
                 except ValueError as error:
+                    if key in _COLUMN_NAMES:  # which a graph can do without
+                        continue
                     raise DataError(
                         f"{path}: array {key!r} cannot be read without unpickling ({error}); "
                         "save it again with a plain dtype."
                     ) from error
                 arrays[key] = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
-            unknown = [key for key in archive.files if key not in _KNOWN | _MEANINGLESS]
+            unknown = [key for key in archive.files if key not in {*arrays, *_MEANINGLESS}]
     except (OSError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is not a readable .npz file: {error}.") from error
     return arrays, unknown
@@ -187,6 +198,17 @@ def _features(arrays: Arrays, path: Path) -> Any:
     if dense is not None:
         return dense
     return next((found for p in _FEATURES if (found := _matrix(arrays, p, path)) is not None), None)
+
+
+def _column_names(arrays: Arrays, unknown: list[str], features: Any) -> list[str] | None:
+    """Return a name per column; names that are not such are none, and among the unknown."""
+    for key in filter(arrays.__contains__, _COLUMN_NAMES):
+        names = arrays[key]
+        is_text = names.dtype.kind == "U" and names.shape == np.shape(features)[1:]
+        if is_text and len(set(names)) == len(names) and all(names):
+            return list(map(str, names))
+        unknown.append(key)
+    return None
 
 
 def _matrix(arrays: Arrays, prefix: str, path: Path) -> Any:

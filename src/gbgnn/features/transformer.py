@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,7 @@ from gbgnn.features.neighbours import STATISTICS, Neighbours
 from gbgnn.features.structure import clustering, count_neighbours, page_rank
 from gbgnn.graph import Graph
 from gbgnn.labels import as_nodes, check_range
+from gbgnn.tables import TableEncoder
 
 _COLUMN_BYTES = 160  # of a column of a node, with all that is made on the way to its statistics
 
@@ -36,6 +37,11 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
     ``income_max_2`` the largest two steps away. Where edges have a direction there are two of each,
     ``in_income_mean_1`` over the nodes with an edge to this one and ``out_income_mean_1`` over those it has
     an edge to.
+
+    Of a table, numbers are as they are, gaps are NaN, and dates are days since 1970, their month and their
+    weekday. A category is a column of 0 and 1 for each value, ``city=Oslo``, so that ``city=Oslo_mean_1`` is
+    the share of neighbours in Oslo; of many values a few share a column, see :class:`~gbgnn.TableEncoder`. Of
+    another graph's table the columns may come in any order.
 
     Parameters
     ----------
@@ -68,6 +74,8 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         The graph of the fit.
     directed_
         Whether its edges have a direction.
+    encoder_
+        What is known of a table's columns: their categories; None where features are a matrix.
     layout_
         Which columns there are. The nodes' own are called as in the graph, or x0, x1, ...
     structure_
@@ -104,16 +112,18 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         self._check()
         check_range(as_nodes(nodes, unique=False), graph.n_nodes)
         self.directed_ = bool(graph.is_directed if self.directed == "auto" else self.directed)
+        self.encoder_ = graph.encoder
+        own = _own_columns(graph, self.encoder_)
         self.layout_ = Layout(
-            own=_name_columns(graph),
-            has_gaps=_find_gaps(graph.features),
+            own=own.names,
+            has_gaps=_find_gaps(own.matrix),
             directions=("in_", "out_") if self.directed_ else ("",),
             hops=self.hops,
             statistics=tuple(self.statistics),
             structure=(*self.structure, *self.encodings),
             n_encodings=self.n_encodings,
         )
-        self.graph_, self.structure_ = graph, self._locate(graph)
+        self.graph_, self.structure_ = graph, self._locate(graph).astype(own.matrix.dtype)
         return self
 
     def transform(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[np.floating[Any]]:
@@ -160,14 +170,19 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         if self.directed not in (True, False, "auto"):
             raise ParameterError(f'{owner}.directed must be True, False or "auto"; got {self.directed!r}.')
 
-    def _check_columns(self, graph: Graph) -> None:
-        """Raise unless a graph has the columns of that of the fit."""
-        given, known = _name_columns(graph), self.layout_.own
-        if given != known:
+    def _find_columns(self, graph: Graph) -> NamedColumns:
+        """Return a graph's own columns, or raise unless they are those of the fit."""
+        if (graph.table is None) != (self.encoder_ is None):
+            kinds = ("a matrix", "a table")
+            now, then = kinds[graph.table is not None], kinds[self.encoder_ is not None]
+            raise GraphError(f"graph has {now} of features, but GraphFeatures was fitted to {then}.")
+        own, known = _own_columns(graph, self.encoder_), self.layout_.own
+        if own.names != known:
             raise GraphError(
-                f"graph has {len(given)} columns ({_shorten(given)}), but GraphFeatures was fitted to "
-                f"{len(known)} ({_shorten(known)}); they must be the same."
+                f"graph has {len(own.names)} columns ({_shorten(own.names)}), but GraphFeatures was fitted "
+                f"to {len(known)} ({_shorten(known)}); they must be the same."
             )
+        return own
 
     def _adjacency(self, graph: Graph) -> sp.csr_array:
         """Return who hears whom, symmetric where edges have no direction."""
@@ -180,23 +195,22 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         return A if self.directed_ or not graph.is_directed else sp.csr_array(A.maximum(A.T))
 
     def _rows(self, nodes: ArrayLike, graph: Graph) -> NDArray[np.floating[Any]]:
-        self._check_columns(graph)
-        rows = as_nodes(nodes, unique=False)
+        own, rows = self._find_columns(graph).matrix, as_nodes(nodes, unique=False)
         check_range(rows, graph.n_nodes)
         structure = self.structure_ if graph is self.graph_ else self._locate(graph)
-        result = np.empty((len(rows), len(self.layout_.names)), graph.features.dtype)
-        result[:, : graph.n_features] = _as_dense(graph.features[rows])
+        result = np.empty((len(rows), len(self.layout_.names)), own.dtype)
+        result[:, : own.shape[1]] = _as_dense(own[rows])
         if self.layout_.slots:
-            self._describe(graph, rows, result)
+            self._describe(graph, own, rows, result)
         result[:, result.shape[1] - structure.shape[1] :] = structure[rows]
         return result
 
-    def _describe(self, graph: Graph, rows: NDArray[np.int64], result: NDArray[Any]) -> None:
-        """Write the statistics of the neighbours of ``rows``, block by block of the columns."""
+    def _describe(self, graph: Graph, own: Any, rows: NDArray[np.int64], result: NDArray[Any]) -> None:
+        """Write the statistics of the neighbours of ``rows``, block by block of the nodes' own columns."""
         A, layout = self._adjacency(graph), self.layout_
         for direction in layout.directions:
             neighbours = Neighbours(_turn(A, direction))
-            for first, X in self._column_blocks(graph):
+            for first, X in self._column_blocks(own):
                 found = neighbours.statistics(X, layout.hops, layout.statistics)
                 for hop, statistics in enumerate(found, start=1):
                     for slot in layout.slots:
@@ -204,12 +218,11 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
                             columns, places = slot.places(first, X.shape[1])
                             result[:, places] = statistics[slot.statistic][rows[:, None], columns]
 
-    def _column_blocks(self, graph: Graph) -> Iterator[tuple[int, NDArray[Any]]]:
+    def _column_blocks(self, own: Any) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield the nodes' own columns, dense and some at a time, with the number of the first."""
-        X: Any = graph.features
-        X = X.tocsc() if sp.issparse(X) else X
-        width = max(1, self.block_bytes // (_COLUMN_BYTES * graph.n_nodes))
-        for first in range(0, graph.n_features, width):
+        X = own.tocsc() if sp.issparse(own) else own
+        width = max(1, self.block_bytes // (_COLUMN_BYTES * X.shape[0]))
+        for first in range(0, X.shape[1], width):
             yield first, _as_dense(X[:, first : first + width])
 
     def _locate(self, graph: Graph) -> NDArray[np.floating[Any]]:
@@ -224,7 +237,7 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
             "walk": lambda: [return_probabilities(both, layout.n_encodings, self.block_bytes)],
         }
         columns = [column for part in make if part in layout.structure for column in make[part]()]
-        return np.column_stack([np.empty((graph.n_nodes, 0)), *columns]).astype(graph.features.dtype)
+        return np.column_stack([np.empty((graph.n_nodes, 0)), *columns])
 
 
 def _turn(A: sp.csr_array, direction: str) -> sp.csr_array:
@@ -232,9 +245,34 @@ def _turn(A: sp.csr_array, direction: str) -> sp.csr_array:
     return A.T.tocsr() if direction == "out_" else A
 
 
-def _name_columns(graph: Graph) -> list[str]:
-    names = getattr(graph, "feature_names", None)
-    return [f"x{i}" for i in range(graph.n_features)] if names is None else [str(name) for name in names]
+class NamedColumns(NamedTuple):
+    """The nodes' own columns: a matrix, dense or sparse, and their names."""
+
+    matrix: Any
+    names: list[str]
+
+
+def _own_columns(graph: Graph, encoder: TableEncoder | None) -> NamedColumns:
+    """Return a matrix as it is; of a table numbers and dates with their gaps, categories as 0 and 1."""
+    if encoder is None or graph.table is None:
+        return NamedColumns(graph.features, list(graph.feature_names))
+    raw, blocks, names, start = encoder.raw(graph.table).matrix, [], [], 0
+    for each in encoder.encoders_:
+        end = start + len(each.raw_names())
+        if each.is_categorical:
+            blocks.append(each.encode(each.align(graph.table[each.name])))
+        else:
+            blocks.append(raw[:, start:end])
+        start = end
+        made = each.names() if each.is_categorical else each.raw_names()
+        names += [_without_colon(name, each.name) for name in made]
+    return NamedColumns(np.hstack(blocks), names)
+
+
+def _without_colon(name: str, column: str) -> str:
+    """Return ``since:month`` of column ``since`` as ``since_month``: LightGBM takes no colon in a name."""
+    part = name.removeprefix(f"{column}:")
+    return name if part == name else f"{column}_{part}"
 
 
 def _as_dense(X: Any) -> NDArray[Any]:

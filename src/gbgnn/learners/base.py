@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import nn
 
@@ -54,6 +56,13 @@ class Head(nn.Module, ABC):
         Fine-tuning moves these two as a function of standardised rows.
         """
         return None
+
+    def importances(self) -> NDArray[np.float64] | None:
+        """Return how much outputs owe to each input column, zero or more in any unit; None where unknown."""
+        return None
+
+    importances_per_unit: ClassVar[bool] = False
+    """Whether these are of a change by one, so that a column counts as much more as it varies more."""
 
     takes_sparse: ClassVar[bool] = False
     """Whether ``forward`` works on torch's sparse CSR rows as well."""

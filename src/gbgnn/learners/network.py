@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from gbgnn._threads import map_threads
@@ -56,6 +58,16 @@ class MLPHead(Head):
     def first_layer(self) -> tuple[str, str]:
         """Names of the weight and the bias of the first layer."""
         return "layers.0.weight", "layers.0.bias"
+
+    importances_per_unit = True
+
+    def importances(self) -> NDArray[np.float64]:
+        r"""Return :math:`|W_L| \cdots |W_1|`, summed over outputs: the most that a change by one can do."""
+        weights = [self.get_parameter(f"layers.{i}.weight").cpu() for i in range(len(self.layers))]
+        paths = torch.ones(len(weights[-1]), dtype=torch.float64)
+        for weight in reversed(weights):
+            paths = paths @ weight.double().abs()
+        return np.asarray(paths)
 
     def report(self) -> dict[str, Any] | None:
         """Return what the learner had to say, while the head has not been through a file."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
@@ -47,6 +48,13 @@ class SklearnHead(Head):
         else:
             proba[np.arange(len(rows)), estimator.predict(rows)] = 1
         return proba
+
+    def importances(self) -> NDArray[np.float64] | None:
+        """Return the estimators' ``feature_importances_``, summed; None where they have none."""
+        if not all(hasattr(each, "feature_importances_") for each in self.estimators):
+            return None
+        found = np.array([each.feature_importances_ for each in self.estimators], dtype=np.float64)
+        return np.asarray(found.sum(axis=0))
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return the estimators as bytes; those that only pickle could store are refused."""
@@ -138,7 +146,11 @@ class SklearnLearner(Learner):
         for column in (slice(None),) if is_one else range(task.n_outputs):
             own = targets[..., column]
             watched = self._validation(context, own, column)
-            fitted.append(self._fit_one(rows, own, weights, random, watched))
+            try:
+                fitted.append(self._fit_one(rows, own, weights, random, watched))
+            except (ValueError, TypeError) as error:  # a setting out of range, rows that it cannot read
+                name = type(self.estimator).__name__
+                raise ParameterError(f"{name} cannot be fitted in round {context.t}: {error}") from error
         return SklearnHead(fitted, task.n_outputs)
 
     def _validation(self, context: RoundContext, targets: np.ndarray, column: Any) -> dict[str, Any]:

@@ -18,6 +18,8 @@ class TreeArrays:
 
     A row goes left where its column ``feature`` is at most ``threshold``, or below it in a tree that
     ``is_strict``, and where a missing value is to go left. A leaf adds ``value`` to the output ``column``.
+    ``gain`` is by how much a split made the training loss smaller, in its library's unit; None where a
+    library does not tell.
 
     Examples
     --------
@@ -42,11 +44,13 @@ class TreeArrays:
     column: int = 0
     is_strict: bool = False
     has_categories: bool = False
+    gain: NDArray[Any] | None = None
 
     def check(self, n_features: int) -> TreeArrays:
         """Return the tree, or raise ValueError where following it would leave the arrays, or never end."""
         check_children(self.left, self.right, self.feature, self.left == LEAF, n_features)
-        sizes = {len(each) for each in (self.threshold, self.missing_left, self.value)}
+        gains = () if self.gain is None else (self.gain,)
+        sizes = {len(each) for each in (self.threshold, self.missing_left, self.value, *gains)}
         if sizes != {len(self.left)}:
             raise ValueError("arrays of a tree have different lengths")
         return self
@@ -61,6 +65,23 @@ class TreeArrays:
             goes_left = np.where(np.isnan(seen), self.missing_left[at], goes_left)
             node[inner] = np.where(goes_left, self.left[at], self.right[at])
         return np.asarray(self.value[node], dtype=np.float64)
+
+    def gain_by_feature(self, n_features: int) -> NDArray[np.float64]:
+        """Return the sum of the gains of the splits of each column; what is no number counts as nothing.
+
+        Examples
+        --------
+        >>> leaf = {"threshold": np.zeros(1), "missing_left": np.zeros(1), "value": np.ones(1)}
+        >>> nothing = np.array([LEAF])
+        >>> lone = TreeArrays(feature=np.zeros(1, int), left=nothing, right=nothing, gain=np.ones(1), **leaf)
+        >>> lone.gain_by_feature(2)
+        array([0., 0.])
+        """
+        inner = self.left != LEAF
+        gains = np.zeros(len(inner)) if self.gain is None else self.gain.astype(np.float64)
+        known = np.where(np.isfinite(gains) & (gains > 0), gains, 0.0)[inner]
+        sums = np.bincount(self.feature[inner].astype(np.int64), weights=known, minlength=n_features)
+        return sums.astype(np.float64)
 
 
 def check_children(

@@ -87,6 +87,14 @@ class TreesHead(Head):
         members = [member.trees() for member in self.members]
         return [tree for trees, _ in members for tree in trees], np.sum([base for _, base in members], axis=0)
 
+    def importances(self) -> NDArray[np.float64]:
+        """Return what splits on each column gained, of all trees, times the weights of the members."""
+        total = np.zeros(self.n_features)
+        for member in self.members:
+            for model in member.models:
+                total[: model.n_features] += member.weight * model.importances()
+        return total
+
     def state(self) -> dict[str, torch.Tensor]:
         """Return the models in their library's own format, as bytes; weights only where there are several."""
         models = {f"model.{i}": as_tensor(model.to_bytes()) for i, model in enumerate(self.models)}

@@ -61,6 +61,10 @@ class CatBoost:
         n_columns = self.content[0]
         return np.tile(np.arange(n_columns), (len(data), 1)) if n_columns > 2 else np.ones(len(data))
 
+    def get_feature_importance(self, type: str) -> list[float]:
+        assert type == "PredictionValuesChange"
+        return [50.0, 30.0, 20.0]
+
     def save_model(self, path: str, format: str) -> None:
         Path(path).write_bytes(self.content)
 
@@ -96,6 +100,7 @@ def test_settings_reach_catboost_and_bytes_come_back(
     output = restored.predict(ROWS, 2)
     assert output.shape == (20, n_columns)
     np.testing.assert_array_equal(output, model.predict(ROWS, 2))
+    assert restored.importances().tolist() == [50, 30, 20]
 
 
 def test_validation_rows_and_categories_are_handed_on() -> None:

@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss
 
 from gbgnn.errors import ParameterError
 from gbgnn.learners import tree_libraries
-from gbgnn.learners.tree_arrays import LEAF
+from gbgnn.learners.tree_arrays import LEAF, TreeArrays
 from gbgnn.learners.tree_libraries import LIBRARIES, Growth, TreeData, TreeModel, find_library
 
 READABLE = [name for name in LIBRARIES if name != "catboost"]
@@ -102,6 +102,67 @@ def test_trees_read_one_by_one_predict_the_same(name: str, n_classes: int | None
     for tree in trees:
         total[:, tree.column] += tree.predict(rows)
     np.testing.assert_allclose(total, model.predict(rows, 1), rtol=1e-5, atol=1e-5)
+
+
+def own_gains(name: str, model: Any) -> NDArray[Any]:
+    """What a library itself says of the gains of its columns."""
+    if name == "lightgbm":
+        return np.asarray(model.booster.feature_importance("gain"))
+    if name == "xgboost":
+        found = model.booster.get_score(importance_type="total_gain")
+        return np.array([found.get(f"f{i}", 0.0) for i in range(model.n_features)])
+    total = np.zeros(model.n_features)
+    for grown in model.estimator._predictors:
+        for tree in grown:
+            for node in tree.nodes:
+                if not node["is_leaf"]:
+                    total[node["feature_idx"]] += node["gain"]
+    return total
+
+
+@every_library
+@pytest.mark.parametrize("n_classes", [None, 2, 3])
+def test_importances_are_the_librarys_gains_and_come_back_from_bytes(
+    name: str, n_classes: int | None
+) -> None:
+    model = LIBRARIES[name].fit(make_data(n_classes, missing=True), GROWTH)
+    found = model.importances()
+    if name in READABLE:
+        np.testing.assert_allclose(found, own_gains(name, model), rtol=1e-5)
+    assert found.argmax() == 0
+    assert found[3] < found[0] / 2
+    restored = LIBRARIES[name].from_bytes(model.to_bytes())
+    np.testing.assert_array_equal(restored.importances(), found)
+
+
+def test_gains_that_are_no_numbers_count_as_nothing() -> None:
+    tree = TreeArrays(
+        feature=np.array([2, 0, 2, 1, 0, 0, 0, 0, 0]),
+        threshold=np.zeros(9),
+        left=np.array([1, 3, 5, 7, LEAF, LEAF, LEAF, LEAF, LEAF]),
+        right=np.array([2, 4, 6, 8, LEAF, LEAF, LEAF, LEAF, LEAF]),
+        missing_left=np.zeros(9, dtype=bool),
+        value=np.zeros(9),
+        gain=np.array([3.0, np.inf, 2.0, np.nan, 9, 9, 9, 9, 9]),
+    )
+    assert tree.check(4).gain_by_feature(4).tolist() == [0, 0, 5, 0]
+    assert replace(tree, gain=None).check(4).gain_by_feature(4).tolist() == [0, 0, 0, 0]
+    with pytest.raises(ValueError, match="different lengths"):
+        replace(tree, gain=np.ones(3)).check(4)
+
+
+@every_library
+def test_columns_beside_categories_keep_their_places(name: str) -> None:
+    data = make_data(None)
+    rows = np.column_stack([data.rows, np.arange(200) % 2]).astype(np.float32)  # which tells nothing
+    data = replace(data, rows=rows, is_category=np.arange(5) == 4)
+    model = LIBRARIES[name].fit(data, replace(GROWTH, n_trees=2, max_leaves=3))
+    assert model.importances().argmax() == 0
+    assert model.importances()[4] == 0
+    if name in READABLE:
+        trees, base = model.trees()
+        total = base + sum(tree.predict(rows) for tree in trees)
+        np.testing.assert_allclose(total, model.predict(rows, 1)[:, 0], rtol=1e-5)
 
 
 @every_library

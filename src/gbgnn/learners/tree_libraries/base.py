@@ -101,6 +101,13 @@ class TreeModel(ABC):
     def from_bytes(cls, data: bytes) -> Self:
         """Build the model again."""
 
+    def importances(self) -> Array:
+        """Return the gains of all splits of each column, shape (``n_features``,), in the library's unit."""
+        total = np.zeros(self.n_features)
+        for tree in self.trees()[0]:
+            total += tree.gain_by_feature(self.n_features)
+        return total
+
     def trees(self) -> tuple[Sequence[TreeArrays], Array]:
         """Return the trees, and what is added to each column."""
         raise ParameterError(f"the trees of {self.library} cannot be read one by one.")

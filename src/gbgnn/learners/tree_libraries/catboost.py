@@ -74,6 +74,10 @@ class CatBoostTrees(TreeModel):
         output = self.model.predict(columns, prediction_type="RawFormulaVal", thread_count=n_threads)
         return np.reshape(output, (len(rows), self.n_columns))
 
+    def importances(self) -> Array:
+        """Return CatBoost's own: by how much predictions change where a column does, 100 in all."""
+        return np.asarray(self.model.get_feature_importance(type="PredictionValuesChange"), np.float64)
+
     def to_bytes(self) -> bytes:
         """Return CatBoost's file."""
         with tempfile.TemporaryDirectory() as folder:

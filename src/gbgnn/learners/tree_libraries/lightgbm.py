@@ -177,6 +177,7 @@ def _read_tree(text: str, n_features: int, column: int) -> TreeArrays:
         value=np.append(np.zeros(n_leaves - 1), value),
         column=column,
         has_categories=n_categorical > 0,
+        gain=np.append(np.array(lists["split_gain"], dtype=np.float64), np.zeros(n_leaves)),
     ).check(n_features)
 
 

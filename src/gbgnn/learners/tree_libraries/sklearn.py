@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Self
 
@@ -131,11 +131,13 @@ class SklearnTrees(TreeModel):
         if self.n_classes and len(classes) == 1:
             return [], base
         base[columns] = np.ravel(self.estimator._baseline_prediction)
-        return [
+        order = _column_order(self.estimator)
+        read = [
             _read_nodes(tree.nodes, column).check(self.n_features)
             for grown in self.estimator._predictors
             for tree, column in zip(grown, columns.tolist(), strict=True)
-        ], base
+        ]
+        return [replace(tree, feature=order[tree.feature]) for tree in read], base
 
 
 def _watch(estimator: Any, targets: Array, data: TreeData, growth: Growth) -> dict[str, Any]:
@@ -151,6 +153,16 @@ def _watch(estimator: Any, targets: Array, data: TreeData, growth: Growth) -> di
         return {}
     estimator.set_params(early_stopping=True, n_iter_no_change=growth.patience, tol=0.0)
     return {"X_val": rows, "y_val": wanted}
+
+
+def _column_order(estimator: Any) -> Array:
+    """Return which column of the rows each column of a tree is: scikit-learn puts categories in front."""
+    n_features, is_category = int(estimator.n_features_in_), estimator.is_categorical_
+    if is_category is None:
+        return np.arange(n_features)
+    if np.shape(is_category) != (n_features,):
+        raise ValueError(f"its categories are not among {n_features} columns")
+    return np.argsort(~np.asarray(is_category, dtype=bool), kind="stable")
 
 
 def _grown(classes: Array) -> Array:
@@ -202,6 +214,7 @@ def _read_nodes(nodes: Any, column: int) -> TreeArrays:
         value=nodes["value"],
         column=column,
         has_categories=bool((nodes["is_categorical"][~is_leaf] == 1).any()),
+        gain=nodes["gain"],
     )
 
 

@@ -163,6 +163,7 @@ def _read_tree(tree: Mapping[str, Any], n_features: int, column: int) -> TreeArr
         column=column,
         is_strict=True,
         has_categories=bool((arrays["split_type"][inner] != 0).any()),
+        gain=arrays["loss_changes"].astype(np.float64),
     ).check(n_features)
     parents[left[inner]] = parents[right[inner]] = inner
     if not np.array_equal(parents, arrays["parents"]):
