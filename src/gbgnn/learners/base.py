@@ -64,6 +64,9 @@ class Head(nn.Module, ABC):
     importances_per_unit: ClassVar[bool] = False
     """Whether these are of a change by one, so that a column counts as much more as it varies more."""
 
+    sees_rows: ClassVar[bool] = True
+    """Whether outputs are those of rows; if not, ``evaluate`` looks at the graph instead."""
+
     takes_sparse: ClassVar[bool] = False
     """Whether ``forward`` works on torch's sparse CSR rows as well."""
 

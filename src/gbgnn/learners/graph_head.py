@@ -112,6 +112,8 @@ class GraphNetworkHead(Head):
     Its inputs are the columns of a node, and numbers that say what it is and that it is known, where it is.
     """
 
+    sees_rows = False
+
     def __init__(
         self,
         columns: ColumnMap,
