@@ -51,6 +51,7 @@ PAGES = [
     "tuning",
     "baselines",
     "graph-features",
+    "graph-networks",
     "trees",
     "export",
     "targets",
