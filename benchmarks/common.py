@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -41,14 +41,23 @@ def machine() -> dict[str, Any]:
     }
 
 
-def publish(name: str, title: str, lines: Sequence[str], data: Any) -> None:
-    """Write ``results/NAME.md`` for people and ``results/NAME.json`` for programs, and print the former."""
-    about = machine()
-    command = " ".join(["python", "benchmarks/" + Path(sys.argv[0]).name, *sys.argv[1:]])
+def this_command() -> str:
+    """Return the command that this process was started with."""
+    return " ".join(["python", "benchmarks/" + Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+def describe_machine(about: Mapping[str, Any]) -> str:
+    """Return date, machine and versions, as :func:`machine` has them, in words."""
     where = f"{about['cpu']}, {about['cores']} cores, {about['torch_threads']} torch threads"
     where += f", {about['gpu']}" if about["gpu"] else ""
     versions = ", ".join(f"{key} {about[key]}" for key in ("python", "gbgnn", "torch", "scikit-learn"))
-    head = [f"# {title}", "", f"`{command}`, {about['date']}; {where}; {versions}.", ""]
+    return f"{about['date']}; {where}; {versions}"
+
+
+def publish(name: str, title: str, lines: Sequence[str], data: Any) -> None:
+    """Write ``results/NAME.md`` for people and ``results/NAME.json`` for programs, and print the former."""
+    about, command = machine(), this_command()
+    head = [f"# {title}", "", f"`{command}`, {describe_machine(about)}.", ""]
     text = "\n".join([*head, *lines, ""])
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.md").write_text(text)
@@ -79,21 +88,38 @@ class Runner:
 
     def __init__(self, run: Callable[..., Any], cache: Path, jobs: int) -> None:
         self.run, self.cache, self.jobs = run, cache, jobs
-        self.known: dict[str, Any] = {}
-        if cache.exists():
-            self.known = dict(map(json.loads, cache.read_text().splitlines()))
+        self.known: dict[str, Any] = _read_cache(cache) if cache.exists() else {}
+
+    def merge(self, other: Path) -> None:
+        """Remember what another cache knows, such as one that was filled on another machine."""
+        self._remember((key, result) for key, result in _read_cache(other).items() if key not in self.known)
+
+    def forget(self, is_stale: Callable[[list[Any]], bool]) -> None:
+        """Run tasks again although their results are there; a newer line of the cache stands for an older."""
+        self.known = {key: known for key, known in self.known.items() if not is_stale(json.loads(key))}
+
+    def find(self, task: tuple[Any, ...]) -> Any:
+        """Return the result of a task that is known, else None."""
+        return self.known.get(json.dumps(task))
 
     def __call__(self, tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Return the result of every task."""
         keys = [json.dumps(task) for task in tasks]
         todo = [(key, task) for key, task in zip(keys, tasks, strict=True) if key not in self.known]
         fresh = Parallel(self.jobs, return_as="generator")(delayed(self.run)(*task) for _, task in todo)
+        self._remember((key, result) for (key, _), result in zip(todo, fresh, strict=True))
+        return [self.known[key] for key in keys]
+
+    def _remember(self, results: Iterable[tuple[str, Any]]) -> None:
         with self.cache.open("a") as file:
-            for (key, _), result in zip(todo, fresh, strict=True):
+            for key, result in results:
                 self.known[key] = result
                 file.write(json.dumps([key, result]) + "\n")
                 file.flush()
-        return [self.known[key] for key in keys]
+
+
+def _read_cache(cache: Path) -> dict[str, Any]:
+    return dict(map(json.loads, cache.read_text().splitlines()))
 
 
 def resident_bytes(*, peak: bool = False) -> int:

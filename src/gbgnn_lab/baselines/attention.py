@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.functional import embedding  # rows by their number; on a CPU twice as fast as index_select
 
 from gbgnn_lab.baselines.convolutional import Dense
 
@@ -32,26 +33,28 @@ class AttentionConvolution(nn.Module):
     def forward(self, edges: torch.Tensor, H: torch.Tensor) -> torch.Tensor:
         """Return what is heard over ``edges``, sources above targets, a self loop of every node included."""
         sources, targets = edges
-        Z = self.dense(H).unflatten(1, (self.n_heads, -1))
-        from_source = (Z * self.of_source).sum(dim=-1).index_select(0, sources)
-        from_target = (Z * self.of_target).sum(dim=-1).index_select(0, targets)
-        weights = softmax_by_target(
-            functional.leaky_relu(from_source + from_target, SLOPE), targets, n_nodes=len(H)
-        )
-        told = Z.index_select(0, sources) * weights[:, :, None]
-        heard = torch.zeros_like(Z).index_add(0, targets, told)
-        return heard.flatten(1) + self.bias
+        Z = self.dense(H)
+        heads = Z.unflatten(1, (self.n_heads, -1))
+        from_source = embedding(sources, (heads * self.of_source).sum(dim=-1))
+        from_target = embedding(targets, (heads * self.of_target).sum(dim=-1))
+        scores = functional.leaky_relu(from_source + from_target, SLOPE)
+        weights = softmax_by_target(scores, targets, n_nodes=len(H))
+        told = embedding(sources, Z).unflatten(1, (self.n_heads, -1)) * weights[:, :, None]
+        return sum_by_target(told.flatten(1), targets, n_nodes=len(H)) + self.bias
 
 
 def softmax_by_target(scores: torch.Tensor, targets: torch.Tensor, *, n_nodes: int) -> torch.Tensor:
     """Return the softmax of a row of scores per edge, over the edges that have the same target."""
-    groups = targets[:, None].expand_as(scores)
     # A softmax does not change when the same is taken off all of its scores; so exp cannot overflow.
     lowest = scores.new_full((n_nodes, scores.shape[1]), -torch.inf)
-    largest = lowest.scatter_reduce(0, groups, scores.detach(), "amax")
-    raised = (scores - largest.index_select(0, targets)).exp()
-    totals = scores.new_zeros(lowest.shape).index_add(0, targets, raised)
-    return raised / totals.index_select(0, targets)
+    largest = lowest.scatter_reduce(0, targets[:, None].expand_as(scores), scores.detach(), "amax")
+    raised = (scores - embedding(targets, largest)).exp()
+    return raised / embedding(targets, sum_by_target(raised, targets, n_nodes=n_nodes))
+
+
+def sum_by_target(rows: torch.Tensor, targets: torch.Tensor, *, n_nodes: int) -> torch.Tensor:
+    """Return for every node the sum of the rows of the edges that lead to it."""
+    return rows.new_zeros(n_nodes, rows.shape[1]).scatter_add(0, targets[:, None].expand_as(rows), rows)
 
 
 def add_self_loops(edges: torch.Tensor, n_nodes: int) -> torch.Tensor:

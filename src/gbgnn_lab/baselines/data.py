@@ -140,6 +140,13 @@ class TrainingData:
         hits = int((scores.argmax(dim=1) == nodes.targets).sum()) if self.task.has_classes else 0
         return hits, float(self.losses(scores, nodes.targets).mean())
 
+    def judge_ranking(self, scores: torch.Tensor, nodes: LabelledNodes) -> tuple[float, float]:
+        """Return the AUC of two classes, the hits of more, 0 of numbers; and the mean loss."""
+        hits, loss = self.judge(scores, nodes)
+        if self.task.has_classes and self.n_outputs == 2:
+            return rank_auc(scores[:, 1] - scores[:, 0], nodes.targets), loss
+        return hits, loss
+
     @cached_property
     def features(self) -> torch.Tensor | SparseMatrix:
         """The features of all nodes, sparse where the graph has them sparse."""
@@ -169,3 +176,21 @@ class TrainingData:
         Y = torch.zeros(self.graph.n_nodes, self.n_outputs, device=self.device)
         Y[self.train.rows, self.train.targets] = 1
         return Y
+
+
+def rank_auc(scores: torch.Tensor, targets: torch.Tensor) -> float:
+    """Return the area under the ROC curve of the nodes of class one; 0 where one of both classes is missing.
+
+    Examples
+    --------
+    >>> rank_auc(torch.tensor([0.1, 0.7, 0.7]), torch.tensor([0, 0, 1]))
+    0.75
+    """
+    n_ones = int(targets.sum())
+    n_pairs = n_ones * (len(targets) - n_ones)
+    if not n_pairs:
+        return 0.0
+    _, place, counts = torch.unique(scores, return_inverse=True, return_counts=True)
+    ranks = counts.cumsum(0) - (counts - 1) / 2  # equal scores share the mean of their ranks
+    total = float(ranks.double()[place][targets == 1].sum())
+    return (total - n_ones * (n_ones + 1) / 2) / n_pairs

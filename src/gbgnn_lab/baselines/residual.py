@@ -95,10 +95,7 @@ class ResidualModel(NetworkModel):
 
     def judge(self, scores: torch.Tensor, nodes: LabelledNodes, data: TrainingData) -> tuple[float, float]:
         """Return the AUC of two classes, the hits of more, 0 of numbers; and the mean loss."""
-        first, loss = data.judge(scores, nodes)
-        if data.task.has_classes and data.n_outputs == 2:
-            return rank_auc(scores[:, 1] - scores[:, 0], nodes.targets), loss
-        return first, loss
+        return data.judge_ranking(scores, nodes)
 
     def fit(self, data: TrainingData) -> BaselineFit:
         """Train the network with each of the settings that are left open, and keep the best."""
@@ -118,24 +115,6 @@ class ResidualModel(NetworkModel):
             return (0.0, 0.0)
         first, loss = self.judge(fitted.scores[data.validation.rows], data.validation, data)
         return first, -loss
-
-
-def rank_auc(scores: torch.Tensor, targets: torch.Tensor) -> float:
-    """Return the area under the ROC curve of the nodes of class one; 0 where one of both classes is missing.
-
-    Examples
-    --------
-    >>> rank_auc(torch.tensor([0.1, 0.7, 0.7]), torch.tensor([0, 0, 1]))
-    0.75
-    """
-    n_ones = int(targets.sum())
-    n_pairs = n_ones * (len(targets) - n_ones)
-    if not n_pairs:
-        return 0.0
-    _, place, counts = torch.unique(scores, return_inverse=True, return_counts=True)
-    ranks = counts.cumsum(0) - (counts - 1) / 2  # equal scores share the mean of their ranks
-    total = float(ranks.double()[place][targets == 1].sum())
-    return (total - n_ones * (n_ones + 1) / 2) / n_pairs
 
 
 def prepare_columns(data: TrainingData) -> torch.Tensor | SparseMatrix:

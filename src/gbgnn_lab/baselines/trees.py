@@ -187,7 +187,7 @@ class PropagatedResiduals(BaselineModel):
     without a label are. With residuals r of the labelled nodes, of which m marks the places, a node gets
     :math:`\sum_k s^k (P^k r)_i / (\lambda + \sum_k s^k (P^k m)_i)` for a random walk P. Nodes that are judged
     have no residual of their own to hear. Share s and shrinkage :math:`\lambda` are chosen by the validation
-    nodes, and so is whether to pass on anything at all.
+    nodes (AUC of two classes, hits of more, loss of numbers), and so is whether to pass on anything at all.
     """
 
     predicts_numbers = True
@@ -240,10 +240,10 @@ class PropagatedResiduals(BaselineModel):
             for shrinkage in SHRINKAGES:
                 yield total[:, :-1] / (total[:, -1:] + shrinkage)
 
-    def _rank(self, predicted: Floats, data: TrainingData) -> tuple[int, float]:
+    def _rank(self, predicted: Floats, data: TrainingData) -> tuple[float, float]:
         """Return how good predictions are for the validation nodes; the larger, the better."""
         if data.validation is None:
-            return (0, 0.0)
+            return (0.0, 0.0)
         scores = as_scores(predicted, data)[data.validation.rows]
-        hits, loss = data.judge(scores, data.validation)
-        return hits, -loss
+        first, loss = data.judge_ranking(scores, data.validation)
+        return first, -loss

@@ -9,13 +9,15 @@ import torch
 from hypothesis import given as drawing
 from hypothesis import settings as budget
 from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
 
 from gbgnn.datasets import Dataset, karate
 from gbgnn.errors import GraphError
 from gbgnn.graph import Graph
 from gbgnn.labels import NodeSplit
 from gbgnn.propagation import AugmentedAdjacency, RandomWalk
-from gbgnn_lab.baselines.data import SparseMatrix, TrainingData, dropout
+from gbgnn.tasks import Classification
+from gbgnn_lab.baselines.data import SparseMatrix, TrainingData, dropout, rank_auc
 
 
 def test_labels_of_training_and_validation_nodes_alone_are_kept(small: Dataset) -> None:
@@ -118,3 +120,29 @@ def test_dropout_passes_gradients_where_it_passes_values() -> None:
     kept = dropout(X, 0.5)
     assert torch.autograd.grad(kept.sum(), X)[0].equal(kept.detach())
     assert dropout(X, 0.0) is X
+
+
+@budget(deadline=None)
+@drawing(
+    st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 1)), min_size=2).filter(
+        lambda pairs: len({target for _, target in pairs}) == 2
+    )
+)
+def test_auc_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
+    scores, targets = np.array(pairs).T
+    found = rank_auc(torch.tensor(scores, dtype=torch.float32), torch.tensor(targets))
+    assert found == pytest.approx(roc_auc_score(targets, scores))
+
+
+def test_two_classes_are_ranked_by_auc_and_more_by_hits(given: TrainingData) -> None:
+    assert given.validation is not None
+    scores = torch.randn(len(given.validation.rows), 3)
+    assert given.judge_ranking(scores, given.validation) == given.judge(scores, given.validation)
+    labels = np.arange(120) % 2
+    two = TrainingData.build(given.graph, labels, NodeSplit(range(60), range(60, 90)), Classification())
+    assert two.validation is not None
+    scores = torch.randn(30, 2)
+    first, loss = two.judge_ranking(scores, two.validation)
+    assert first == pytest.approx(roc_auc_score(labels[60:90], scores.softmax(dim=1)[:, 1]))
+    assert loss == two.judge(scores, two.validation)[1]
+    assert rank_auc(scores[:, 0], torch.ones(30)) == 0.0  # one class says nothing
