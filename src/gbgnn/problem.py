@@ -18,7 +18,7 @@ from gbgnn.errors import GraphError
 from gbgnn.features import LabelledRows, Neighbourhood
 from gbgnn.graph import Graph
 from gbgnn.propagation import DenseRows, Operator, Propagation, Propagator, Representation, as_rows
-from gbgnn.propagation.operator import Csr
+from gbgnn.propagation.operator import Csr, as_tensor
 from gbgnn.tables import RawColumns, TableEncoder
 from gbgnn.tables.frames import list_names
 from gbgnn.tasks import Task
@@ -159,11 +159,15 @@ class InputRecipe:
             encoded = as_raw_columns(X, names)
             own = raw() if raw is not None and self.takes_gaps else encoded
             wide, groups = self.neighbourhood.widen(graph, own, encoded, self.n_targets, known)
-            X, raw = wide.matrix if self.takes_gaps else np.nan_to_num(wide.matrix), lambda: wide
-            names = tuple(wide.names)
+            if not self.takes_gaps:
+                np.nan_to_num(wide.matrix, copy=False)
+            X, raw, names = wide.matrix, lambda: wide, tuple(wide.names)
             own_rows = partial(as_rows, encoded.matrix, self.device, self.dtype)
         with threads_for(graph.adjacency.nnz + X.shape[0] * X.shape[1]):
-            features = as_rows(X, self.device, self.dtype, self.feature_norm)
+            if self.neighbourhood is None:
+                features = as_rows(X, self.device, self.dtype, self.feature_norm)
+            else:  # of which nobody else has the memory
+                features = DenseRows(as_tensor(X).to(self.device, self.dtype))
             adjacency = Csr.from_scipy(graph.adjacency, self.device)
             P = Propagator(Operator.from_matrix(self.propagation.build(adjacency)), self.device, self.dtype)
         labels = None

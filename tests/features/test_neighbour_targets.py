@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbgnn.errors import ParameterError
-from gbgnn.features import NeighbourTargets
+from gbgnn.features import NeighbourTargets, neighbour_targets
 from gbgnn.features.neighbour_targets import random_walk, return_probabilities
 
 
@@ -71,9 +71,12 @@ def test_nodes_in_another_order_get_the_same() -> None:
     np.testing.assert_allclose(found, NeighbourTargets().columns(adjacency, rows, targets)[order], atol=1e-5)
 
 
-def test_walks_that_come_back() -> None:
-    walk = random_walk(random_graph(3, directed=True))
-    found = return_probabilities(walk, np.arange(12), 3)
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("block_bytes", [1, 2**26])
+def test_walks_that_come_back(monkeypatch, directed: bool, block_bytes: int) -> None:
+    monkeypatch.setattr(neighbour_targets, "_BLOCK_BYTES", block_bytes)
+    graph = random_graph(3, directed=directed)
+    walk, found = random_walk(graph), return_probabilities(graph, np.arange(12), 3)
     for k, own in enumerate(found, start=1):
         np.testing.assert_allclose(own, np.diag(np.linalg.matrix_power(walk.toarray(), k)), atol=1e-12)
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from gbgnn._checks import check_integer
+from gbgnn.features.structure import row_blocks, sum_triangles
 
 _GRID = 2.0**-20
 """Means are rounded to this share of the targets' size. A node's own target is subtracted from sums that hold
@@ -18,6 +19,9 @@ it, which leaves some of it in the last digits; a tree would find it there."""
 
 _FEWEST = 1e-9
 """A walk that ends at other labelled nodes with less than this probability has met none."""
+
+_BLOCK_BYTES = 64 * 2**20
+"""Of the ends of walks of two steps, of which a few rows are looked at at a time."""
 
 MOST_HOPS = 3
 """Longer walks hear little else, and who comes back from them takes long to find."""
@@ -63,7 +67,7 @@ class NeighbourTargets(BaseEstimator):
         own = np.zeros((walk.shape[0], known.shape[1] + 1))
         own[rows] = np.column_stack([known / scale, np.ones(len(known))])
         reached, found = own, []
-        for returns in return_probabilities(walk, rows, self.hops):
+        for returns in return_probabilities(adjacency, rows, self.hops):
             reached = walk @ reached
             others = reached.copy()
             others[rows] -= returns[:, None] * own[rows]
@@ -88,26 +92,59 @@ def _round(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def random_walk(adjacency: sp.csr_array) -> sp.csr_array:
     """Return :math:`D^{-1} A` without self loops; a node without neighbours stays nowhere."""
-    matrix = sp.csr_array(adjacency, dtype=np.float64, copy=True)
-    matrix.setdiag(0.0)
-    matrix.eliminate_zeros()
-    degrees = matrix.sum(axis=1)
-    return sp.csr_array(sp.diags_array(1 / np.where(degrees > 0, degrees, 1.0)) @ matrix)
+    weights = _without_loops(adjacency)
+    weights.data *= np.repeat(_inverse_degrees(weights), np.diff(weights.indptr))
+    return weights
 
 
-def return_probabilities(walk: sp.csr_array, rows: NDArray[np.int64], hops: int) -> list[NDArray[np.float64]]:
-    """Return for lengths 1 to ``hops`` how likely walks from some nodes end where they began.
+def return_probabilities(
+    adjacency: sp.csr_array, rows: NDArray[np.int64], hops: int
+) -> list[NDArray[np.float64]]:
+    """Return for lengths 1 to ``hops`` how likely random walks from some nodes end where they began.
 
     Examples
     --------
-    >>> walk = sp.csr_array([[0.0, 1.0], [1.0, 0.0]])
-    >>> [each.tolist() for each in return_probabilities(walk, np.array([0]), 2)]
+    >>> pair = sp.csr_array([[0.0, 1.0], [1.0, 0.0]])
+    >>> [each.tolist() for each in return_probabilities(pair, np.array([0]), 2)]
     [[0.0], [1.0]]
     """
-    back, ahead = sp.csr_array(walk.T)[rows], walk[rows]
-    found = [walk.diagonal()[rows]]
-    for _ in range(hops - 1):
-        found.append(np.asarray(ahead.multiply(back).sum(axis=1)).ravel())
-        if len(found) < hops:
-            ahead = ahead @ walk
+    found = [np.zeros(len(rows))]
+    if hops == 1:
+        return found
+    weights, walk = _without_loops(adjacency), random_walk(adjacency)
+    inverse = _inverse_degrees(weights)
+    flipped = weights.T.tocsr()
+    parts = ("indptr", "indices", "data")
+    is_symmetric = all(np.array_equal(getattr(weights, part), getattr(flipped, part)) for part in parts)
+    flipped.data *= inverse[flipped.indices]  # the walk's transpose
+    back = flipped[rows]
+    found.append(_meet(walk[rows], back))
+    if hops > 2 and is_symmetric:
+        roots = np.sqrt(inverse)
+        weights.data *= np.repeat(roots, np.diff(weights.indptr)) * roots[weights.indices]
+        found.append(2 * sum_triangles(weights, _BLOCK_BYTES)[rows])  # each in both directions
+    elif hops > 2:
+        ahead = walk[rows]
+        blocks = row_blocks(ahead, walk, _BLOCK_BYTES)
+        found.append(np.concatenate([_meet(ahead[some] @ walk, back[some]) for some in blocks]))
     return found
+
+
+def _without_loops(adjacency: sp.csr_array) -> sp.csr_array:
+    """Return a copy in double precision and canonical form."""
+    matrix = sp.csr_array(adjacency, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    if matrix.diagonal().any():
+        matrix.setdiag(0.0)
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _inverse_degrees(weights: sp.csr_array) -> NDArray[np.float64]:
+    degrees = weights.sum(axis=1)
+    return np.asarray(1 / np.where(degrees > 0, degrees, 1.0))
+
+
+def _meet(ahead: sp.csr_array, back: sp.csr_array) -> NDArray[np.float64]:
+    """Return the sum of the products of each row's entries."""
+    return np.asarray(ahead.multiply(back).sum(axis=1)).ravel()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import count
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +22,12 @@ from gbgnn.graph import Graph
 from gbgnn.tables import RawColumns
 
 _MOST_NODES = 200_000
+
+_BLOCK_BYTES = 512 * 2**20
+"""About how much memory statistics of neighbours take on the way, by as many columns at a time."""
+
+_COLUMN_BYTES = 40
+"""Of a column of a node: what is averaged, two products in turn, the means, in double precision."""
 
 
 class LabelledRows(NamedTuple):
@@ -124,34 +131,55 @@ class Neighbourhood(NodeColumns):
         known
             The labelled nodes; None where none are known, and what they are is missing.
         """
-        groups, names, ends = [own.matrix], list(own.names), [len(own.names)]
-        for prefix, neighbours in self._directions(graph):
-            found_at = neighbours.statistics(encoded.matrix, self.hops, self.statistics)
-            for hop, found in enumerate(found_at, start=1):
-                for name in self.statistics:
-                    groups.append(found[name])
-                    names += [f"{prefix}{column}_{name}_{hop}" for column in encoded.names]
-        ends.append(len(names))
+        directions = self._directions(graph)
+        names = list(own.names)
+        names += [
+            f"{prefix}{column}_{name}_{hop}"
+            for prefix, _ in directions
+            for hop in range(1, self.hops + 1)
+            for name in self.statistics
+            for column in encoded.names
+        ]
+        ends = [len(own.names), len(names)]
+        walks = NeighbourTargets(hops=self.targets)
         if self.targets:
-            walks = NeighbourTargets(hops=self.targets)
             names += walks.names(["target"] if n_targets == 1 else [f"target{i}" for i in range(n_targets)])
-            if known is None:
-                groups.append(np.full((graph.n_nodes, len(names) - ends[-1]), np.nan))
-            else:
-                groups.append(walks.columns(graph.adjacency, *known))
             ends.append(len(names))
-        if self.positions:
-            groups.append(self._locate(graph, is_elsewhere=known is None))
-            names += [f"position_{i}" for i in range(1, self.positions + 1)]
-            ends.append(len(names))
-        matrix = np.hstack([np.asarray(group, dtype=own.matrix.dtype) for group in groups])
+        names += [f"position_{i}" for i in range(1, self.positions + 1)]
+        ends.append(len(names))
+        # Written where it stays: parts that are joined in the end would take twice the memory.
+        matrix = np.empty((graph.n_nodes, len(names)), own.matrix.dtype)
+        groups = np.split(matrix, ends[:-1], axis=1)
+        groups[0][:] = own.matrix
+        for (_, neighbours), part in zip(
+            directions, np.split(groups[1], max(len(directions), 1), axis=1), strict=False
+        ):
+            self._describe(neighbours, encoded.matrix, part)
+        if self.targets:
+            groups[2][:] = np.nan if known is None else walks.columns(graph.adjacency, *known)
+        groups[-1][:] = self._locate(graph, is_elsewhere=known is None)
+        if graph.n_nodes > _MOST_NODES and self.targets:
+            del ends[-2]  # positions that say nothing are no group of their own
         is_category = np.zeros(len(names), dtype=bool)
         is_category[: ends[0]] = own.categorical
         return WideColumns(RawColumns(matrix, is_category, names), tuple(dict.fromkeys(ends)))
 
+    def _describe(self, neighbours: Neighbours, X: NDArray[Any], result: NDArray[Any]) -> None:
+        """Write the statistics of the neighbours' columns, a few columns at a time."""
+        n_nodes, n_columns = X.shape
+        width = max(1, _BLOCK_BYTES // (_COLUMN_BYTES * n_nodes))
+        for first in range(0, n_columns, width):
+            block = X[:, first : first + width]
+            found_at = neighbours.statistics(block, self.hops, self.statistics)
+            places = count(first, n_columns)
+            for found in found_at:
+                for name in self.statistics:
+                    start = next(places)
+                    result[:, start : start + block.shape[1]] = found[name]
+
     def _locate(self, graph: Graph, *, is_elsewhere: bool) -> NDArray[np.float64]:
-        if is_elsewhere or graph.n_nodes > _MOST_NODES:
-            return np.full((graph.n_nodes, self.positions), np.nan if is_elsewhere else 0.0)
+        if is_elsewhere or graph.n_nodes > _MOST_NODES or not self.positions:
+            return np.full((1, self.positions), np.nan if is_elsewhere else 0.0)
         edges = graph.adjacency
         both = sp.csr_array(edges.maximum(edges.T)) if graph.is_directed else edges
         return np.asarray(laplacian_eigenvectors(both, self.positions), dtype=np.float64)

@@ -9,6 +9,7 @@ the mean is over the ends that have one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -54,40 +55,50 @@ class Neighbours:
         """
         chosen = set(wanted)
         nothing: Iterator[dict[str, Floats]] = repeat({}, hops)
-        averages = (
-            self._averages(X, hops, "std" in chosen) if chosen & {"mean", "std", "missing"} else nothing
-        )
+        averages = self._averages(X, hops, chosen) if chosen & {"mean", "std", "missing"} else nothing
         extremes = self._extremes(X, hops) if chosen & {"min", "max"} else nothing
         for one, other in zip(averages, extremes, strict=True):
             yield one | other
 
-    def _averages(self, X: Floats, hops: int, with_std: bool) -> Iterator[dict[str, Floats]]:
-        """Yield mean, share of missing and, if asked for, standard deviation.
+    def _averages(self, X: Floats, hops: int, chosen: set[str]) -> Iterator[dict[str, Floats]]:
+        """Yield mean, standard deviation and share of missing, as far as chosen.
 
         Columns are centred before they are squared, as the difference of squares costs digits otherwise.
         """
         n_nodes, n_columns = X.shape
-        is_known = ~np.isnan(X)
-        gaps = np.flatnonzero(~is_known.all(axis=0))
-        totals = np.where(is_known, X, 0.0).sum(axis=0, dtype=np.float64)
-        centre = totals / np.maximum(is_known.sum(axis=0), 1)
-        shifted = np.where(is_known, X - centre, 0.0)
-        squares = [shifted**2] if with_std else []
-        parts = [shifted, *squares, is_known[:, gaps], np.ones((n_nodes, 1))]
-        ends = np.cumsum([part.shape[1] for part in parts])[:-1]
-        Z = torch.from_numpy(np.hstack(parts))
-        for mixed in powers(self._walk, Z, range(1, hops + 1)):
-            sums, *more, known, reached = np.split(mixed.numpy(), ends, axis=1)
-            weights = np.repeat(reached, n_columns, axis=1)
-            weights[:, gaps] = known
-            mean, share = _divide(sums, weights), _divide(weights, reached)
-            result = {"mean": mean + centre, "missing": np.maximum(1 - share, 0)}
-            if with_std:
-                square = _divide(more[0], weights)
-                variance = square - mean**2
-                variance[variance < _ROUNDING * square] = 0
-                result["std"] = np.sqrt(variance)
-            yield result
+        n_squares = n_columns if "std" in chosen else 0
+        gaps = np.flatnonzero(np.isnan(X.sum(axis=0, dtype=np.float64)))
+        is_known = ~np.isnan(X[:, gaps])
+        # Side by side: centred columns, their squares, who has a value where not all have one, and a one.
+        Z = np.ones((n_nodes, n_columns + n_squares + len(gaps) + 1))
+        shifted = Z[:, :n_columns]
+        shifted[:] = X
+        shifted[:, gaps] = np.where(is_known, X[:, gaps], 0.0)
+        n_known = np.full(n_columns, n_nodes)
+        n_known[gaps] = is_known.sum(axis=0)
+        centre = shifted.sum(axis=0) / np.maximum(n_known, 1)
+        shifted -= centre
+        shifted[:, gaps] *= is_known
+        np.square(shifted[:, :n_squares], out=Z[:, n_columns : n_columns + n_squares])
+        Z[:, n_columns + n_squares : -1] = is_known
+        ends = np.cumsum([n_columns, n_squares, len(gaps)])
+        for mixed in powers(self._walk, torch.from_numpy(Z), range(1, hops + 1)):
+            sums, squares, known, reached = np.split(mixed.numpy(), ends, axis=1)
+            divide = partial(_divide, gaps=gaps, known=known, reached=reached)
+            found: dict[str, Floats] = {}
+            if "missing" in chosen:
+                found["missing"] = divide(np.zeros_like(sums))
+                found["missing"][:, gaps] = np.maximum(1 - _quotient(known, reached), 0)
+            if chosen & {"mean", "std"}:
+                mean = divide(sums)
+                if n_squares:
+                    square = divide(squares)
+                    variance = square - mean**2
+                    variance[variance < _ROUNDING * square] = 0
+                    found["std"] = np.sqrt(variance)
+                mean += centre
+                found["mean"] = mean
+            yield found
 
     def _extremes(self, X: Floats, hops: int) -> Iterator[dict[str, Floats]]:
         """Yield the smallest and the largest value, by products in which the maximum stands for the sum."""
@@ -104,7 +115,14 @@ class Neighbours:
             yield {"min": -found[:, n_columns:], "max": found[:, :n_columns]}
 
 
-def _divide(sums: Floats, weights: Floats) -> Floats:
+def _divide(sums: Floats, *, gaps: NDArray[np.int64], known: Floats, reached: Floats) -> NDArray[np.float64]:
+    """Return sums as means: by the weight of the ends with a value in columns with gaps, else of all ends."""
+    result = _quotient(sums, reached)
+    result[:, gaps] = _quotient(sums[:, gaps], known)
+    return result
+
+
+def _quotient(sums: Floats, weights: Floats) -> NDArray[np.float64]:
     """Return the quotients, NaN where the weight is zero."""
     result = np.full(sums.shape, np.nan)
     np.divide(sums, weights, out=result, where=weights > 0)

@@ -59,33 +59,48 @@ def clustering(adjacency: sp.csr_array, block_bytes: int) -> Floats:
     >>> clustering(sp.csr_array(np.ones((3, 3))), 2**20)
     array([1., 1., 1.])
     """
-    n_nodes = adjacency.shape[0]
     degrees = count_neighbours(adjacency)
+    pattern = sp.csr_array((np.ones(adjacency.nnz), adjacency.indices, adjacency.indptr), adjacency.shape)
+    n_pairs = degrees * (degrees - 1) / 2
+    n_triangles = sum_triangles(pattern, block_bytes)
+    return np.divide(n_triangles, n_pairs, out=np.zeros(len(degrees)), where=n_pairs > 0)
+
+
+def sum_triangles(weights: sp.csr_array, block_bytes: int) -> Floats:
+    """Return for each node the sum over its triangles of the products of their three weights.
+
+    Weights are symmetric; self loops play no part. Every triangle is found from the node with the fewest
+    neighbours, so that those with very many cost little.
+
+    Examples
+    --------
+    >>> sum_triangles(sp.csr_array([[0.0, 2, 3], [2, 0, 5], [3, 5, 0]]), 2**20)
+    array([30., 30., 30.])
+    """
+    n_nodes = weights.shape[0]
     rank = np.empty(n_nodes, np.int64)
-    rank[np.argsort(degrees, kind="stable")] = np.arange(n_nodes)
-    edges = adjacency.tocoo()
+    rank[np.argsort(count_neighbours(weights), kind="stable")] = np.arange(n_nodes)
+    edges = weights.tocoo()
     up = rank[edges.row] < rank[edges.col]
-    ends = edges.row[up], edges.col[up]
-    kept = sp.csr_array((np.ones(len(ends[0]), np.int64), ends), shape=adjacency.shape)
-    n_triangles = np.zeros(n_nodes, np.int64)
+    kept = sp.csr_array((edges.data[up], (edges.row[up], edges.col[up])), shape=weights.shape)
     turned = kept.T.tocsr()
+    sums = np.zeros(n_nodes)
     # Of a triangle i -> k -> j, i -> j the first product finds i and j, the second k.
     for rows, closed in _masked_products(kept, kept, kept, block_bytes):
-        n_triangles[rows] += closed.sum(axis=1)
-        n_triangles += closed.sum(axis=0)
+        sums[rows] += closed.sum(axis=1)
+        sums += closed.sum(axis=0)
     for rows, closed in _masked_products(turned, kept, kept, block_bytes):
-        n_triangles[rows] += closed.sum(axis=1)
-    n_pairs = degrees * (degrees - 1) / 2
-    return np.divide(n_triangles, n_pairs, out=np.zeros(n_nodes), where=n_pairs > 0)
+        sums[rows] += closed.sum(axis=1)
+    return sums
 
 
 def _masked_products(left: sp.csr_array, right: sp.csr_array, mask: sp.csr_array, n_bytes: int) -> Any:
     """Yield blocks of rows of (left @ right) * mask; a block makes no more entries than ``n_bytes`` hold."""
-    for rows in _row_blocks(left, right, n_bytes):
+    for rows in row_blocks(left, right, n_bytes):
         yield rows, (left[rows] @ right).multiply(mask[rows])
 
 
-def _row_blocks(left: sp.csr_array, right: sp.csr_array, n_bytes: int) -> list[slice]:
+def row_blocks(left: sp.csr_array, right: sp.csr_array, n_bytes: int) -> list[slice]:
     """Return blocks of rows whose products with ``right`` hold at most ``n_bytes``, or are of one row."""
     entry_bytes = right.data.itemsize + right.indices.itemsize
     work = np.concatenate([[0], np.cumsum(count_products(left, right))]) * entry_bytes

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from itertools import chain
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.preprocessing import normalize
 
 from gbgnn._files import as_plain
 from gbgnn.tables.columns import Column
@@ -256,6 +259,14 @@ class CategoryEncoder(ColumnEncoder):
 
 
 @final
+@dataclass(frozen=True, eq=False)
+class HashedText(Column):
+    """A column of text with a row of numbers for each of its distinct values; the last, for gaps, is zero."""
+
+    hashed: Matrix = field(default_factory=lambda: np.zeros((1, 0), np.float32))
+
+
+@final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TextEncoder(ColumnEncoder):
     """Text of a few words as hashed sequences of two to four characters, the same for every table."""
@@ -263,17 +274,23 @@ class TextEncoder(ColumnEncoder):
     kind = "text"
     n_columns: int
 
+    def align(self, column: Column) -> Column:
+        """Return the column as text, each distinct value hashed."""
+        text = column.as_kind(self.kind)
+        hashed = hash_text(text.categories, self.n_columns)
+        return HashedText(text.name, text.kind, text.values, text.categories, hashed)
+
     def names(self) -> list[str]:
         """Return a numbered name per hash, and that of gaps."""
         return [*self.raw_names(), *self._gap_names()]
 
     def encode(self, column: Column) -> Matrix:
         """Return rows of length one, zero where missing, and whether the text is missing."""
-        return self._with_gaps([self._hash(column)], column.is_missing)
+        return self._with_gaps([self._look_up(column)], column.is_missing)
 
     def raw(self, column: Column) -> Matrix:
         """Return the same rows, NaN where missing."""
-        hashed = self._hash(column)
+        hashed = self._look_up(column)
         hashed[column.is_missing] = np.nan
         return hashed
 
@@ -281,11 +298,10 @@ class TextEncoder(ColumnEncoder):
         """Return a numbered name per hash."""
         return [f"{self.name}#{i}" for i in range(self.n_columns)]
 
-    def _hash(self, column: Column) -> Matrix:
-        used, places = np.unique(column.values, return_inverse=True)  # each distinct text once
-        words = ["" if code < 0 else column.categories[code] for code in used]
-        hashed = _vectorizer(self.n_columns).transform(words).toarray()
-        return np.asarray(hashed[places], np.float32)
+    def _look_up(self, column: Column) -> Matrix:
+        known = column if isinstance(column, HashedText) else self.align(column)
+        assert isinstance(known, HashedText)
+        return np.asarray(known.hashed[known.values])
 
 
 @final
@@ -378,8 +394,26 @@ def _date_part(part: str, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(is_missing, np.nan, months % 12)
 
 
-@lru_cache(maxsize=8)
-def _vectorizer(n_columns: int) -> HashingVectorizer:
-    return HashingVectorizer(
-        analyzer="char_wb", ngram_range=(2, 4), n_features=n_columns, alternate_sign=True, dtype=np.float32
+def hash_text(texts: Sequence[str], n_columns: int) -> Matrix:
+    """Return hashed counts of the sequences of two to four characters within words, in rows of length one.
+
+    That is what scikit-learn's ``HashingVectorizer(analyzer="char_wb")`` makes of each text, and a row of
+    zeros more. Texts have many words in common, and a word has the same sequences in all of them: each is
+    looked at once.
+
+    Examples
+    --------
+    >>> hash_text(["red lamp", "lamp red"], 4).shape
+    (3, 4)
+    """
+    found = [text.lower().split() for text in texts]
+    words = {word: i for i, word in enumerate(dict.fromkeys(chain.from_iterable(found)))}
+    ends = np.cumsum([0, *map(len, found), 0])  # the last text has no words
+    places = np.fromiter(map(words.__getitem__, chain.from_iterable(found)), np.int64, ends[-1])
+    ones = np.ones(len(places), np.float32)
+    count = sp.csr_array((ones, places, ends), shape=(len(found) + 1, len(words)))
+    vectorizer = HashingVectorizer(
+        analyzer="char_wb", ngram_range=(2, 4), n_features=n_columns, norm=None, dtype=np.float32
     )
+    hashed = vectorizer.transform(words) if words else np.zeros((0, n_columns), np.float32)
+    return np.asarray(normalize(count @ sp.csr_array(hashed), copy=False).toarray(), np.float32)

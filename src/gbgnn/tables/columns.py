@@ -122,7 +122,8 @@ def make_column(name: str, given: Given, kind: str | None = None) -> Column:
     'date'
     """
     if isinstance(given, Coded):
-        column = _from_codes(name, given)
+        read = _from_coded_text if given.is_text else _from_codes
+        column = read(name, given)
     else:
         maker = _MAKERS.get(given.dtype.kind)
         if maker is None:
@@ -181,7 +182,7 @@ def _from_codes(name: str, given: Coded) -> Column:
 
 def _from_objects(name: str, array: NDArray[Any]) -> Column:
     values = array.tolist()
-    if set(map(type, values)) == {str}:
+    if set(map(type, values)) - {type(None)} == {str}:
         return _from_strings(name, values)
     rows = [i for i, value in enumerate(values) if not is_missing(value)]
     if not rows:
@@ -261,16 +262,23 @@ _READERS: dict[str, Callable[[Any], float]] = {"dates": _seconds_since_1970, "du
 
 def _from_strings(name: str, values: Sequence[str | None]) -> Column:
     """Return a column of categories, or of text where most values occur once."""
-    distinct = {value: (value or "").strip() for value in set(values)}  # spaces around are no difference
-    labels = sorted({label for label in distinct.values() if label})
-    if not labels:
-        return _nothing(name, "number", len(values))
-    index = {label: i for i, label in enumerate(labels)} | {"": -1}
-    places = {value: index[label] for value, label in distinct.items()}
-    codes = np.fromiter((places[value] for value in values), np.int32, len(values))
+    places = {value: i for i, value in enumerate(dict.fromkeys(values))}
+    codes = np.fromiter(map(places.__getitem__, values), np.int32, len(values))
+    return _from_coded_text(name, Coded(codes, np.array([*places], dtype=object), is_text=True))
+
+
+def _from_coded_text(name: str, given: Coded) -> Column:
+    """Return the same of distinct values, which may be missing or empty."""
+    labels = [(value or "").strip() for value in given.labels.tolist()]  # spaces around are no difference
+    distinct = sorted({label for label in labels if label})
+    if not distinct:
+        return _nothing(name, "number", len(given.codes))
+    index = {label: i for i, label in enumerate(distinct)} | {"": -1}
+    places = np.array([*(index[label] for label in labels), -1], np.int32)  # the last is that of gaps
+    codes = places[given.codes]
     n_present = int(np.count_nonzero(codes >= 0))
-    is_text = len(labels) > MAX_CATEGORIES and 2 * len(labels) > n_present
-    return Column(name, "text" if is_text else "category", codes, tuple(labels))
+    is_text = len(distinct) > MAX_CATEGORIES and 2 * len(distinct) > n_present
+    return Column(name, "text" if is_text else "category", codes, tuple(distinct))
 
 
 def _find_dates(column: Column) -> Column:

@@ -16,10 +16,14 @@ from gbgnn.errors import GraphError, import_needed, suggest
 
 
 class Coded(NamedTuple):
-    """A column of categories: the place of each row's value in ``labels``, -1 where it is missing."""
+    """A column by its distinct values: the place of each row's value in ``labels``, -1 where it is missing.
+
+    The labels are categories in the user's order or, where ``is_text``, whatever text there was.
+    """
 
     codes: NDArray[np.integer[Any]]
     labels: NDArray[Any]
+    is_text: bool = False
 
     def decode(self) -> NDArray[Any]:
         """Return the value of each row, None where it is missing."""
@@ -162,6 +166,9 @@ def _from_pandas(series: Any) -> Given:
         return Coded(series.cat.codes.to_numpy(), series.cat.categories.to_numpy())
     if getattr(dtype, "tz", None) is not None:
         return np.asarray(series.to_numpy("datetime64[us]"))  # in UTC
+    if dtype.name in ("str", "string"):
+        codes, labels = series.factorize()
+        return Coded(codes, labels.to_numpy(dtype=object), is_text=True)
     if dtype.name.startswith("period"):
         return np.asarray(series.dt.to_timestamp().to_numpy())
     return np.asarray(series.to_numpy())
@@ -199,10 +206,13 @@ def _read_arrow(frame: Any, what: str) -> list[tuple[Any, Given]]:
 
 def _from_arrow(name: str, column: Any) -> Given:
     kind = str(column.type)
-    if kind.startswith("dictionary"):
+    is_text = kind in ("string", "large_string")
+    if is_text:
+        column = column.dictionary_encode()  # a value of Python for each distinct text, not for each row
+    if is_text or kind.startswith("dictionary"):
         whole = column.unify_dictionaries().combine_chunks() if hasattr(column, "chunks") else column
         labels = np.asarray(whole.dictionary.to_numpy(zero_copy_only=False), dtype=object)
-        return Coded(np.asarray(whole.indices.fill_null(-1)), labels)
+        return Coded(np.asarray(whole.indices.fill_null(-1)), labels, is_text)
     if column.type.num_fields:
         raise _nested(name, kind)
     return np.asarray(

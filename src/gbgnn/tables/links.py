@@ -29,16 +29,24 @@ ENDS = (("source", "target"), ("src", "dst"), ("from", "to"))
 
 @dataclass(frozen=True, eq=False)
 class Ids:
-    """A column of ids, none of them missing: whole numbers, or text and other objects as they are."""
+    """A column of ids, none of them missing: whole numbers, or text and other objects as they are.
 
-    values: NDArray[Any]
+    ``distinct`` are the ids, and ``places`` where each row's is among them; None where it is that of the row.
+    """
+
+    distinct: NDArray[Any]
     column: str
+    places: NDArray[Any] | None = None
 
     @classmethod
     def read(cls, given: Given, column: str) -> Ids:
         """Return the ids of a column, or say what is wrong with them."""
-        values = given.decode() if isinstance(given, Coded) else given
-        _check_present(values, column)
+        places = None
+        if isinstance(given, Coded):
+            used, places = np.unique(given.codes, return_inverse=True)  # not all labels need be there
+            given = given._replace(codes=used).decode()
+        values = given
+        _check_present(values, places, column)
         kind = values.dtype.kind
         if kind == "M":
             values = np.datetime_as_string(values.astype("datetime64[us]"))
@@ -48,13 +56,18 @@ class Ids:
             values = _as_plain_ids(values.astype(object), column)
         elif kind not in "iuUT":
             raise GraphError(f"{column} holds dtype {values.dtype}; {_IDS}.")
-        return cls(values, column)
+        return cls(values, column, places)
+
+    @cached_property
+    def values(self) -> NDArray[Any]:
+        """The id of each row."""
+        return self.distinct if self.places is None else self.distinct[self.places]
 
     @property
     def are_whole(self) -> bool:
         """Whether the ids are whole numbers."""
-        kind = self.values.dtype.kind
-        return kind in "iu" or (kind == "O" and len(self.values) > 0 and isinstance(self.values[0], int))
+        kind = self.distinct.dtype.kind
+        return kind in "iu" or (kind == "O" and len(self.distinct) > 0 and isinstance(self.distinct[0], int))
 
     @cached_property
     def index(self) -> dict[Any, int]:
@@ -63,18 +76,24 @@ class Ids:
 
     def find_repeated(self) -> tuple[Any, int, int] | None:
         """Return the first id that is there again, with both rows; None where all differ."""
-        if len(self.index) == len(self.values):
+        if self._are_distinct():
             return None
         seen: dict[Any, int] = {}
         values = enumerate(self.values.tolist())
         return next((value, seen[value], i) for i, value in values if seen.setdefault(value, i) != i)
+
+    def _are_distinct(self) -> bool:
+        if self.values.dtype.kind in "iu":
+            ordered = np.sort(self.values)
+            return not bool((ordered[1:] == ordered[:-1]).any())
+        return len(self.index) == len(self.values)
 
     def check_distinct(self) -> None:
         """Raise when an id is there twice."""
         repeated = self.find_repeated()
         if repeated is not None:
             value, first, again = repeated
-            n = len(self.values) - len(self.index)
+            n = len(self.values) - len(set(self.values.tolist()))
             raise GraphError(
                 f"{self.column} holds {n} repeated ids (first: {value!r} in rows {first} and {again}); "
                 "each node needs an id of its own."
@@ -82,16 +101,19 @@ class Ids:
 
     def rows(self, others: Ids) -> NDArray[np.int64]:
         """Return the rows of the nodes that other ids name, or show those that name none."""
-        if not len(others.values):
+        if not len(others.distinct):
             return np.empty(0, np.int64)
         if self.are_whole != others.are_whole:
+            asked, known = (each.values[:1].tolist()[0] for each in (others, self))
             raise GraphError(
-                f"{others.column} holds ids such as {others.values.tolist()[0]!r}, but those of the nodes "
-                f"({self.column}) are such as {self.values.tolist()[0]!r}; make them one kind."
+                f"{others.column} holds ids such as {asked!r}, but those of the nodes ({self.column}) are "
+                f"such as {known!r}; make them one kind."
             )
-        rows = self.look_up(others.values)
-        unknown = others.values[rows < 0]
-        if len(unknown):
+        rows = self.look_up(others.distinct)
+        rows = rows if others.places is None else rows[others.places]
+        is_unknown = rows < 0
+        if is_unknown.any():
+            unknown = others.values[is_unknown]
             shown = list_names(dict.fromkeys(map(repr, unknown[:1000].tolist())), 3)
             raise GraphError(
                 f"{others.column} names nodes that {self.column} does not have, in {len(unknown)} rows: "
@@ -237,7 +259,7 @@ def _find_id(nodes: Mapping[str, Given], id: str | None, ends: list[Ids]) -> tup
         return find_names([id], nodes, NODES)[0], []
     if "id" in nodes:
         return "id", []
-    wanted = next((each.values[:1] for each in ends if len(each.values)), None)
+    wanted = next((each.distinct[:1] for each in ends if len(each.distinct)), None)
     for name, given in nodes.items():
         try:
             ids = Ids.read(given, f"column {name!r}")
@@ -268,7 +290,8 @@ def _read_weights(frame: Mapping[str, Given], weight: str) -> NDArray[Any]:
     return weights
 
 
-def _check_present(values: NDArray[Any], column: str) -> None:
+def _check_present(values: NDArray[Any], places: NDArray[Any] | None, column: str) -> None:
+    """Raise where an id is missing; ``places`` are those of the rows among the values, if not their own."""
     if values.dtype.kind in "fM":
         gaps = np.isnat(values) if values.dtype.kind == "M" else np.isnan(values)
     elif values.dtype.kind in "OUT":
@@ -276,6 +299,7 @@ def _check_present(values: NDArray[Any], column: str) -> None:
     else:
         return
     if gaps.any():
+        gaps = gaps if places is None else gaps[places]
         raise GraphError(
             f"{column} has {int(gaps.sum())} missing ids (first: row {int(np.argmax(gaps))}); fill them in, "
             "or leave these rows out."
