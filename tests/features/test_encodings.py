@@ -9,11 +9,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import ArpackNoConvergence
+from sklearn.neighbors import kneighbors_graph
 
 from gbgnn.errors import GBGNNWarning
 from gbgnn.features import encodings
-from gbgnn.features.encodings import laplacian_eigenvectors, return_probabilities
-from gbgnn.propagation import RandomWalk
+from gbgnn.features.encodings import _is_easily_eliminated, laplacian_eigenvectors, return_probabilities
+from gbgnn.propagation import NormalizedAdjacency, RandomWalk
 
 DrawWeights = Callable[..., sp.csr_array]
 SIZES, SEEDS = st.integers(1, 12), st.integers(0, 2**32 - 1)
@@ -68,6 +69,44 @@ def test_eigenvectors_are_the_smoothest_of_the_laplacian(n_nodes: int) -> None:
     assert ((vectors**3).mean(axis=0) > 0).all()
     np.testing.assert_allclose((vectors**2).sum(axis=0), (P.sum(axis=1) > 0).sum())
     assert not vectors[5].any()
+
+
+def spatial_graph(n_nodes: int, seed: int = 0) -> sp.csr_array:
+    """Return points of a plane, each joined to its five nearest, in several components."""
+    points = np.random.default_rng(seed).random((n_nodes, 2))
+    near = kneighbors_graph(points, 5)
+    return sp.csr_array(near.maximum(near.T))
+
+
+@pytest.mark.parametrize("n_nodes", [300, 2000])
+def test_elimination_and_iterations_find_the_same_eigenvectors(
+    n_nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    A = spatial_graph(n_nodes)
+    P = NormalizedAdjacency().build(A).to_scipy()
+    assert _is_easily_eliminated(P) == (n_nodes == 2000)
+    found = {}
+    for is_easy in (True, False):
+        monkeypatch.setattr(encodings, "_is_easily_eliminated", lambda P, is_easy=is_easy: is_easy)
+        found[is_easy] = laplacian_eigenvectors(A, 8)
+        assert laplacian_eigenvectors(A, 8).tobytes() == found[is_easy].tobytes()
+    np.testing.assert_allclose(found[True], found[False], atol=1e-4)
+    values = np.sort(np.linalg.eigvalsh(P.toarray()))[::-1]
+    vectors = found[True]
+    walk = RandomWalk().build(A)
+    quotients = (vectors * (walk.to_scipy() @ vectors) * A.sum(axis=1)[:, None]).sum(axis=0) / (
+        vectors**2 * A.sum(axis=1)[:, None]
+    ).sum(axis=0)
+    np.testing.assert_allclose(quotients, values[values < 1 - 1e-9][:8], atol=1e-9)
+
+
+def test_networks_without_distances_are_not_eliminated() -> None:
+    random = np.random.default_rng(0)
+    ends = random.integers(0, 2000, (2, 8000))
+    A = sp.csr_array(sp.coo_array((np.ones(8000), ends), shape=(2000, 2000)))
+    assert not _is_easily_eliminated(sp.csr_array(A + A.T))
+    path = sp.csr_array(nx.to_scipy_sparse_array(nx.path_graph(2000), dtype=float))
+    assert _is_easily_eliminated(path)
 
 
 def test_eigenvectors_move_with_the_nodes() -> None:

@@ -107,6 +107,7 @@ def test_groups_that_do_not_help_are_left_out() -> None:
     model.fit(train, y[train], graph=graph, validation=(val, y[val]))
     head = model.model_.ensemble[0].head
     assert head.models[0].n_features == 2 < head.n_features
+    assert model.history_["learner"] == [{"columns": {"2": 1.0}}]
     whole = GBGNNClassifier(learner=BoostedTrees(columns="all"), **PARTS)
     whole.fit(train, y[train], graph=graph, validation=(val, y[val]))
     assert whole.model_.ensemble[0].head.models[0].n_features == head.n_features

@@ -116,6 +116,7 @@ def test_leaves_have_a_twentieth_of_the_rows_unless_told() -> None:
         ({"min_leaf": 0}, "BoostedTrees.min_leaf must be an integer >= 1, or None; got 0"),
         ({"l2": -1}, r"BoostedTrees.l2 must be in \[0, inf\); got -1"),
         ({"subsample": 1.5}, r"BoostedTrees.subsample must be in \(0, 1\]; got 1.5"),
+        ({"column_share": 0}, r"BoostedTrees.column_share must be in \(0, 1\]; got 0"),
         ({"patience": 0}, "BoostedTrees.patience must be an integer >= 1, or None; got 0"),
         ({"columns": "best"}, "BoostedTrees.columns must be one of average, all; got 'best'"),
         ({"max_bins": 256}, "BoostedTrees.max_bins must be an integer from 2 to 255; got 256"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, pairwise
 from typing import Any
 
@@ -11,21 +11,28 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, splu
 
 from gbgnn.errors import GBGNNWarning
 from gbgnn.features.structure import count_products
 from gbgnn.propagation import NormalizedAdjacency, Operator, Propagator, powers
-from gbgnn.propagation.spectrum import DENSE_LIMIT, find_eigenpairs, top_eigenspace
+from gbgnn.propagation.spectrum import DENSE_LIMIT, TopEigenspace, find_eigenpairs, top_eigenspace
 
 EXACT_WORK = 5e8
 """Multiplications up to which chances of return are computed exactly: a few seconds."""
+ELIMINATION_WORK = 2e10
+"""Multiplications, as foreseen at most, up to which eigenvectors are found by elimination: seconds."""
 N_PROBES = 64
 _ENTRY_BYTES = 64  # of an entry of a sparse product and of those made on the way to its diagonal
 _PROBE_BYTES = 48  # of a random sign, its two last products and their copies
 _N_SAMPLED = 64  # rows by which the work is foreseen
 # An eigenvector whose third moment is below this is as good as symmetric, and has a sign by its last entry.
 _SKEWED = 1e-6
+
+# What makes I - P invertible; well below the eigenvalues that are sought, well above rounding.
+_SHIFT = 1e-6
+_THIN = 0.05  # share of the nodes that may be neighbours of those eliminated so far, in the mean of squares
 
 MOST_ENCODINGS = 32  # ARPACK is given room for 40 vectors
 Floats = NDArray[np.float64]
@@ -62,21 +69,15 @@ def laplacian_eigenvectors(adjacency: sp.csr_array, n_vectors: int) -> Floats:
 
 
 def _smooth_vectors(operator: Operator, roots: Floats, n_vectors: int) -> Floats:
-    """Return the eigenvectors of the largest eigenvalues but one of the normalised adjacency, largest first.
-
-    Of (I + P) / 2 all eigenvalues are from 0 to 1; those that are one, of known vectors, are moved to -1.
-    """
+    """Return eigenvectors of the normalised adjacency, of its largest eigenvalues but one, largest first."""
     P = operator.to_scipy()
     known = top_eigenspace(P, (roots,))
     n_nodes = P.shape[0]
-
-    def multiply(x: Floats) -> Floats:
-        return np.asarray((x + P @ x) / 2 - 2 * known.project(x))
-
     n_sought = min(n_vectors, n_nodes - known.dimension)
     if n_nodes <= DENSE_LIMIT:
-        vectors = np.linalg.eigh(multiply(np.eye(n_nodes)))[1]
+        vectors = np.linalg.eigh(_average(P, known)(np.eye(n_nodes)))[1]
     else:
+        multiply = _invert(P, known) if _is_easily_eliminated(P) else _average(P, known)
         try:
             shifted = LinearOperator(P.shape, matvec=multiply, dtype=np.float64)
             vectors = find_eigenpairs(shifted, True, n_sought, "LA")[1]
@@ -90,6 +91,40 @@ def _smooth_vectors(operator: Operator, roots: Floats, n_vectors: int) -> Floats
             )
             n_sought = vectors.shape[1]
     return np.asarray(vectors[:, ::-1][:, :n_sought])
+
+
+def _average(P: sp.csr_array, known: TopEigenspace) -> Callable[[Floats], Floats]:
+    """Return products with (I + P) / 2, whose eigenvalues are from 0 to 1; those known are moved to -1."""
+    return lambda x: np.asarray((x + P @ x) / 2 - 2 * known.project(x))
+
+
+def _invert(P: sp.csr_array, known: TopEigenspace) -> Callable[[Floats], Floats]:
+    """Return products with the inverse of (1 + _SHIFT) I - P, without what is known.
+
+    The smoothest vectors, whose eigenvalues crowd at one, are far apart there: tens of products find what
+    takes thousands with P.
+    """
+    matrix = sp.csc_array((1 + _SHIFT) * sp.eye_array(P.shape[0]) - P)
+    # The matrix is positive definite and needs no pivots.
+    factors = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    return lambda x: np.asarray(factors.solve(x - known.project(x)))
+
+
+def _is_easily_eliminated(P: sp.csr_array) -> bool:
+    """Return whether eliminating one node after another takes few multiplications.
+
+    How many is known without doing it for the order of Cuthill and McKee, where rows fill up from their first
+    entry on; the order that is used then takes a fraction. Graphs that lie in space take few. Networks in
+    which everybody is a few steps from everybody take many, but have eigenvalues far apart.
+    """
+    n_nodes = P.shape[0]
+    place = np.empty(n_nodes, dtype=np.int64)
+    place[reverse_cuthill_mckee(P, symmetric_mode=True)] = np.arange(n_nodes)
+    rows = np.repeat(place, np.diff(P.indptr))
+    widths = np.zeros(n_nodes)
+    np.maximum.at(widths, rows, rows - place[P.indices])
+    work = float((widths**2).sum())
+    return bool(work <= min(ELIMINATION_WORK, n_nodes * (_THIN * n_nodes) ** 2))
 
 
 def _fix_signs(vectors: Floats) -> Floats:

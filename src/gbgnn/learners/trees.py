@@ -151,6 +151,9 @@ class BoostedTrees(Learner):
         Penalty on the squares of a leaf's values.
     subsample
         Share of the labelled rows that a tree sees, in (0, 1]. scikit-learn draws them once a round.
+    column_share
+        Share of the columns that a tree may split by, in (0, 1]; scikit-learn draws them anew for every
+        split. Fewer make trees faster, and more different from each other.
     patience
         Stop when the validation nodes have gained nothing for so many trees, and go back to the best; None,
         or no validation nodes, grows all. scikit-learn can from its version 1.7 on.
@@ -177,6 +180,7 @@ class BoostedTrees(Learner):
     min_leaf: int | None = None
     l2: float = 1.0
     subsample: float = 1.0
+    column_share: float = 1.0
     patience: int | None = 10
     max_bins: int = 255
     columns: str = "average"
@@ -193,6 +197,7 @@ class BoostedTrees(Learner):
         check_integer("BoostedTrees", "min_leaf", self.min_leaf, 1, optional=True)
         check_number("BoostedTrees", "l2", self.l2, 0)
         check_number("BoostedTrees", "subsample", self.subsample, 0, 1, open_low=True)
+        check_number("BoostedTrees", "column_share", self.column_share, 0, 1, open_low=True)
         check_integer("BoostedTrees", "patience", self.patience, 1, optional=True)
         check_integer("BoostedTrees", "max_bins", self.max_bins, 2, 255)
         check_choice("BoostedTrees", "columns", self.columns, ("average", "all"))

@@ -21,6 +21,7 @@ GROWTH = Growth(
     min_leaf=2,
     l2=0.5,
     subsample=0.7,
+    column_share=0.6,
     patience=None,
     max_bins=255,
     seed=2**40,
@@ -90,6 +91,7 @@ def test_settings_reach_catboost_and_bytes_come_back(
     assert params.get("classes_count") == (4 if n_classes == 4 else None)
     assert (params["iterations"], params["max_leaves"], params["min_data_in_leaf"]) == (5, 6, 2)
     assert (params["subsample"], params["border_count"], params["l2_leaf_reg"]) == (0.7, 254, 0.5)
+    assert params["rsm"] == 0.6
     assert params["random_seed"] < 2**31
     assert params["allow_writing_files"] is False
     assert CatBoost.made[0].options == {}

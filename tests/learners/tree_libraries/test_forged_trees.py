@@ -26,6 +26,7 @@ GROWTH = Growth(
     min_leaf=2,
     l2=1.0,
     subsample=1.0,
+    column_share=1.0,
     patience=None,
     max_bins=32,
     seed=0,

@@ -24,6 +24,7 @@ GROWTH = Growth(
     min_leaf=3,
     l2=1.0,
     subsample=1.0,
+    column_share=1.0,
     patience=None,
     max_bins=64,
     seed=7,
@@ -244,8 +245,9 @@ def test_a_validation_class_that_no_row_has_is_no_obstacle(name: str) -> None:
 
 
 @every_library
-def test_a_subsample_makes_other_trees_and_the_seed_the_same(name: str) -> None:
-    data, growth = make_data(2), replace(GROWTH, subsample=0.5)
+@pytest.mark.parametrize("setting", ["subsample", "column_share"])
+def test_a_share_makes_other_trees_and_the_seed_the_same(name: str, setting: str) -> None:
+    data, growth = make_data(2), replace(GROWTH, **{setting: 0.5})
     first, again, other, whole = (
         LIBRARIES[name].fit(data, each).predict(data.rows, 1)
         for each in (growth, growth, replace(growth, seed=8), GROWTH)
@@ -253,6 +255,16 @@ def test_a_subsample_makes_other_trees_and_the_seed_the_same(name: str) -> None:
     assert first.tobytes() == again.tobytes()
     assert first.tobytes() != other.tobytes()
     assert first.tobytes() != whole.tobytes()
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
+def test_a_tree_splits_by_its_share_of_the_columns(name: str) -> None:
+    data = make_data(None)
+    counts = {}
+    for share in (0.5, 1.0):
+        trees, _ = LIBRARIES[name].fit(data, replace(GROWTH, column_share=share)).trees()
+        counts[share] = max(len(set(tree.feature[tree.left != LEAF])) for tree in trees)
+    assert counts[0.5] == 2 < counts[1.0]
 
 
 @every_library

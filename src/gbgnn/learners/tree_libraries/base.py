@@ -51,6 +51,7 @@ class Growth:
     min_leaf: int
     l2: float
     subsample: float
+    column_share: float
     patience: int | None
     max_bins: int
     seed: int

@@ -46,6 +46,7 @@ class CatBoostTrees(TreeModel):
                 "l2_leaf_reg": growth.l2,
                 "bootstrap_type": "Bernoulli",
                 "subsample": growth.subsample,
+                "rsm": growth.column_share,
                 "border_count": min(growth.max_bins, 254),
                 "random_seed": growth.seed % 2**31,
                 "thread_count": growth.n_threads,

@@ -61,6 +61,7 @@ class LightGBMTrees(TreeModel):
             "lambda_l2": growth.l2,
             "bagging_fraction": growth.subsample,
             "bagging_freq": int(growth.subsample < 1),
+            "feature_fraction": growth.column_share,
             "max_bin": growth.max_bins,
             "min_data_per_group": growth.min_leaf,
             "min_data_in_bin": 1,

@@ -55,7 +55,7 @@ class SklearnTrees(TreeModel):
 
     @classmethod
     def fit(cls, data: TreeData, growth: Growth) -> Self:
-        """Train the trees; a ``subsample`` is drawn once, for all of them."""
+        """Train the trees; a ``subsample`` is drawn once, for all of them, columns anew for every split."""
         kind = cls._kind(data.n_classes or 0)
         estimator = kind(
             max_iter=growth.n_trees,
@@ -63,6 +63,7 @@ class SklearnTrees(TreeModel):
             max_leaf_nodes=growth.max_leaves,
             min_samples_leaf=growth.min_leaf,
             l2_regularization=growth.l2,
+            max_features=growth.column_share,
             max_bins=growth.max_bins,
             categorical_features=data.is_category if data.categories else None,
             early_stopping=False,

@@ -57,6 +57,7 @@ class XGBoostTrees(TreeModel):
             "min_child_weight": growth.min_leaf * (1.0 if data.n_classes is None else 0.25),
             "reg_lambda": growth.l2,
             "subsample": growth.subsample,
+            "colsample_bytree": growth.column_share,
             "max_bin": growth.max_bins,
             "seed": growth.seed % 2**31,
             "nthread": growth.n_threads,
