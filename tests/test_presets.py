@@ -6,22 +6,41 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gbgnn import MLP, BoostedTrees, GBGNNClassifier, GBGNNRegressor, Graph, load
+from gbgnn import MLP, BoostedTrees, GBGNNClassifier, GBGNNRegressor, Graph, Stages, load
 from gbgnn.errors import ParameterError
 from gbgnn.population import PopulationInputs, train_population
-from gbgnn.presets import FEWEST_LABELS, MOST_COLUMNS, Facts, adapt
+from gbgnn.presets import FEWEST_LABELS, MOST_COLUMNS, MOST_NODES, MOST_NODES_OF_NUMBERS, Facts, adapt
 from gbgnn.testing import two_blocks
 
-TABLE = Facts(n_labels=FEWEST_LABELS, n_columns=MOST_COLUMNS, is_sparse=False, has_validation=True)
+TABLE = Facts(
+    n_nodes=MOST_NODES + 1,
+    n_labels=FEWEST_LABELS,
+    n_columns=MOST_COLUMNS,
+    is_sparse=False,
+    has_validation=True,
+)
 
 
 @pytest.mark.parametrize("kind", [GBGNNClassifier, GBGNNRegressor])
 def test_narrow_tables_with_many_labels_get_trees(kind: Any) -> None:
-    model = kind(random_state=3, metric="auto")
+    model = kind(random_state=3, metric="auto", device="cpu")
     found = adapt(model, TABLE)
     assert isinstance(found.learner, BoostedTrees)
     assert (found.random_state, found.validation_fraction) == (3, None)
     assert model.learner == "mlp"  # as it was
+
+
+@pytest.mark.parametrize(
+    ("kind", "most"), [(GBGNNClassifier, MOST_NODES), (GBGNNRegressor, MOST_NODES_OF_NUMBERS)]
+)
+def test_a_network_follows_where_it_is_not_too_slow(kind: Any, most: int) -> None:
+    kinds = []
+    for n_nodes in (most, most + 1):
+        found = adapt(kind(device="cpu"), Facts(**vars(TABLE) | {"n_nodes": n_nodes}))
+        kinds.append((type(found.learner), found.n_rounds, found.select))
+    assert kinds == [(Stages, 2, "last"), (BoostedTrees, 1, "auto")]
+    chosen = adapt(kind(device="cpu", select="gradient"), Facts(**vars(TABLE) | {"n_nodes": most}))
+    assert chosen.select == "gradient"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +77,7 @@ def table(n: int = 500) -> tuple[Graph, np.ndarray]:
 
 def test_facts_are_those_of_the_graph() -> None:
     graph, _ = table()
-    assert Facts.of(graph, 7, has_validation=False) == Facts(7, 5, False, False)
+    assert Facts.of(graph, 7, has_validation=False) == Facts(500, 7, 5, False, False)
     sparse = Graph(graph.adjacency, sp.csr_array(graph.features))
     assert Facts.of(sparse, 7, has_validation=True).is_sparse
 
@@ -67,13 +86,16 @@ def test_default_fit_is_saved_with_the_parts_that_it_got(tmp_path) -> None:
     graph, y = table()
     train, test = np.arange(0, 500, 2), np.arange(1, 500, 2)
     model = GBGNNClassifier(random_state=0).fit(train, y[train], graph=graph)
-    assert model.best_round_ == 1
     assert model.score(test, y[test]) > 0.9
     assert len(model.train_nodes_) == 200  # the others say when to stop
     model.save(tmp_path / "model.gbgnn")
     again = load(tmp_path / "model.gbgnn")
-    assert isinstance(again.learner, BoostedTrees)
+    assert isinstance(again.learner, Stages)
+    assert isinstance(again.learner.first, BoostedTrees)
     assert again.predict(test).tolist() == model.predict(test).tolist()
+    np.testing.assert_array_equal(again.predict_proba(test, graph=graph), model.predict_proba(test))
+    *_, last = again.model_.staged_predict_proba(test, graph=graph)
+    np.testing.assert_array_equal(last, model.predict_proba(test))
 
 
 def test_a_population_adapts_like_a_fit() -> None:

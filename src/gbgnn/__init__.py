@@ -26,7 +26,15 @@ if TYPE_CHECKING:
     from gbgnn.graph import Graph
     from gbgnn.guarantees import depth_bound, generalisation_bound
     from gbgnn.labels import NodeSplit
-    from gbgnn.learners import MLP, BoostedTrees, ConstrainedMLP, SklearnLearner, WideReLU
+    from gbgnn.learners import (
+        MLP,
+        BoostedTrees,
+        ConstrainedMLP,
+        GraphNetwork,
+        SklearnLearner,
+        Stages,
+        WideReLU,
+    )
     from gbgnn.losses import (
         AbsoluteError,
         Huber,
@@ -69,6 +77,7 @@ __all__ = [
     "GivenMatrix",
     "Graph",
     "GraphFeatures",
+    "GraphNetwork",
     "Huber",
     "Identity",
     "InputInjection",
@@ -92,6 +101,7 @@ __all__ = [
     "SklearnLearner",
     "SoftmaxCrossEntropy",
     "SquaredError",
+    "Stages",
     "StopReason",
     "TableEncoder",
     "WideReLU",
@@ -124,7 +134,9 @@ _HOMES = {
     ),
     "gbgnn.model": ("FittedModel",),
     "gbgnn.tasks": ("Classification", "MultiLabel", "Regression"),
-    "gbgnn.learners": ("MLP", "BoostedTrees", "ConstrainedMLP", "SklearnLearner", "WideReLU"),
+    "gbgnn.learners": (
+        *("MLP", "BoostedTrees", "ConstrainedMLP", "GraphNetwork", "SklearnLearner", "Stages", "WideReLU"),
+    ),
     "gbgnn.persistence": ("load",),
     "gbgnn.predictions": ("predictions_frame",),
     "gbgnn.propagation": (

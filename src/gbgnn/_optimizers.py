@@ -55,6 +55,17 @@ class Stepper:
             "maximize": False,
         }
 
+    @property
+    def learning_rate(self) -> float:
+        """The size of the next step, which may be set."""
+        return self._rate
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        self._rate = rate
+        if not self._is_sgd and not self._momentum:
+            self._settings["lr"] = rate
+
     def step(self, gradients: Sequence[torch.Tensor]) -> None:
         """Take one step; ``gradients`` may be overwritten."""
         # The fused pass reads memory in order: a transposed gradient would move the wrong elements.

@@ -155,8 +155,9 @@ def _make_model(trained: Round, dtype: torch.dtype) -> Any:
         written = _write_trees(head, floats, trained.t)
     else:
         name = f"{type(getattr(head, 'estimators', [head])[0]).__name__}"
+        why = "" if head.sees_rows else ", because it looks at the graph and not at rows alone"
         raise ParameterError(
-            f"the learner of round {trained.t}, a {name}, cannot be written as ONNX; networks (MLP) and "
+            f"the learner of round {trained.t}, a {name}, cannot be written as ONNX{why}; networks (MLP) and "
             "boosted trees (BoostedTrees) can."
         )
     kind = helper.np_dtype_to_tensor_dtype(floats)

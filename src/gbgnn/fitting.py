@@ -21,14 +21,14 @@ from gbgnn.aggregation import Identity
 from gbgnn.boosting import Boosted, BoostingRule, Member
 from gbgnn.boosting.selection import check_selection
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.features import LabelledRows, Neighbourhood
+from gbgnn.features import Neighbourhood
 from gbgnn.finetuning import FineTuner, as_fine_tuner, check_fine_tuning
 from gbgnn.graph import Graph
 from gbgnn.labels import as_nodes, check_disjoint, check_range
 from gbgnn.learners import Learner
 from gbgnn.metrics import Metric
 from gbgnn.model import FittedModel, check_graph
-from gbgnn.problem import InputRecipe, LabelledNodes, Problem
+from gbgnn.problem import InputRecipe, LabelledNodes, Problem, encode_labels
 from gbgnn.propagation import GivenMatrix
 from gbgnn.propagation.rows import NORMS
 from gbgnn.registry import as_device, as_dtype, as_part
@@ -142,8 +142,7 @@ def build_problem(
         held_out = ids[leaves], targets[leaves]
         ids, targets, weights = ids[stays], targets[stays], weights[stays]
     recipe = input_recipe(model, task)
-    known = None if recipe.neighbourhood is None else LabelledRows(ids, encode_for_neighbours(task, targets))
-    inputs = recipe.build(graph, known)
+    inputs = recipe.build(graph, encode_labels(task, ids, targets) if recipe.hears_labels else None)
     return Problem(
         inputs=inputs,
         task=task,
@@ -165,13 +164,19 @@ def input_recipe(model: Any, task: Task) -> InputRecipe:
     check_norm(model.feature_norm)
     recipe = copy.copy(as_part("propagation", model.propagation))
     inputs = InputRecipe(recipe, model.feature_norm, as_device(model.device), as_dtype(model.dtype))
+    learner = as_part("learner", model.learner)
     neighbourhood = as_part("neighbourhood", model.neighbourhood)
     if not isinstance(neighbourhood, Neighbourhood):
-        return inputs
+        return replace(inputs, hears_labels=learner.hears_labels)
     check_neighbourhood(neighbourhood, model)
     n_targets = 1 if task.has_classes and task.n_columns == 2 else task.n_columns
-    takes_gaps = as_part("learner", model.learner).takes_gaps
-    return replace(inputs, neighbourhood=neighbourhood, n_targets=n_targets, takes_gaps=takes_gaps)
+    return replace(
+        inputs,
+        neighbourhood=neighbourhood,
+        n_targets=n_targets,
+        takes_gaps=learner.takes_gaps,
+        hears_labels=True,
+    )
 
 
 def check_neighbourhood(neighbourhood: Neighbourhood, model: Any) -> None:
@@ -188,14 +193,6 @@ def check_neighbourhood(neighbourhood: Neighbourhood, model: Any) -> None:
             f"{aggregation!r} would bring a node its own label back through its neighbours; beside "
             'Neighbourhood(targets=...) use aggregation="identity", or Neighbourhood(targets=0).'
         )
-
-
-def encode_for_neighbours(task: Task, targets: NDArray[Any]) -> NDArray[np.float64]:
-    """Return numbers that say what labelled nodes are, zero on average; of two classes one will do."""
-    codes = task.codes(torch.as_tensor(targets), torch.float64).numpy()
-    codes = codes[:, 1:] if task.has_classes and codes.shape[1] == 2 else codes
-    centred: NDArray[np.float64] = codes - codes.mean(axis=0) if len(codes) else codes
-    return centred
 
 
 def resolve_member(model: Any, problem: Problem, seed: int, keep_learners: bool) -> Member:

@@ -23,7 +23,8 @@ def importances_of_rounds(
     r"""Return shares of the columns that learners see, which sum to one; zeros where no learner used any.
 
     Round t counts by its step: :math:`\sum_t |\eta_t| v_t`, with :math:`v_t` what its head says. Where votes
-    have a size of their own, whatever the size of outputs, the sum of every :math:`v_t` is made one first.
+    have a size of their own, whatever the size of outputs, or learners are of several kinds, the sum of every
+    :math:`v_t` is made one first. Rounds whose learner sees the graph rather than these columns do not count.
 
     Parameters
     ----------
@@ -36,13 +37,15 @@ def importances_of_rounds(
         to be multiplied by the standard deviation of its columns.
     """
     _check_columns_are_kept(ensemble)
-    found = [_ask(trained) for trained in ensemble]
-    if any(trained.kept_head().importances_per_unit for trained in ensemble):
-        spreads = _find_spreads(ensemble, build_inputs())
-        found = [values * spread for values, spread in zip(found, spreads, strict=True)]
-    if not voting.adds_outputs:
+    asked = [trained for trained in ensemble if trained.head is None or trained.head.sees_rows]
+    asked = asked or list(ensemble)  # none of whom knows
+    found = [_ask(trained) for trained in asked]
+    if any(trained.kept_head().importances_per_unit for trained in asked):
+        spreads = dict(_find_spreads(ensemble, build_inputs()))
+        found = [values * spreads[trained.t] for values, trained in zip(found, asked, strict=True)]
+    if not voting.adds_outputs or len({type(trained.head) for trained in asked}) > 1:  # in other units
         found = [_as_shares(values) for values in found]
-    return _as_shares(np.abs(ensemble.etas) @ np.array(found))
+    return _as_shares(np.abs([trained.eta for trained in asked]) @ np.array(found))
 
 
 def sum_by_name(importances: Floats, origins: Sequence[Origin]) -> dict[str, float]:
@@ -78,12 +81,12 @@ def sum_by_column(importances: Floats, origins: Sequence[Origin], columns: Seque
     return _as_shares(total)
 
 
-def _find_spreads(ensemble: Ensemble, inputs: NodeInputs) -> Iterator[Floats | float]:
-    """Yield by what the importances of every round are to be multiplied."""
+def _find_spreads(ensemble: Ensemble, inputs: NodeInputs) -> Iterator[tuple[int, Floats | float]]:
+    """Yield every round's number, and by what its importances are to be multiplied."""
     X = inputs.features
     for trained in ensemble:
         X = trained.hop(X, inputs)
-        yield find_spread(X) if trained.kept_head().importances_per_unit else 1.0
+        yield trained.t, find_spread(X) if trained.kept_head().importances_per_unit else 1.0
 
 
 def find_spread(X: Representation) -> Floats:

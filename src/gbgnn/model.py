@@ -19,7 +19,7 @@ from gbgnn.labels import as_nodes, check_range
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric, Predicted
 from gbgnn.origins import Origin, describe_columns
-from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs
+from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, encode_labels
 from gbgnn.tasks import Task
 from gbgnn.theory import Certificate
 
@@ -222,7 +222,7 @@ class FittedModel:
         """Yield (t, scores of ``nodes``) of the model stopped at each round, applied anew."""
         graph = self.known_graph(graph)
         rows = _as_rows(nodes, graph.n_nodes)
-        for t, scores in stage(self.ensemble, self.inputs.build(graph), self.voting):
+        for t, scores in stage(self.ensemble, self.build_inputs(graph), self.voting):
             yield t, scores[rows.to(scores.device)]
 
     def find_scores(self, nodes: ArrayLike, graph: Graph | None = None) -> torch.Tensor:
@@ -236,7 +236,11 @@ class FittedModel:
 
     def build_inputs(self, graph: Graph | None = None) -> NodeInputs:
         """Return P and the features of a graph, or of that of the fit, as the rounds see them."""
-        return self.inputs.build(self.known_graph(graph))
+        graph = self.known_graph(graph)
+        known = None
+        if self.inputs.hears_labels and (graph is self.graph or graph.checksum == self.graph_checksum):
+            known = encode_labels(self.task, self.train_nodes, self.train_targets)
+        return self.inputs.build(graph, known)
 
     def known_graph(self, graph: Graph | None) -> Graph:
         """Return the graph that was given, checked, or that of the fit; say so where there is none."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 import torch
+from sklearn.base import BaseEstimator
 
 from gbgnn._files import as_plain, atomic_path
 from gbgnn._version import __version__
@@ -27,7 +28,7 @@ from gbgnn.metrics import Metric, Scorer
 from gbgnn.model import FittedModel
 from gbgnn.problem import InputRecipe, LabelledNodes
 from gbgnn.propagation import GivenMatrix
-from gbgnn.registry import PARAMETERS, as_device, as_dtype, as_part, part_class, part_name
+from gbgnn.registry import INNER_PARTS, PARAMETERS, as_device, as_dtype, as_part, part_class, part_name
 from gbgnn.settings import FINE_TUNE, build_model
 from gbgnn.tables import TableEncoder
 from gbgnn.tasks import Classification
@@ -180,6 +181,7 @@ def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNEstimator:
             None if inputs.get("neighbourhood") is None else Neighbourhood(**inputs["neighbourhood"]),
             int(inputs.get("n_targets", 0)),
             bool(inputs.get("takes_gaps", False)),
+            bool(inputs.get("hears_labels", inputs.get("neighbourhood") is not None)),
         ),
         n_features_in=int(inputs["n_features"]),
         train=LabelledNodes(nodes, targets, weights),
@@ -289,6 +291,7 @@ def _pack_inputs(recipe: InputRecipe, n_features: int, tensors: Tensors) -> dict
         "neighbourhood": None if recipe.neighbourhood is None else recipe.neighbourhood.get_params(),
         "n_targets": recipe.n_targets,
         "takes_gaps": recipe.takes_gaps,
+        "hears_labels": recipe.hears_labels,
     }
 
 
@@ -317,8 +320,9 @@ def _pack_part(family: str, part: Any, tensors: Tensors) -> dict[str, Any]:
     except ParameterError as error:
         raise ModelFileError(f"this model cannot be saved: {error}") from error
     params = part.get_params(deep=False)
-    if isinstance(params.get("loss"), Loss):
-        params["loss"] = _pack_part("loss", params["loss"], tensors)
+    for inner, kind in INNER_PARTS.items():
+        if isinstance(params.get(inner), BaseEstimator):
+            params[inner] = _pack_part(kind, params[inner], tensors)
     if isinstance(part, GivenMatrix) and part.matrix is not None:
         P = sp.csr_array(part.matrix)
         for key in ("data", "indices", "indptr"):
@@ -346,8 +350,9 @@ def _unpack_part(family: str, packed: dict[str, Any], tensors: Tensors) -> Any:
     if settings.get("matrix") is not None:
         parts = (tensors[f"propagation.{k}"].numpy() for k in ("data", "indices", "indptr"))
         settings["matrix"] = sp.csr_array(tuple(parts), shape=tuple(settings["matrix"]))
-    if isinstance(settings.get("loss"), dict):
-        settings["loss"] = _unpack_part("loss", settings["loss"], tensors)
+    for inner, kind in INNER_PARTS.items():
+        if isinstance(settings.get(inner), dict):
+            settings[inner] = _unpack_part(kind, settings[inner], tensors)
     return part_class(family, packed["name"])(**settings)
 
 

@@ -12,7 +12,8 @@ from gbgnn._checks import check_choice
 from gbgnn.boosting import FunctionalGradient
 from gbgnn.features import Neighbourhood
 from gbgnn.graph import Graph
-from gbgnn.learners import BoostedTrees
+from gbgnn.learners import BoostedTrees, GraphNetwork, Stages
+from gbgnn.registry import as_device
 
 PRESETS = ("default", "fast")
 
@@ -21,6 +22,10 @@ FEWEST_LABELS = 200
 
 MOST_COLUMNS = 200
 """Wider tables are mostly words or pixels, and stay with the paper's method for the same reason."""
+
+MOST_NODES, MOST_NODES_OF_NUMBERS, MOST_NODES_ON_GPU = 50_000, 10_000, 1_000_000
+"""Up to so many nodes a network follows the trees: it takes a millisecond a node on a CPU. Of numbers it has
+less to add to them, so that there it must be cheap."""
 
 # What a model must have left as it is to get other parts: a choice that somebody made is kept.
 _OPEN = (
@@ -35,6 +40,7 @@ M = TypeVar("M")
 class Facts:
     """What the parts are chosen by; no label is among it but their number."""
 
+    n_nodes: int
     n_labels: int
     n_columns: int
     is_sparse: bool
@@ -44,24 +50,25 @@ class Facts:
     def of(cls, graph: Graph, n_labels: int, *, has_validation: bool) -> Facts:
         """Look at a graph."""
         is_sparse = graph.table is None and sp.issparse(graph.features)
-        return cls(n_labels, len(graph.column_names), is_sparse, has_validation)
+        return cls(graph.n_nodes, n_labels, len(graph.column_names), is_sparse, has_validation)
 
 
 def adapt(model: M, facts: Facts) -> M:
     """Return a model with the parts that suit what it is given, or as it is.
 
     ``"fast"`` is the paper's method, whatever the data. ``"default"`` is the same, except for narrow tables
-    with many labels: there boosted trees see a node's own columns, those of its neighbours and the labels
-    nearby, as much of these as helps the validation nodes. A model with any setting of its own keeps all.
+    with many labels. There boosted trees see a node's own columns, those of its neighbours and the labels
+    nearby, as much of these as helps the validation nodes. Where there are not too many nodes, a graph
+    network follows in a second round. A model with any setting of its own keeps all.
 
     Examples
     --------
     >>> from gbgnn import GBGNNRegressor
-    >>> narrow = Facts(n_labels=500, n_columns=8, is_sparse=False, has_validation=True)
-    >>> adapt(GBGNNRegressor(), narrow).neighbourhood
-    Neighbourhood()
-    >>> adapt(GBGNNRegressor(preset="fast"), narrow).neighbourhood
-    'none'
+    >>> narrow = Facts(n_nodes=900, n_labels=500, n_columns=8, is_sparse=False, has_validation=True)
+    >>> adapt(GBGNNRegressor(), narrow).n_rounds
+    2
+    >>> adapt(GBGNNRegressor(preset="fast"), narrow).n_rounds
+    20
     """
     settings: Any = model
     check_choice(type(model).__name__, "preset", settings.preset, PRESETS)
@@ -72,17 +79,33 @@ def adapt(model: M, facts: Facts) -> M:
     if settings.preset != "default" or not is_untouched or not is_table:
         return model
     adapted: Any = copy.copy(model)
+    trees = BoostedTrees(n_trees=1000, learning_rate=0.06, patience=20)
     adapted.set_params(
         aggregation="identity",
-        learner=BoostedTrees(n_trees=1000, learning_rate=0.06, patience=20),
-        rule=FunctionalGradient(target="loss", learning_rate=1.0),
+        rule=FunctionalGradient(target="loss", learning_rate=1.0, retries=0),
         neighbourhood=Neighbourhood(),
-        n_rounds=1,
-        device="cpu",  # where trees grow
     )
+    if facts.n_nodes <= _most_nodes(settings):
+        # Both rounds stop where the loss of the validation nodes is least, so that the last is the best.
+        adapted.set_params(
+            learner=Stages(first=trees, then=GraphNetwork()),
+            propagation="random_walk",
+            n_rounds=2,
+            select="last" if settings.select == "auto" else settings.select,
+        )
+    else:
+        adapted.set_params(learner=trees, n_rounds=1, device="cpu")  # where trees grow
     if not facts.has_validation and adapted.validation_fraction is None:
         adapted.set_params(validation_fraction=0.2)  # trees must know when to stop
     return adapted  # type: ignore[no-any-return]
+
+
+def _most_nodes(model: Any) -> int:
+    """Return for how many nodes a network is not too slow."""
+    if as_device(model.device).type == "cuda":
+        return MOST_NODES_ON_GPU
+    is_of_numbers = hasattr(model, "quantile")  # which a regressor alone has
+    return MOST_NODES_OF_NUMBERS if is_of_numbers else MOST_NODES
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 
 from gbgnn._matrices import Features
 from gbgnn._threads import threads_for
@@ -24,12 +25,22 @@ from gbgnn.tasks import Task
 
 
 @dataclass(frozen=True, eq=False)
+class KnownLabels:
+    """Labelled nodes of a graph, and numbers that say what each is, shape (nodes, n), zero on average."""
+
+    rows: torch.Tensor
+    codes: torch.Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class NodeInputs:
     """What a fitted model needs of a graph: the features of all nodes, and P.
 
     ``raw_columns`` makes what trees see, where features are a table's: see :attr:`raw`. ``names`` are those
     of the features, None where they have none. ``column_groups`` are the numbers of columns up to the end of
-    every group that a learner may do without, the first excepted.
+    every group that a learner may do without, the first excepted. ``own_columns`` makes what nodes have of
+    their own, where the features are more than that: see :attr:`own`. ``known`` are the labelled nodes that
+    heads may hear of, None in a graph where none are known.
     """
 
     features: Representation
@@ -37,6 +48,8 @@ class NodeInputs:
     raw_columns: Callable[[], RawColumns] | None = None
     names: tuple[str, ...] | None = None
     column_groups: tuple[int, ...] = ()
+    own_columns: Callable[[], Representation] | None = None
+    known: KnownLabels | None = None
 
     @classmethod
     def from_tensor(cls, features: torch.Tensor, P: Propagator) -> NodeInputs:
@@ -65,6 +78,11 @@ class NodeInputs:
             return self.raw_columns()
         return as_raw_columns(self.features.dense().cpu().numpy(), self.names)
 
+    @cached_property
+    def own(self) -> Representation:
+        """What a node has of its own, without gaps: the features, less what a neighbourhood put beside."""
+        return self.features if self.own_columns is None else self.own_columns()
+
     def zero_scores(self, n_outputs: int, *n_members: int) -> torch.Tensor:
         """Return the scores before round 1: of one model, or of several with an axis of members in front."""
         return torch.zeros(*n_members, self.n_nodes, n_outputs, dtype=self.dtype, device=self.device)
@@ -78,7 +96,8 @@ class InputRecipe:
     ``encoder`` makes features of a table, None where they are a matrix; ``column_names`` are those of the
     graph that was fitted, None where it had none. A ``neighbourhood`` puts other columns beside them, among
     them ``n_targets`` numbers for each walk that say what labelled nodes are; a learner that ``takes_gaps``
-    sees gaps and categories.
+    sees gaps and categories. Whether anything ``hears_labels`` says whether the labelled nodes of the fit's
+    graph must be known again to predict its nodes.
     """
 
     propagation: Propagation
@@ -90,6 +109,7 @@ class InputRecipe:
     neighbourhood: Neighbourhood | None = None
     n_targets: int = 0
     takes_gaps: bool = False
+    hears_labels: bool = False
 
     def fitted_on(self, graph: Graph) -> InputRecipe:
         """Return the recipe with what is learned of a graph's columns, labels aside."""
@@ -134,17 +154,30 @@ class InputRecipe:
         elif graph.is_named:
             names = graph.feature_names
         groups: tuple[int, ...] = ()
+        own_rows: Callable[[], Representation] | None = None
         if self.neighbourhood is not None:
             encoded = as_raw_columns(X, names)
             own = raw() if raw is not None and self.takes_gaps else encoded
             wide, groups = self.neighbourhood.widen(graph, own, encoded, self.n_targets, known)
             X, raw = wide.matrix if self.takes_gaps else np.nan_to_num(wide.matrix), lambda: wide
             names = tuple(wide.names)
+            own_rows = partial(as_rows, encoded.matrix, self.device, self.dtype)
         with threads_for(graph.adjacency.nnz + X.shape[0] * X.shape[1]):
             features = as_rows(X, self.device, self.dtype, self.feature_norm)
             adjacency = Csr.from_scipy(graph.adjacency, self.device)
             P = Propagator(Operator.from_matrix(self.propagation.build(adjacency)), self.device, self.dtype)
-        return NodeInputs(features, P, raw, names, groups)
+        labels = None
+        if known is not None and self.hears_labels:
+            rows, codes = (torch.as_tensor(each, device=self.device) for each in known)
+            labels = KnownLabels(rows, codes.to(self.dtype))
+        return NodeInputs(features, P, raw, names, groups, own_rows, labels)
+
+
+def encode_labels(task: Task, rows: NDArray[np.int64], targets: NDArray[Any]) -> LabelledRows:
+    """Return labelled nodes with numbers that say what each is, zero on average, one for two classes."""
+    codes = task.codes(torch.as_tensor(targets), torch.float64).numpy()
+    codes = codes[:, 1:] if task.has_classes and codes.shape[1] == 2 else codes
+    return LabelledRows(rows, codes - codes.mean(axis=0) if len(codes) else codes)
 
 
 def as_raw_columns(X: Features, names: Sequence[str] | None) -> RawColumns:

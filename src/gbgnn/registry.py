@@ -28,6 +28,8 @@ FAMILIES: dict[str, dict[str, type[Any]]] = {
         "wide": learners.WideReLU,
         "sklearn": learners.SklearnLearner,
         "trees": learners.BoostedTrees,
+        "graph_network": learners.GraphNetwork,
+        "stages": learners.Stages,
     },
     "rule": {"gradient": boosting.FunctionalGradient, "samme": boosting.Samme, "samme_r": boosting.SammeR},
     "propagation": {
@@ -49,12 +51,20 @@ FAMILIES: dict[str, dict[str, type[Any]]] = {
 """Family, then name, then class. Other packages add theirs as entry points ``gbgnn.<family>``. The names of
 scikit-learn's scorers are metrics too."""
 
+INNER_PARTS = {"loss": "loss", "first": "learner", "then": "learner"}
+"""The families of settings that are parts themselves: a rule has a loss, stages have learners."""
+
 PARAMETERS = ("aggregation", "learner", "rule", "propagation", "neighbourhood")
 """The families whose parts are parameters of an estimator."""
 
 FITTED: dict[str, dict[str, type[Any]]] = {
     "hop": {"polynomial": aggregation.PolynomialHop, "mixing": aggregation.MixingHop},
-    "head": {"mlp": learners.MLPHead, "sklearn": learners.SklearnHead, "trees": learners.TreesHead},
+    "head": {
+        "mlp": learners.MLPHead,
+        "sklearn": learners.SklearnHead,
+        "trees": learners.TreesHead,
+        "graph_network": learners.GraphNetworkHead,
+    },
     "voting": {
         "outputs": voting.OutputVoting,
         "classes": voting.ClassVoting,

@@ -30,7 +30,7 @@ from gbgnn._files import as_plain
 from gbgnn.errors import ParameterError, suggest
 from gbgnn.finetuning import FineTuner, as_fine_tuner
 from gbgnn.learners import SklearnLearner
-from gbgnn.registry import PARAMETERS, as_part, part_class, part_name, part_names
+from gbgnn.registry import INNER_PARTS, PARAMETERS, as_part, part_class, part_name, part_names
 from gbgnn.tasks import Regression
 
 if TYPE_CHECKING:  # estimators read and write model files, which hold settings
@@ -45,6 +45,8 @@ WITH_TABLES = (*PARAMETERS, FINE_TUNE)
 
 ESTIMATOR_PACKAGES = ("sklearn", "lightgbm", "xgboost")
 """Where estimators may come from. Settings may be somebody else's, so they may not name any module."""
+
+_INNER_LEARNERS = tuple(f"learner__{name}" for name, kind in INNER_PARTS.items() if kind == "learner")
 
 # Facts of one fit, not of a model.
 _NOT_SETTINGS = ("callbacks", "warm_start", "verbose")
@@ -174,10 +176,30 @@ def build_model(settings: Mapping[str, Any]) -> Any:
         name, own = (params.pop(f"learner__{k}", None) for k in ("estimator", "estimator_params"))
         is_object = name is not None and not isinstance(name, str)
         params["learner__estimator"] = name if is_object else build_estimator(name, own or {})
+    for path in [path for path in params if path in _INNER_LEARNERS]:
+        params[path] = _build_inner(path, params[path])
     try:
         return (GBGNNRegressor() if _is_of_numbers(params) else GBGNNClassifier()).set_params(**params)
     except ValueError as error:  # scikit-learn's, of a name that the estimator does not have
         raise ParameterError(f"these settings are not those of a model: {error}") from error
+
+
+def _build_inner(path: str, value: Any) -> Any:
+    """Return a learner inside another, of its name or of a table with its name and settings."""
+    if not isinstance(value, (str, Mapping)):
+        return value
+    table = {"name": value} if isinstance(value, str) else dict(value)
+    name = table.pop("name", None)
+    if not isinstance(name, str):
+        raise ParameterError(f"{path.replace('__', '.')} must be a name or a table with one; got {value!r}.")
+    kind = part_class("learner", name)
+    if unknown := [key for key in table if key not in _field_names(kind)]:
+        known = _field_names(kind)
+        raise SettingError(
+            f"{path.replace('__', '.')}.{unknown[0]} is unknown: learner {name} has no such setting."
+            f"{suggest(unknown[0], known)} Known: {', '.join(['name', *known])}."
+        )
+    return kind(**table)
 
 
 def _is_of_numbers(settings: Mapping[str, Any]) -> bool:
@@ -263,6 +285,9 @@ def _plain_setting(name: str, value: Any) -> Any:
         raise ParameterError(f"{name} cannot be written as text or a number; got {unknown!r}.")
 
     last = name.rpartition("__")[2]
+    if name in _INNER_LEARNERS:
+        inner = value.get_params(deep=False)
+        return {"name": part_name("learner", value)} | {k: _plain_setting(k, v) for k, v in inner.items()}
     if last in ("loss", "task") and not isinstance(value, str):
         return part_name(last, value)
     if last == "metric" and not isinstance(value, str):

@@ -141,10 +141,12 @@ def check_learner(learner: Learner, task: WeakTask | None = None) -> None:
     context = replace(make_context(problem, seed=1), task=task)
     before = context.X.dense().clone()
     head = learner.fit(context)
-    output = head.evaluate(context.X)
+    output = head.evaluate(context.X, problem.inputs)
     assert torch.equal(context.X.dense(), before), "fit or evaluate changed its input"
     assert output.shape == (len(before), task.n_outputs), f"wrong output shape {tuple(output.shape)}"
-    assert torch.equal(output, learner.fit(context).evaluate(context.X)), "the same seed gave another head"
+    assert torch.equal(output, learner.fit(context).evaluate(context.X, problem.inputs)), (
+        "the same seed gave another head"
+    )
     named = dict(head.named_parameters())
     assert all(name in named for name in head.first_layer or ()), "first_layer must name parameters"
     owed = head.importances()
@@ -155,12 +157,14 @@ def check_learner(learner: Learner, task: WeakTask | None = None) -> None:
         other_P = NormalizedLaplacian().build(two_blocks(30, seed=9)[0].adjacency)
         P = Propagator(other_P, before.device, before.dtype)
         inputs = NodeInputs.from_tensor(problem.inputs.features.dense().flip(0), P)
-        other = learner.fit(replace(context, problem=replace(problem, inputs=inputs))).evaluate(context.X)
+        other = learner.fit(replace(context, problem=replace(problem, inputs=inputs))).evaluate(
+            context.X, inputs
+        )
         assert torch.equal(output, other), f"the head depends on the graph, but uses is {learner.uses!r}"
     if learner.uses == LABELLED:
         scrambled = torch.full_like(before, 7.0)
         scrambled[task.rows] = before[task.rows]
-        other = learner.fit(replace(context, X=DenseRows(scrambled))).evaluate(context.X)
+        other = learner.fit(replace(context, X=DenseRows(scrambled))).evaluate(context.X, problem.inputs)
         is_same = torch.equal(output, other)
         assert is_same, "the head depends on rows that carry no label, but uses is 'labelled'"
     if learner.uses == GRAPH:

@@ -6,7 +6,7 @@ Nothing here may import torch before a command is called, or ``gbgnn --help`` wo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -87,9 +87,10 @@ def reproduce(
 
 
 def compare(as_json: bool = False, quiet: bool = False, **given: Any) -> None:
-    """Run gbgnn and other systems on the same splits, and rank them by test accuracy.
+    """Run gbgnn and other systems on the same splits, and rank them by test accuracy, or R2 of numbers.
 
-    gbgnn has its defaults, the others their published settings. Every run has a process of its own, for its
+    gbgnn has its defaults, the others their published settings; where numbers are to be predicted, systems
+    for classes are left out. Every run has a process of its own, for its
     peak memory, and is recorded in OUT/records.jsonl as it ends; interrupted, the same command goes on. A run
     that fails is shown as failed.
     """
@@ -144,41 +145,45 @@ def baseline(
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Train another graph neural network with its published settings, on the same data and split as gbgnn.
+    """Train another graph neural network, or boosted trees, on the same data and split as gbgnn.
 
-    Training sees the labels of training and validation nodes only; the epoch is chosen by validation. Time
-    and memory are those of this process on this machine.
+    Settings are the published ones. Training sees the labels of training and validation nodes only; the
+    epoch is chosen by validation. The figures are those of gbgnn fit; where numbers are to be predicted,
+    gbgnn baseline --list says which can. Time and memory are those of this process on this machine.
     """
     if show_list:
         _show_baselines(as_json)
         return
     if name is None:
         raise UsageError("name a baseline, or see which there are with gbgnn baseline --list.")
-    import numpy as np
-
     from gbgnn.boosting.history import peak_memory
     from gbgnn.cli.files import describe
     from gbgnn.cli.source import Source
     from gbgnn.registry import as_device
-    from gbgnn_lab.baselines import BASELINES, choose_model, fit_baseline
-    from gbgnn_lab.experiments.records import judge
+    from gbgnn_lab.baselines import (
+        BASELINES,
+        check_predicts_numbers,
+        choose_model,
+        fit_baseline,
+        judge_parts,
+    )
+    from gbgnn_lab.experiments.measures import MEASURES
 
     settings = key_values(setting, "--set") | ({} if depth is None else {"depth": depth})
     choose_model(name, dataset, **settings)  # a wrong name should not wait for the data
     data = Source().override(dataset, data_dir, split, split_seed, normalize, data_option).load()
+    if data.is_regression:
+        check_predicts_numbers(name)
     rows: list[dict[str, Any]] = []
+    watched = f"val_{MEASURES[str(data.task)].name}"
     with screen.show_progress(quiet=quiet, n_lines=None) as progress:
         progress.begin("run", runs)
         for number in range(runs):
             result = fit_baseline(name, data, seed=seed + number, device=device, **settings)
-            known = {each: getattr(result, each) for each in ("val_accuracy", "best_epoch", "seconds")}
-            accuracy = judge(result.predictions, data)["test_accuracy"]
-            rows.append({"seed": result.seed, "test_accuracy": accuracy, **known})
-            progress.update(number + 1, f"val {screen.number(result.val_accuracy)}")
-    columns = {
-        key: [row[key] for row in rows if row[key] is not None]
-        for key in ("test_accuracy", "val_accuracy", "seconds")
-    }
+            figures = judge_parts(data, result.predictions, result.proba, result.classes)
+            known = {"best_epoch": result.best_epoch, "seconds": result.seconds}
+            rows.append({"seed": result.seed, **figures, **known})
+            progress.update(number + 1, f"val {screen.number(figures.get(watched))}")
     entry, used = BASELINES[name], as_device(device)
     report = {
         "baseline": entry.name,
@@ -190,8 +195,7 @@ def baseline(
         "settings": result.settings,
         "n_parameters": result.n_parameters,
         "runs": rows,
-        "mean": {key: float(np.mean(values)) if values else None for key, values in columns.items()},
-        "std": {key: float(np.std(values)) if values else None for key, values in columns.items()},
+        **_average(rows, (*figures, "seconds")),
         "peak_memory": peak_memory(used),
         "cited_accuracy": entry.cited.get(data.name) if data.split_name == "public" else None,
         "cited_from": entry.cited_from,
@@ -203,31 +207,44 @@ def baseline(
     _show_baseline(report)
 
 
-def _show_baseline(report: dict[str, Any]) -> None:
-    def spread(key: str, factor: float, form: str) -> str:
-        mean, std = report["mean"][key], report["std"][key]
-        return "-" if mean is None else f"{factor * mean:{form}} ± {factor * std:{form}}"
+def _average(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, dict[str, float | None]]:
+    """Return mean and standard deviation of what was measured, over the runs that have it."""
+    import numpy as np
 
-    settings = ", ".join(f"{name} {value}" for name, value in report["settings"].items())
+    columns = {name: [row[name] for row in rows if row[name] is not None] for name in names}
+    return {
+        key: {name: float(how(values)) if values else None for name, values in columns.items()}
+        for key, how in (("mean", np.mean), ("std", np.std))
+    }
+
+
+def _show_baseline(report: dict[str, Any]) -> None:
+    from gbgnn.cli.scores import HEADS
+
+    def spread(key: str, form: str = ".4f") -> str:
+        values = [report["mean"][key], *([report["std"][key]] if len(seeds) > 1 else [])]
+        return " ± ".join(screen.number(value, form) for value in values if value is not None) or "-"
+
     seeds = [row["seed"] for row in report["runs"]]
+    settings = ", ".join(f"{name} {value}" for name, value in report["settings"].items())
     shown = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
     memory = report["peak_memory"]
-    cells = {
-        "model": report["title"],
-        shown: screen.counted(len(seeds), "run"),
-        "test accuracy %": spread("test_accuracy", 100, ".1f"),
-        "val accuracy %": spread("val_accuracy", 100, ".1f"),
-        "cited %": screen.number(report["cited_accuracy"], ".1f"),
-        "seconds a run": spread("seconds", 1, ".2f"),
-        "peak memory": "-" if memory is None else f"{memory / 2**20:,.0f} MB",
-    }
+    told = "" if memory is None else f"; peak memory {memory / 2**20:,.0f} MB"
     screen.out(f"{report['title']} ({report['reference']})")
     screen.out(f"{settings}; {screen.counted(report['n_parameters'], 'parameter')}")
-    screen.show_table(
-        list(cells), [list(cells.values())], left=("model",), drop=("cited %", shown, "peak memory")
+    judged = [key.split("_", 1) for key in report["mean"] if key != "seconds"]
+    if judged:
+        parts, names = (list(dict.fromkeys(words)) for words in zip(*judged, strict=True))
+        cells = [[part, *(spread(f"{part}_{name}") for name in names)] for part in parts]
+        columns = ["split", *(HEADS.get(name, name) for name in names)]
+        screen.show_table(columns, cells, left=("split",), drop=(HEADS["macro_f1"], HEADS["log_loss"]))
+    else:
+        screen.out("there are neither validation nor test nodes to judge it by")
+    screen.out(
+        f"{screen.counted(len(seeds), 'run')} ({shown}), {spread('seconds', '.2f')} seconds a run{told}"
     )
     if report["cited_accuracy"] is not None:
-        screen.out(f"cited: {report['cited_from']}")
+        screen.out(f"cited: {report['cited_accuracy']:.1f} % ({report['cited_from']})")
 
 
 def _show_baselines(as_json: bool) -> None:
@@ -237,12 +254,20 @@ def _show_baselines(as_json: bool) -> None:
         told = {"model": "settings", "variants": "settings_by_dataset"}
         entries = [
             {told.get(name, name): value for name, value in asdict(entry).items()}
+            | {"predicts_numbers": entry.model.predicts_numbers}
             for entry in BASELINES.values()
         ]
         screen.emit_json({"baselines": entries})
         return
-    rows = [(e.name, e.description, e.reference, e.settings_from) for e in BASELINES.values()]
-    columns = ("name", "what it does", "reference", "settings from")
+    rows = [
+        (
+            entry.name,
+            "too" if entry.model.predicts_numbers else "-",
+            *(entry.description, entry.reference, entry.settings_from),
+        )
+        for entry in BASELINES.values()
+    ]
+    columns = ("name", "numbers", "what it does", "reference", "settings from")
     screen.show_table(
         columns, rows, left=columns, prose="reference", drop=("settings from", "reference", "what it does")
     )

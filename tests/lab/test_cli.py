@@ -47,7 +47,7 @@ def test_own_tables_are_compared_on(run, tables):
     assert (
         "people: 1 split (public; 2 training, 1 validation and 1 test nodes), 2 seeds each." in result.stdout
     )
-    assert Path("board/table.csv").read_text().startswith("dataset,system,rank,mean,std,runs,failed")
+    assert Path("board/table.csv").read_text().startswith("dataset,system,rank,measure,mean,std,runs,failed")
 
 
 def test_what_cannot_be_compared_is_said_in_a_line(run):
@@ -269,6 +269,7 @@ def test_list_names_every_baseline_with_its_paper(run) -> None:
         assert entry.reference.split(",")[0] in text
     entries = json.loads(run("baseline", "--list", "--json").stdout)["baselines"]
     assert [entry["name"] for entry in entries] == list(BASELINES)
+    assert {entry["name"] for entry in entries if entry["predicts_numbers"]} > {"lightgbm", "residual_gcn"}
     gcnii = next(entry for entry in entries if entry["name"] == "gcnii")
     assert gcnii["settings"]["depth"] == 64
     assert gcnii["settings_by_dataset"]["pubmed"]["depth"] == 16
@@ -279,16 +280,9 @@ def test_table_has_mean_and_spread(run) -> None:
     result = run("baseline", "sgc", *run.tiny, "--runs", "3", "--seed", "4", "--set", "epochs=20")
     assert "SGC (Wu et al., Simplifying graph convolutional networks" in result.stdout
     assert "depth 2, learning_rate 0.2, weight_decay 5e-06, epochs 20" in result.stdout
-    for word in (
-        "seeds 4 to 6",
-        "3 runs",
-        "test accuracy %",
-        "val accuracy %",
-        "seconds a run",
-        "peak memory",
-    ):
+    for word in ("3 runs (seeds 4 to 6)", "accuracy", "AUC", "val ", "test ", "seconds a run", "peak memory"):
         assert word in result.stdout
-    assert result.stdout.count(" ± ") == 3
+    assert result.stdout.count(" ± ") >= 2 * 3 + 1
     assert [line[:7] for line in result.stderr.splitlines()] == ["run 1/3", "run 2/3", "run 3/3"]
 
 
@@ -301,6 +295,8 @@ def test_json_has_every_run_as_the_library_gives_it(run) -> None:
     ]
     accuracies = [(labels == data.y)[data.test].mean() for labels in expected]
     assert [row["test_accuracy"] for row in report["runs"]] == accuracies
+    own = fit_baseline("gcn", data, seed=1, depth=3, units=8, epochs=10).judge(data.val, data.y[data.val])
+    assert {name: report["runs"][1][f"val_{name}"] for name in own} == own
     assert report["mean"]["test_accuracy"] == np.mean(accuracies)
     assert report["std"]["test_accuracy"] == np.std(accuracies)
     assert (report["settings"]["depth"], report["settings"]["units"]) == (3, 8)
@@ -312,17 +308,36 @@ def test_json_has_every_run_as_the_library_gives_it(run) -> None:
 def test_cited_accuracy_is_that_of_the_public_split(run, planetoid_folder) -> None:
     words = ("baseline", "sgc", "cora", "--data-dir", planetoid_folder, "--runs", "1", "-q")
     assert "81.0" in run(*words).stdout
-    assert "cited: its paper" in run(*words).stdout
+    assert "cited: 81.0 % (its paper)" in run(*words).stdout
     assert json.loads(run(*words, "--split", "random", "--json").stdout)["cited_accuracy"] is None
 
 
-def test_without_validation_and_test_nodes_there_is_a_dash(run, tables) -> None:
+def test_without_validation_and_test_nodes_nothing_is_judged(run, tables) -> None:
     (tables / "nodes.csv").write_text(
         "id,label,split,x,y\nann,red,train,1,0\nbob,red,,1,0.2\ncat,blue,train,0,1\ndan,,,0,1\neve,,,0,1\n"
     )
     text = run("baseline", "label_propagation", tables, "--runs", "1").stdout
-    assert " -  " in text
-    assert "seed 0" in text
+    assert "there are neither validation nor test nodes to judge it by" in text
+    assert "1 run (seed 0)" in text
+
+
+def test_a_baseline_predicts_numbers_where_it_can(run, tmp_path) -> None:
+    data = datasets.csbm(n_nodes=60, per_class=6)
+    edges, y = data.graph.adjacency, data.graph.features[:, 0] * 10
+    path = tmp_path / "prices.npz"
+    np.savez(path, indptr=edges.indptr, indices=edges.indices, feat=data.graph.features, y=y)
+    words = ("baseline", "histgb_1hop", path, "--runs", "2", "-q")
+    text = run(*words).stdout
+    for word in ("R2", "MAE", "RMSE", "2 runs (seeds 0 to 1)", "numbers from"):
+        assert word in text
+    report = json.loads(run(*words, "--json").stdout)
+    expected = fit_baseline("histgb_1hop", datasets.load(str(path)), seed=1)
+    judged = datasets.load(str(path))
+    own = expected.judge(judged.test, judged.y[judged.test])
+    assert {name: report["runs"][1][f"test_{name}"] for name in own} == own
+    assert (
+        "the baseline gcn is for classes; those that predict" in run("baseline", "gcn", path, code=1).stderr
+    )
 
 
 def test_a_bar_on_a_terminal(run, monkeypatch: pytest.MonkeyPatch) -> None:

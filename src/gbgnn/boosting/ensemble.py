@@ -116,7 +116,7 @@ def stage(ensemble: Ensemble, inputs: NodeInputs, voting: Voting) -> Iterator[tu
     for trained in ensemble:
         X = trained.hop(X, inputs)
         # Not add_(..., alpha=): a fused product is rounded once, those of training are rounded twice.
-        scores.add_(voting.direction(trained.kept_head().evaluate(X)) * trained.eta)
+        scores.add_(voting.direction(trained.kept_head().evaluate(X, inputs)) * trained.eta)
         yield trained.t, scores
 
 

@@ -191,7 +191,7 @@ def find_votes(
 
 def cast_vote(context: RoundContext, rule: BoostingRule, heads: Heads, state: Any) -> Vote:
     """Return what the rule makes of trained learners; a learner that returns no numbers is refused."""
-    output, voting = heads.evaluate(context.X), rule.voting_for(context.problem.task)
+    output, voting = heads.evaluate(context.X, context.inputs), rule.voting_for(context.problem.task)
     direction = voting.direction(output)
     quality = compare(direction, context.training.residuals, context.train, has_edges=voting.is_choice)
     vote = rule.vote(direction, quality, context, state).broadcast()

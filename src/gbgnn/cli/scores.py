@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gbgnn.datasets import Dataset
 
 Scores = dict[str, dict[str, Any]]
-_HEADS = {
+HEADS = {
     "macro_f1": "macro-F1",
     "auc": "AUC",
     "average_precision": "avg. precision",
@@ -22,6 +22,7 @@ _HEADS = {
     "mae": "MAE",
     "rmse": "RMSE",
 }
+"""What figures are called in a table."""
 
 
 def score_splits(model: gbgnn.GBGNNClassifier, data: Dataset, graph: gbgnn.Graph | None = None) -> Scores:
@@ -111,4 +112,4 @@ def show_scores(scores: Scores) -> None:
     """Print the figures as a table."""
     records = [{"split": name, **row} for name, row in scores.items()]
     columns = list(records[0])
-    screen.show_records(records, columns, heads=_HEADS, left=("split",), drop=("macro-F1", "avg. precision"))
+    screen.show_records(records, columns, heads=HEADS, left=("split",), drop=("macro-F1", "avg. precision"))

@@ -2,9 +2,12 @@
 
 from gbgnn.learners.base import Head, Heads, HeadSpace, Learner, ListedHeads
 from gbgnn.learners.constrained import ConstrainedMLP
+from gbgnn.learners.graph_head import GraphNetworkHead
+from gbgnn.learners.graph_network import GraphNetwork
 from gbgnn.learners.mlp import MLP
 from gbgnn.learners.network import MLPHead
 from gbgnn.learners.sklearn import SklearnHead, SklearnLearner
+from gbgnn.learners.stages import Stages
 from gbgnn.learners.trees import BoostedTrees, TreesHead
 from gbgnn.learners.wide import WideReLU
 from gbgnn.rounds import WeakTask
@@ -13,6 +16,8 @@ __all__ = [
     "MLP",
     "BoostedTrees",
     "ConstrainedMLP",
+    "GraphNetwork",
+    "GraphNetworkHead",
     "Head",
     "HeadSpace",
     "Heads",
@@ -21,6 +26,7 @@ __all__ = [
     "MLPHead",
     "SklearnHead",
     "SklearnLearner",
+    "Stages",
     "TreesHead",
     "WeakTask",
     "WideReLU",

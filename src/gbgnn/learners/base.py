@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from torch import nn
 
 from gbgnn._threads import map_threads, one_thread
+from gbgnn.problem import NodeInputs
 from gbgnn.propagation import Representation
 from gbgnn.propagation.rows import BLOCK_BYTES
 from gbgnn.rounds import RoundContext
@@ -63,14 +64,20 @@ class Head(nn.Module, ABC):
     importances_per_unit: ClassVar[bool] = False
     """Whether these are of a change by one, so that a column counts as much more as it varies more."""
 
+    sees_rows: ClassVar[bool] = True
+    """Whether outputs are those of rows; if not, ``evaluate`` looks at the graph instead."""
+
     takes_sparse: ClassVar[bool] = False
     """Whether ``forward`` works on torch's sparse CSR rows as well."""
 
     runs_in_threads: ClassVar[bool] = False
     """Whether several threads may call ``forward`` at once, as long as they compute."""
 
-    def evaluate(self, X: Representation) -> torch.Tensor:
-        """Return the outputs of all nodes, computed block by block without a gradient."""
+    def evaluate(self, X: Representation, inputs: NodeInputs | None = None) -> torch.Tensor:
+        """Return the outputs of all nodes, computed without a gradient: of their rows, block by block.
+
+        ``inputs`` are those of the graph, for heads that look at more than rows.
+        """
         on_cpu = X.device.type == "cpu"
         blocks = X.blocks(BLOCK_BYTES_ON_CPU if on_cpu else BLOCK_BYTES, sparse=self.takes_sparse)
         if not on_cpu or not self.runs_in_threads:
@@ -88,7 +95,7 @@ class Heads(ABC):
     """The heads of several members, trained in one round."""
 
     @abstractmethod
-    def evaluate(self, X: Representation) -> torch.Tensor:
+    def evaluate(self, X: Representation, inputs: NodeInputs | None = None) -> torch.Tensor:
         """Return the outputs of all nodes, shape (members, N, n_outputs)."""
 
     @abstractmethod
@@ -106,9 +113,9 @@ class ListedHeads(Heads):
 
     heads: Sequence[Head]
 
-    def evaluate(self, X: Representation) -> torch.Tensor:
+    def evaluate(self, X: Representation, inputs: NodeInputs | None = None) -> torch.Tensor:
         """Return the outputs, one head after another."""
-        return torch.stack([head.evaluate(X.member(i)) for i, head in enumerate(self.heads)])
+        return torch.stack([head.evaluate(X.member(i), inputs) for i, head in enumerate(self.heads)])
 
     def head(self, i: int) -> Head:
         """Return one of them."""
@@ -155,6 +162,9 @@ class Learner(BaseEstimator, ABC):
 
     takes_gaps: ClassVar[bool] = False
     """Whether rows may have missing values (NaN) and codes of categories."""
+
+    hears_labels: ClassVar[bool] = False
+    """Whether its heads look at the labels that are known in a graph."""
 
     takes_offsets: ClassVar[bool] = False
     """Whether it can be asked to make the loss of offsets and outputs small; see :class:`WeakTask`."""

@@ -16,6 +16,7 @@ from gbgnn._threads import map_threads
 from gbgnn.learners.base import Head, Heads
 from gbgnn.learners.batched import Layer, apply_layers
 from gbgnn.learners.inputs import InputMap
+from gbgnn.problem import NodeInputs
 from gbgnn.propagation import Representation
 
 _UNITS_AT_ONCE = 2**26
@@ -141,11 +142,11 @@ class MLPHeads(Heads):
     def report(self, i: int) -> None:
         """Return None: there is nothing to say of the training."""
 
-    def evaluate(self, X: Representation) -> torch.Tensor:
+    def evaluate(self, X: Representation, inputs: NodeInputs | None = None) -> torch.Tensor:
         """Return the outputs of all nodes; those of many members from rows that are mapped once for all."""
         n_members = sum(len(part.positions) for part in self.parts)
         if n_members == 1:
-            return self.head(0).evaluate(X.member(0))[None]
+            return self.head(0).evaluate(X.member(0), inputs)[None]
         shared = self.parts[0].inputs(X.dense()) if X.is_shared else None
 
         def evaluate(part: Trained) -> torch.Tensor:

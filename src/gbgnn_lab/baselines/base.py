@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar
@@ -14,10 +14,13 @@ from torch import nn
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import Stepper
+from gbgnn.problem import LabelledNodes
 from gbgnn_lab.baselines.data import TrainingData
 
 Outputs = Callable[[torch.Tensor | slice], torch.Tensor]
 """From node ids, or a slice of them, to a score per class, or a number."""
+Judge = Callable[[torch.Tensor, LabelledNodes], tuple[float, float]]
+"""From scores of nodes to what ranks them: something that should be high, and a loss among equals."""
 Group = tuple[Sequence[nn.Parameter], float]
 """Parameters, and the L2 penalty that they share."""
 
@@ -64,15 +67,16 @@ dropout_rate = partial(share, below_one=True)
 
 @dataclass(frozen=True, eq=False)
 class BaselineFit:
-    """A fitted model: its scores of all nodes, shape (N, K), the epoch they are from, and its size.
+    """A fitted model: its scores of all nodes, shape (N, K), the epoch they are from, its size, and a choice.
 
     Of classes, the softmax of the scores are probabilities unless the model says otherwise; numbers are in
-    the unit of the targets.
+    the unit of the targets. ``chosen`` has the hyper-parameters that validation chose, where they were open.
     """
 
     scores: torch.Tensor
     best_epoch: int
     n_parameters: int
+    chosen: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +145,12 @@ class NetworkModel(BaselineModel):
     def fit(self, data: TrainingData) -> BaselineFit:
         """Train the network."""
         network = Network(self, data).to(data.device)
-        return train(self, network, lambda rows: network()[rows], self.groups(network), data)
+        judge = partial(self.judge, data=data)
+        return train(self, network, lambda rows: network()[rows], self.groups(network), data, judge=judge)
+
+    def judge(self, scores: torch.Tensor, nodes: LabelledNodes, data: TrainingData) -> tuple[float, float]:
+        """Return what epochs are ranked by: something that should be high, and a loss among equals."""
+        return data.judge(scores, nodes)
 
 
 class Network(nn.Module):
@@ -170,14 +179,17 @@ def train(
     groups: Sequence[Group],
     data: TrainingData,
     weights: torch.Tensor | None = None,
+    judge: Judge | None = None,
 ) -> BaselineFit:
     """Train ``network``, leave it as it was at its best epoch, and return its scores of all nodes.
 
-    The best epoch has the highest validation accuracy; among equals, the lowest validation loss. Without
-    validation nodes it is the last. ``pace`` has ``learning_rate``, ``epochs`` and ``patience``: training
-    stops after so many epochs in which neither improved. ``outputs`` gives the scores of nodes by the network
-    as it stands; ``weights`` of the training nodes sum to one, and are uniform when None.
+    The best epoch has the highest validation accuracy, or what else ``judge`` returns; among equals, the
+    lowest validation loss. Without validation nodes it is the last. ``pace`` has ``learning_rate``,
+    ``epochs`` and ``patience``: training stops after so many epochs in which neither improved. ``outputs``
+    gives the scores of nodes by the network as it stands; ``weights`` of the training nodes sum to one, and
+    are uniform when None.
     """
+    judge = judge or data.judge
     steppers = [
         Stepper("adam", parameters, pace.learning_rate, weight_decay=weight_decay)
         for parameters, weight_decay in groups
@@ -193,7 +205,7 @@ def train(
             network.eval()
             with torch.no_grad():
                 scores = outputs(nodes.rows)
-            if best.see(epoch, *data.judge(scores, nodes)):
+            if best.see(epoch, *judge(scores, nodes)):
                 break
     if nodes is not None:
         best.restore()
@@ -220,16 +232,19 @@ class Best:
         self.parameters, self.patience = parameters, patience
         self.kept = [p.detach().clone() for p in parameters]
         self.epoch = self.last_progress = 0
-        self.rank = (-1, -math.inf)
-        self.most_hits, self.least_loss = -1, math.inf
+        self.rank = (-math.inf, -math.inf)
+        self.highest, self.least_loss = -math.inf, math.inf
 
-    def see(self, epoch: int, hits: int, loss: float) -> bool:
-        """Keep the parameters of an epoch if it is the best; return whether patience is at its end."""
-        if hits > self.most_hits or loss < self.least_loss:
+    def see(self, epoch: int, first: float, loss: float) -> bool:
+        """Keep the parameters of an epoch if it is the best; return whether patience is at its end.
+
+        The best is highest in what comes ``first``, and among equals lowest in its loss.
+        """
+        if first > self.highest or loss < self.least_loss:
             self.last_progress = epoch
-            self.most_hits, self.least_loss = max(hits, self.most_hits), min(loss, self.least_loss)
-        if (hits, -loss) > self.rank:
-            self.rank, self.epoch = (hits, -loss), epoch
+            self.highest, self.least_loss = max(first, self.highest), min(loss, self.least_loss)
+        if (first, -loss) > self.rank:
+            self.rank, self.epoch = (first, -loss), epoch
             for kept, parameter in zip(self.kept, self.parameters, strict=True):
                 kept.copy_(parameter.detach())
         return self.patience is not None and epoch - self.last_progress >= self.patience

@@ -21,7 +21,7 @@ from gbgnn.errors import ParameterError, suggest
 from gbgnn.graph import Graph
 from gbgnn.labels import NodeSplit
 from gbgnn.registry import as_device, as_part
-from gbgnn.tasks import Classification, Task
+from gbgnn.tasks import Task
 from gbgnn_lab.baselines.base import BaselineModel
 from gbgnn_lab.baselines.convolutional import GCN, GCNII, TAGCN, GraphSAGE, JKNet
 from gbgnn_lab.baselines.data import TrainingData
@@ -153,7 +153,7 @@ class BaselineResult:
     val_accuracy: float | None  # None where there are no validation nodes, and of numbers
     best_epoch: int  # or the number of trees
     seconds: float  # time of the fit, mixing of features and prediction included
-    settings: dict[str, Any]  # all of its hyper-parameters
+    settings: dict[str, Any]  # all of its hyper-parameters, as a search has chosen them
     n_parameters: int  # how many numbers it learned; of trees, their leaves
 
     def judge(self, nodes: NDArray[np.int64], y: NDArray[Any]) -> Mapping[str, float | None]:
@@ -162,6 +162,13 @@ class BaselineResult:
             return judge_numbers(y, self.predictions[nodes])
         proba = None if self.proba is None else self.proba[nodes]
         return judge_classes(y, self.predictions[nodes], proba, self.classes)
+
+
+def check_predicts_numbers(name: str) -> None:
+    """Raise unless a baseline is for regression too; the message names those that are."""
+    if not find_baseline(name).model.predicts_numbers:
+        able = ", ".join(each for each, entry in BASELINES.items() if entry.model.predicts_numbers)
+        raise ParameterError(f"the baseline {name} is for classes; those that predict numbers: {able}.")
 
 
 def fit_baseline(
@@ -176,7 +183,8 @@ def fit_baseline(
     name
         One of :data:`~gbgnn_lab.baselines.BASELINES`.
     data
-        Graph, labels and split. Features are taken as they are; those of the citation graphs come normalised.
+        Graph, labels or numbers, and split. Features are taken as they are; those of the citation graphs come
+        normalised.
     seed
         The same seed gives the same bytes on the same CPU.
     depth
@@ -195,7 +203,7 @@ def fit_baseline(
     True
     """
     settings = overrides if depth is None else overrides | {"depth": depth}
-    fit = partial(fit_nodes, task=Classification(), seed=seed, device=device, dataset=data.name)
+    fit = partial(fit_nodes, task=data.task or "classification", seed=seed, device=device, dataset=data.name)
     return fit(name, data.graph, data.y, data.split, **settings)
 
 
@@ -241,9 +249,8 @@ def fit_nodes(
     """
     check_integer("fit_baseline", "seed", seed, 0)
     model, asked = choose_model(name, dataset, **overrides), as_part("task", task)
-    if not asked.has_classes and not model.predicts_numbers:
-        able = ", ".join(each for each, entry in BASELINES.items() if entry.model.predicts_numbers)
-        raise ParameterError(f"the baseline {name} is for classes; those that predict numbers: {able}.")
+    if not asked.has_classes:
+        check_predicts_numbers(name)
     place = as_device(device)
     given = TrainingData.build(graph, y, split, asked, place)
     known = given.task
@@ -264,6 +271,6 @@ def fit_nodes(
         val_accuracy=float(np.mean(predictions[split.val] == y[split.val])) if is_judged else None,
         best_epoch=outcome.best_epoch,
         seconds=time.perf_counter() - started,
-        settings=asdict(model),
+        settings=asdict(model) | dict(outcome.chosen),
         n_parameters=outcome.n_parameters,
     )

@@ -1,4 +1,4 @@
-"""How good predictions are, by the measures that people ask for."""
+"""How good predictions are, by the figures that ``gbgnn fit`` has of a model."""
 
 from __future__ import annotations
 
@@ -6,41 +6,72 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import average_precision_score, log_loss, mean_absolute_error, r2_score, roc_auc_score
+
+from gbgnn.cli.scores import measure_classes, measure_numbers
+from gbgnn.datasets import Dataset
+
+BY_PROBA = ("auc", "average_precision", "log_loss")
+"""What needs probabilities."""
+JUDGED = ("val", "test")
+"""The parts of a split that are judged."""
 
 
-def judge_numbers(y: NDArray[Any], predictions: NDArray[Any]) -> dict[str, float]:
-    """Return R2 and the mean absolute error.
+def judge_numbers(y: NDArray[Any], predictions: NDArray[Any]) -> dict[str, float | None]:
+    """Return R2, the mean absolute and the root of the mean squared error; R2 of a single node is None.
 
     Examples
     --------
     >>> judge_numbers(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0]))
-    {'r2': 0.5, 'mae': 0.333...}
+    {'r2': 0.5, 'mae': 0.333..., 'rmse': 0.577...}
     """
-    return {"r2": float(r2_score(y, predictions)), "mae": float(mean_absolute_error(y, predictions))}
+    return _without_size(measure_numbers(y, predictions))
 
 
 def judge_classes(
     y: NDArray[Any], predictions: NDArray[Any], proba: NDArray[Any] | None, classes: NDArray[Any]
 ) -> dict[str, float | None]:
-    """Return accuracy and, by probabilities with a column per class, AUC, average precision and log loss.
+    """Return accuracy, macro-F1 and, by probabilities with a column per class, the figures of these.
 
     With more than two classes AUC and average precision are means over the classes, each against all others.
-    They are None without probabilities, and where ``y`` lacks one of the classes or has another.
+    They are None without probabilities, and where all of ``y`` is one class.
 
     Examples
     --------
     >>> proba = np.array([[0.8, 0.2], [0.4, 0.6], [0.3, 0.7]])
     >>> judge_classes(np.array([0, 0, 1]), np.array([0, 1, 1]), proba, np.array([0, 1]))
-    {'accuracy': 0.666..., 'roc_auc': 1.0, 'average_precision': 1.0, 'log_loss': 0.498...}
+    {'accuracy': 0.66..., 'auc': 1.0, 'average_precision': 1.0, 'log_loss': 0.49..., 'macro_f1': 0.66...}
     """
-    result: dict[str, float | None] = {"accuracy": float(np.mean(y == predictions))}
-    result |= dict.fromkeys(("roc_auc", "average_precision", "log_loss"))
-    if proba is None or not np.array_equal(np.unique(y), np.unique(classes)):
-        return result
-    columns = range(1, 2) if len(classes) == 2 else range(len(classes))
-    for name, score in (("roc_auc", roc_auc_score), ("average_precision", average_precision_score)):
-        result[name] = float(np.mean([score(y == classes[k], proba[:, k]) for k in columns]))
-    place = np.searchsorted(classes, y)
-    result["log_loss"] = float(log_loss(place, proba, labels=np.arange(len(classes))))
-    return result
+    # Without probabilities the rest is judged as if the decisions were certain, which it does not look at.
+    told = predictions[:, None] == classes if proba is None else proba
+    found = _without_size(measure_classes(y, predictions, np.asarray(told, float), classes))
+    return found if proba is not None else found | dict.fromkeys(BY_PROBA)
+
+
+def judge_parts(
+    data: Dataset,
+    predictions: NDArray[Any],
+    proba: NDArray[Any] | None = None,
+    classes: NDArray[Any] | None = None,
+) -> dict[str, float | None]:
+    """Return how good predictions for all nodes are on validation and test nodes, as ``test_accuracy`` etc.
+
+    No system is given test labels: they are read here, once it has predicted. A part without nodes has none
+    of the figures. ``classes``, those of the data when None, are the columns of ``proba``.
+    """
+    found: dict[str, float | None] = {}
+    for part in JUDGED:
+        nodes = getattr(data, part)
+        if not len(nodes):
+            continue
+        truth, told = data.y[nodes], predictions[nodes]
+        if data.is_regression:
+            judged = judge_numbers(truth, told)
+        else:
+            own = None if proba is None else proba[nodes]
+            judged = judge_classes(truth, told, own, data.classes if classes is None else classes)
+        found |= {f"{part}_{name}": value for name, value in judged.items()}
+    return found
+
+
+def _without_size(figures: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in figures.items() if name != "nodes"}

@@ -18,6 +18,7 @@ from gbgnn._isolation import ProcessDiedError, Processes
 from gbgnn.cli.screen import Progress
 from gbgnn.datasets import Dataset
 from gbgnn.errors import GBGNNWarning
+from gbgnn_lab.experiments.measures import find_measure
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.records import Fields, Record, RecordFile, identity_key
 from gbgnn_lab.experiments.report import Report
@@ -159,10 +160,11 @@ def _make_records(job: Job, started: float, outcomes: Sequence[Outcome], more: F
 
 def describe_record(record: Record) -> str:
     """Return a run and what came of it."""
+    measure = find_measure(record.identity)
     shown = [
-        f"{part} {100 * value:.1f}"
+        f"{part} {measure.write(value)}"
         for part in ("val", "test")
-        if (value := record.results.get(f"{part}_accuracy")) is not None
+        if (value := record.results.get(f"{part}_{measure.name}")) is not None
     ]
     came = "failed" if record.failure is not None else ", ".join(shown) or "done"
     return f"{name_run(record.identity)}: {came}; {record.seconds:.1f} s"

@@ -1,4 +1,4 @@
-"""Leaderboards: systems ranked by test accuracy, with time and memory, per data set and over all.
+"""Leaderboards: systems ranked by test accuracy or R2, with time and memory, per data set and over all.
 
 compare() makes one of gbgnn and the baselines on any data, over several splits; the experiment ``comparison``
 one of the paper's models, every system run by us on the same split and machine.
@@ -20,6 +20,7 @@ from gbgnn.datasets import Dataset, stratified_split
 from gbgnn.errors import DataError, ParameterError
 from gbgnn_lab.baselines import BASELINES
 from gbgnn_lab.experiments.jobs import Experiment, Job, run_jobs, single_jobs
+from gbgnn_lab.experiments.measures import Measure, find_measure
 from gbgnn_lab.experiments.options import CompareOptions, Options, write_command
 from gbgnn_lab.experiments.paper import (
     ACCURACY,
@@ -50,19 +51,16 @@ from gbgnn_lab.experiments.report import (
     describe_failures,
     describe_origin,
     group_by_name,
-    summarize,
-    tell_numbers,
 )
 from gbgnn_lab.experiments.systems import SYSTEMS, BoostedSystem, System, find_systems, measure
 
-QUALITIES = {"test_roc_auc": "AUC", "test_average_precision": "AP", "test_log_loss": "Log loss"}
-"""What is shown beside the accuracy, of systems with probabilities, and what it is called."""
 N_RUNS = 10
 """So many runs a system has by default, over all splits."""
 HOW = (
     "gbgnn has the library's defaults, baselines their published settings (for citation graphs); nothing "
     "else is tuned to the data than what validation nodes choose: the epoch or round that predicts by their "
-    "accuracy, the number of trees by their loss, dropout and learning rate of residual networks by both."
+    "accuracy, or loss of numbers; the number of trees by their loss; epoch, depth, dropout and learning "
+    "rate of residual networks by their AUC for two classes, else by accuracy or loss."
 )
 _OWN = re.compile(r"public 0 of (\d+)")
 _ROWS = {cell.title: cell for variant in VARIANTS for cell in (Cell(variant), Cell(variant, fine_tune=True))}
@@ -94,11 +92,12 @@ def compare(options: CompareOptions, *, progress: Progress | None = None) -> Rep
 
 
 def plan_jobs(options: CompareOptions) -> tuple[list[Job], list[str]]:
-    """Return the jobs, and a sentence per data set on its splits."""
-    systems = find_systems(options.systems)
+    """Return the jobs, and sentences per data set: on its splits, and on who is left out."""
+    asked = find_systems(options.systems)
     jobs, notes = [], []
     for name in options.names:
         splits = load_splits(options, name)
+        systems, left_out = choose_able(asked, splits[0])
         runs = options.runs or max(1, N_RUNS // len(splits))
         for data in splits:
             check_splits(data)
@@ -111,7 +110,22 @@ def plan_jobs(options: CompareOptions) -> tuple[list[Job], list[str]]:
             f"{data.name}: {counted(len(splits), 'split')} ({named}; {len(data.train):,} training, "
             f"{len(data.val):,} validation and {len(data.test):,} test nodes), {counted(runs, 'seed')} each."
         )
+        if left_out:
+            others = ", ".join(system.name for system in left_out)
+            notes.append(f"{data.name}: {data.task_reason}. Left out, as they are for classes: {others}.")
     return jobs, notes
+
+
+def choose_able(systems: Sequence[System], data: Dataset) -> tuple[list[System], list[System]]:
+    """Return the systems that can predict what the data asks for, and the others; some must be able to."""
+    able = [system for system in systems if system.predicts_numbers or not data.is_regression]
+    if not able:
+        known = ", ".join(name for name, system in SYSTEMS.items() if system.predicts_numbers)
+        raise ParameterError(
+            f"{data.name} has numbers to predict, and {', '.join(system.name for system in systems)} can "
+            f"tell classes only; take some of {known}."
+        )
+    return able, [system for system in systems if system not in able]
 
 
 def load_splits(options: CompareOptions, name: str) -> list[Dataset]:
@@ -145,9 +159,14 @@ class RankedSystem:
 
     system: str
     records: Sequence[Record]
-    summary: Accuracy | None  # test accuracy in percent
+    summary: Accuracy | None  # of what the measure says: test accuracy in percent, or R2
     rank: int | None  # systems of equal mean share the better place; None when every run failed
     cited: float | None  # a published accuracy in percent
+
+    @property
+    def measure(self) -> Measure:
+        """By what it is ranked."""
+        return find_measure(self.records[0].identity)
 
     @property
     def title(self) -> str:
@@ -166,7 +185,7 @@ class RankedSystem:
         return " and ".join(dict.fromkeys("GPU" if machine.get("gpu") else "CPU" for machine in machines))
 
     def make_entry(self) -> Entry:
-        """Return its accuracy for a table."""
+        """Return what it is ranked by for a table."""
         return Entry("failed" if self.summary is None else str(self.summary), strong=self.rank == 1)
 
     def make_cells(self) -> dict[str, Entry]:
@@ -175,8 +194,11 @@ class RankedSystem:
         return {
             "Rank": Entry(number(self.rank, "d")),
             "Model": Entry(self.title),
-            "Test accuracy, %": self.make_entry(),
-            **{title: Entry(number(self.mean(name), ".3f")) for name, title in QUALITIES.items()},
+            self.measure.title: self.make_entry(),
+            **{
+                title: Entry(number(self.mean(name), form))
+                for name, (title, form) in self.measure.beside.items()
+            },
             "Cited": Entry(number(self.cited, ".1f")),
             "Runs": Entry(str(len(self.records) - count_failed(self.records))),
             "Seconds": Entry(number(self.mean("fit_seconds"), ".2f")),
@@ -186,13 +208,20 @@ class RankedSystem:
 
     def make_row(self) -> Fields:
         """Return the numbers for a program."""
-        numbers, seconds, memory = tell_numbers(self.records), self.mean("fit_seconds"), self.mean("memory")
+        measure, seconds, memory = self.measure, self.mean("fit_seconds"), self.mean("memory")
+        parts = {} if self.summary is None else {"mean": self.summary.mean, "std": self.summary.std}
         return {
             "dataset": self.records[0]["dataset"],
             "system": self.system,
             "rank": self.rank,
-            **{name: numbers[name] for name in ("mean", "std", "runs", "failed")},
-            **{name: mean for name in QUALITIES if (mean := self.mean(name)) is not None},
+            "measure": measure.name,
+            **{
+                name: None if (value := parts.get(name)) is None else round(value, measure.digits + 2)
+                for name in ("mean", "std")
+            },
+            "runs": len(self.records),
+            "failed": count_failed(self.records),
+            **{name: mean for name in measure.beside if (mean := self.mean(name)) is not None},
             "cited": self.cited,
             "seconds": None if seconds is None else round(seconds, 3),
             "memory": None if memory is None else round(memory),
@@ -203,7 +232,8 @@ class RankedSystem:
 def rank_systems(records: Sequence[Record], *, is_cited: bool = False) -> list[RankedSystem]:
     """Return the systems of one data set, the best first, those without a result last."""
     runs = group_by_name(records, "system", SYSTEMS)
-    summaries = {name: summarize(found) for name, found in runs.items()}
+    measure = find_measure(records[0].identity)
+    summaries = {name: measure.summarize(found) for name, found in runs.items()}
     means = [summary.mean for summary in summaries.values() if summary is not None]
     ranked = []
     for name, summary in summaries.items():
@@ -224,7 +254,8 @@ def rank_report(
         machines = {device for each in board for device in each.devices.split(" and ")}
         is_shown = {"Cited": is_cited, "On": len(machines) > 1}
         is_shown |= {
-            title: any(each.mean(key) is not None for each in board) for key, title in QUALITIES.items()
+            title: any(each.mean(key) is not None for each in board)
+            for key, (title, _) in board[0].measure.beside.items()
         }
         rows = [each.make_cells() for each in board]
         columns = [column for column in rows[0] if is_shown.get(column, True)]
@@ -254,8 +285,9 @@ def _make_overview(boards: Mapping[str, Sequence[RankedSystem]]) -> Table:
         cells = [Entry("-") if each is None else each.make_entry() for each in places]
         rows.append((mean, [Entry(title), *cells, Entry(number(mean, ".1f"))]))
     rows.sort(key=lambda row: (row[0] is None, row[0]))
+    captions = dict.fromkeys(board[0].measure.caption for board in boards.values())
     return Table(
-        f"Test accuracy in percent over {counted(len(boards), 'data set')}",
+        f"Test {' or '.join(captions)} over {counted(len(boards), 'data set')}",
         ["Model", *map(title_dataset, boards), "Mean rank"],
         [cells for _, cells in rows],
     )

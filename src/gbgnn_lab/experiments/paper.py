@@ -55,13 +55,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Accuracy in percent: mean, and sample standard deviation (None for a single run)."""
+    """A result, accuracies in percent: mean, and sample standard deviation (None for a single run)."""
 
     mean: float
     std: float | None
+    digits: int = 1  # behind the point, where it is written
 
     def __str__(self) -> str:
-        return f"{self.mean:.1f}" if self.std is None else f"{self.mean:.1f} ± {self.std:.1f}"
+        parts = [self.mean] if self.std is None else [self.mean, self.std]
+        return " ± ".join(f"{part:.{self.digits}f}" for part in parts)
 
 
 _PRINTED = tomllib.loads(Path(__file__).with_name("paper.toml").read_text(encoding="utf-8"))

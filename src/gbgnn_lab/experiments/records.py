@@ -164,11 +164,15 @@ def find_cpu_name(info: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def identify_data(data: Dataset) -> Fields:
-    """Return name, split and checksums of data: of the graph, of the labels training sees, of the test's."""
+    """Return name, split and checksums of data: of the graph, of the labels training sees, of the test's.
+
+    The task is there where it is not classification.
+    """
     seen, test = [(part, data.y[part]) for part in (data.train, data.val)], [(data.test, data.y[data.test])]
     return {
         "dataset": data.name,
         "split": data.split_name,
+        **({"task": data.task} if data.is_regression else {}),
         "data": {
             "graph": data.graph.checksum[:DIGITS],
             "labels": labels_checksum(seen)[:DIGITS],
@@ -178,7 +182,7 @@ def identify_data(data: Dataset) -> Fields:
 
 
 def judge(predictions: NDArray[Any], data: Dataset) -> Fields:
-    """Return the accuracy on validation and test nodes of predictions for all nodes.
+    """Return the accuracy on validation and test nodes of classes that are predicted for all nodes.
 
     No system is given test labels: they are read here, once it has predicted.
     """

@@ -32,12 +32,14 @@ _LATEX = str.maketrans(
 )
 
 
-def summarize(records: Iterable[Record], result: str = "test_accuracy") -> Accuracy | None:
+def summarize(
+    records: Iterable[Record], result: str = "test_accuracy", *, factor: float = 100.0, digits: int = 1
+) -> Accuracy | None:
     """Return the summary of a result of the runs that have one, in percent; None where none has."""
-    values = [100 * record.results[result] for record in records if record.results.get(result) is not None]
+    values = [factor * record.results[result] for record in records if record.results.get(result) is not None]
     if not values:
         return None
-    return Accuracy(fmean(values), stdev(values) if len(values) > 1 else None)
+    return Accuracy(fmean(values), stdev(values) if len(values) > 1 else None, digits)
 
 
 def count_failed(records: Iterable[Record]) -> int:

@@ -76,6 +76,11 @@ def load_data(options: Options) -> dict[str, Dataset]:
     ]
     for data in loaded:
         check_splits(data)
+        if data.is_regression:
+            raise DataError(
+                f"{data.name} has numbers to predict, and the paper's experiments are about classes; "
+                "gbgnn compare takes both."
+            )
     named = {data.name: data for data in loaded}
     if len(named) < len(loaded):
         names = ", ".join(data.name for data in loaded)

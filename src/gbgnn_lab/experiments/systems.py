@@ -19,24 +19,29 @@ from gbgnn.boosting.history import peak_memory
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset, csbm
 from gbgnn.errors import ParameterError, WeakLearnerError, suggest
-from gbgnn.estimators import GBGNNClassifier
-from gbgnn.registry import as_device
+from gbgnn.presets import Facts, adapt
+from gbgnn.registry import PARAMETERS, as_device, as_part
 from gbgnn.settings import build_model
-from gbgnn_lab.baselines import BASELINES, choose_model, fit_baseline, judge_classes
+from gbgnn_lab.baselines import BASELINES, choose_model, fit_baseline, judge_parts
 from gbgnn_lab.experiments.jobs import Outcome, Tell
 from gbgnn_lab.experiments.records import Fields, judge
 
 
-def fit_model(settings: Mapping[str, Any], data: Dataset, **more: Any) -> GBGNNClassifier:
+def make_model(settings: Mapping[str, Any], data: Dataset) -> Any:
+    """Return the library's model for this kind of data, a classifier or a regressor, with these settings."""
+    return build_model({**settings, "task": data.task} if data.is_regression else settings)
+
+
+def fit_model(settings: Mapping[str, Any], data: Dataset, **more: Any) -> Any:
     """Return the library's model with these settings, fitted to the training nodes."""
-    model: GBGNNClassifier = build_model(settings).set_params(**more)
-    labels, validation = data.y[data.train], (data.val, data.y[data.val])
-    return model.fit(data.train, labels, graph=data.graph, validation=validation)
+    model = make_model(settings, data).set_params(**more)
+    targets, validation = data.y[data.train], (data.val, data.y[data.val])
+    return model.fit(data.train, targets, graph=data.graph, validation=validation)
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """The classes that a system predicts, one for every node, and its settings."""
+    """The classes or numbers that a system predicts, one for every node, and its settings."""
 
     predictions: NDArray[Any]
     settings: Fields
@@ -53,14 +58,15 @@ class System(ABC):
     name: str
     title: str
     settings: Mapping[str, Any] = field(default_factory=dict)  # those that are not default or published
+    predicts_numbers: bool = True  # whether it is for regression too
 
     @abstractmethod
     def fit(self, data: Dataset, *, seed: int, device: Any, depth: int | None = None) -> Fitted:
         """Fit and predict; ``depth`` is a number of hops, None the system's own."""
 
     @abstractmethod
-    def for_warmup(self) -> System:
-        """Return the same with as little training as can be, for warming up."""
+    def for_warmup(self, data: Dataset) -> System:
+        """Return the same, as it would be for this data, with as little training as can be."""
 
 
 @dataclass(frozen=True)
@@ -75,16 +81,22 @@ class BoostedSystem(System):
         model = fit_model(chosen, data, random_state=seed, device=device, callbacks=[seen])
         facts = {"best_round": model.best_round_, "rounds": len(model.history_)}
         nodes = np.arange(data.graph.n_nodes)
-        predictions, last, proba = model.predict(nodes), None, model.predict_proba(nodes)
+        predictions = model.predict(nodes)
+        if data.is_regression:
+            return Fitted(predictions, chosen, facts)
+        last, proba = None, model.predict_proba(nodes)
         if not model.fine_tuning_:
             last = model.task_.decode(model.task_.decide(seen.scores, model.loss_.link).cpu().numpy())
         return Fitted(predictions, chosen, facts, last, proba, model.classes_)
 
-    def for_warmup(self) -> BoostedSystem:
-        """Take a round of an epoch."""
-        fewer = {"n_rounds": 1, "learner__epochs": 1, "fine_tune": None}
-        kept = {name: value for name, value in self.settings.items() if not name.startswith("fine_tune__")}
-        return replace(self, settings={**kept, **fewer})
+    def for_warmup(self, data: Dataset) -> BoostedSystem:
+        """Take a round of an epoch, or of a tree, with the parts that the model has for this data."""
+        facts = Facts.of(data.graph, len(data.train), has_validation=len(data.val) > 0)
+        model = adapt(make_model(self.settings, data), facts)
+        parts = {name: as_part(name, getattr(model, name)) for name in PARAMETERS}
+        known = parts["learner"].get_params(deep=False)
+        few = {f"learner__{name}": 1 for name in ("epochs", "n_trees") if name in known}
+        return replace(self, settings={**parts, **few, "n_rounds": 1})
 
 
 class _LastScores(Callback):
@@ -104,7 +116,7 @@ class BaselineSystem(System):
         facts = {"best_epoch": fitted.best_epoch, "n_parameters": fitted.n_parameters}
         return Fitted(fitted.predictions, fitted.settings, facts, proba=fitted.proba, classes=fitted.classes)
 
-    def for_warmup(self) -> BaselineSystem:
+    def for_warmup(self, data: Dataset) -> BaselineSystem:
         """Take an epoch, where there are any."""
         known = asdict(choose_model(self.name, "", **self.settings))
         fewer: Fields = {name: 1 for name in ("epochs", "head_epochs") if name in known}
@@ -115,14 +127,17 @@ OURS: tuple[BoostedSystem, ...] = (
     BoostedSystem("gbgnn", "gbgnn"),
     BoostedSystem("gbgnn-kta", "gbgnn, KTA", {"aggregation": "kta"}),
     BoostedSystem("gbgnn-ii", "gbgnn, II", {"aggregation": "injection"}),
-    BoostedSystem("gbgnn-samme", "gbgnn, SAMME", {"rule": "samme"}),
-    BoostedSystem("gbgnn-samme_r", "gbgnn, SAMME.R", {"rule": "samme_r"}),
+    BoostedSystem("gbgnn-samme", "gbgnn, SAMME", {"rule": "samme"}, predicts_numbers=False),
+    BoostedSystem("gbgnn-samme_r", "gbgnn, SAMME.R", {"rule": "samme_r"}, predicts_numbers=False),
 )
-"""gbgnn with its defaults (functional gradient boosting over the adjacency), and with one part changed."""
+"""gbgnn with its defaults, which look at the data, and the paper's method with one part changed."""
 
 SYSTEMS: Mapping[str, System] = {
     **{system.name: system for system in OURS},
-    **{name: BaselineSystem(name, baseline.title) for name, baseline in BASELINES.items()},
+    **{
+        name: BaselineSystem(name, baseline.title, predicts_numbers=baseline.model.predicts_numbers)
+        for name, baseline in BASELINES.items()
+    },
 }
 """Every system by its name."""
 
@@ -148,23 +163,23 @@ def measure(
     """
     seen, place = data.without_test_labels(), as_device(device)
     with suppress(WeakLearnerError):  # so little training may well come to nothing
-        system.for_warmup().fit(csbm(n_nodes=40, per_class=5), seed=0, device=place)
+        system.for_warmup(data).fit(draw_tiny(data.task), seed=0, device=place)
     meter, started = MemoryMeter(place), time.perf_counter()
     fitted = system.fit(seen, seed=run, device=place, depth=depth)
     seconds, memory = time.perf_counter() - started, meter.peak()
-    results = judge(fitted.predictions, data) | judge_proba(fitted, data)
+    results: Fields = {**judge_parts(data, fitted.predictions, fitted.proba, fitted.classes)}
     if fitted.last is not None:
         results["last_test_accuracy"] = judge(fitted.last, data)["test_accuracy"]
     results |= {"fit_seconds": round(seconds, 3), "memory": memory, **fitted.facts}
     return Outcome(fitted.settings, results)
 
 
-def judge_proba(fitted: Fitted, data: Dataset) -> Fields:
-    """Return AUC, average precision and log loss on the test nodes, None where there are none."""
-    proba = None if fitted.proba is None else fitted.proba[data.test]
-    classes = data.classes if fitted.classes is None else fitted.classes
-    found = judge_classes(data.y[data.test], fitted.predictions[data.test], proba, classes)
-    return {f"test_{name}": value for name, value in found.items() if name != "accuracy"}
+def draw_tiny(task: str | None) -> Dataset:
+    """Return a tiny graph with classes, or with numbers, to predict."""
+    data = csbm(n_nodes=40, per_class=5)
+    if task != "regression":
+        return data
+    return replace(data, y=data.graph.features[:, 0], task=task, task_reason="")
 
 
 _STATUS = Path("/proc/self/statm")

@@ -1,28 +1,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from hypothesis import given as given_values
+from hypothesis import settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
 
 from gbgnn.datasets import Dataset
 from gbgnn.errors import ParameterError
 from gbgnn.graph import Graph
 from gbgnn.labels import NodeSplit
-from gbgnn.tasks import Regression
+from gbgnn.tasks import Classification, Regression
 from gbgnn_lab.baselines import choose_model
 from gbgnn_lab.baselines.base import Network
 from gbgnn_lab.baselines.data import SparseMatrix, TrainingData
 from gbgnn_lab.baselines.residual import (
-    DROPOUTS,
-    LEARNING_RATES,
+    SEARCHED,
     ResidualGAT,
     ResidualGCN,
     ResidualModel,
     ResidualSAGE,
     prepare_columns,
+    rank_auc,
 )
 
 MODELS: list[ResidualModel] = [ResidualGCN(), ResidualSAGE(), ResidualGAT()]
@@ -30,10 +35,8 @@ MODELS: list[ResidualModel] = [ResidualGCN(), ResidualSAGE(), ResidualGAT()]
 
 @pytest.fixture(params=MODELS, ids=lambda model: type(model).__name__)
 def model(request: pytest.FixtureRequest) -> ResidualModel:
-    """Each network, where what it needs is there."""
-    if isinstance(request.param, ResidualGAT):
-        pytest.importorskip("torch_geometric")
-    return replace(request.param, dropout=0.0, learning_rate=0.01, epochs=30)
+    """Each network, nothing left to search."""
+    return replace(request.param, depth=2, dropout=0.0, learning_rate=0.01, epochs=30)
 
 
 def test_columns_are_normal_whatever_their_unit(given: TrainingData) -> None:
@@ -82,25 +85,56 @@ def test_settings_left_open_are_chosen_by_validation(
     build = ResidualGCN.build
 
     def watch(self: ResidualGCN, data: TrainingData) -> object:
-        tried.append((self.dropout, self.learning_rate))
+        tried.append({name: getattr(self, name) for name in SEARCHED})
         return build(self, data)
 
     monkeypatch.setattr(ResidualGCN, "build", watch)
     model = ResidualGCN(epochs=5, units=8)
     torch.manual_seed(0)
     best = model.fit(given)
-    assert tried == [(share, rate) for share in DROPOUTS for rate in LEARNING_RATES]
+    grid = [dict(zip(SEARCHED, values, strict=True)) for values in product(*SEARCHED.values())]
+    assert tried == grid
+    assert len(grid) == 8
     assert given.validation is not None
     ranks = []
     torch.manual_seed(0)
-    for share, rate in tried[:]:
-        fitted = replace(model, dropout=share, learning_rate=rate).fit(given)
+    for trial in grid:
+        fitted = replace(model, **trial).fit(given)
+        assert fitted.chosen == {}
         hits, loss = given.judge(fitted.scores[given.validation.rows], given.validation)
-        ranks.append((hits, -loss, fitted.scores))
-    assert torch.equal(max(ranks, key=lambda each: each[:2])[2], best.scores)
+        ranks.append((hits, -loss, fitted.scores, trial))
+    *_, scores, trial = max(ranks, key=lambda each: each[:2])
+    assert torch.equal(scores, best.scores)
+    assert best.chosen == trial
     tried.clear()
-    model.fit(replace(given, validation=None))
-    assert tried == [(DROPOUTS[1], LEARNING_RATES[0])]
+    replace(model, depth=3).fit(replace(given, validation=None))
+    assert tried == [grid[0] | {"depth": 3}]
+
+
+@settings(deadline=None)
+@given_values(
+    st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 1)), min_size=2).filter(
+        lambda pairs: len({target for _, target in pairs}) == 2
+    )
+)
+def test_auc_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
+    scores, targets = np.array(pairs).T
+    found = rank_auc(torch.tensor(scores, dtype=torch.float32), torch.tensor(targets))
+    assert found == pytest.approx(roc_auc_score(targets, scores))
+
+
+def test_two_classes_are_ranked_by_auc_and_more_by_hits(given: TrainingData, model: ResidualModel) -> None:
+    assert given.validation is not None
+    scores = torch.randn(len(given.validation.rows), 3)
+    assert model.judge(scores, given.validation, given) == given.judge(scores, given.validation)
+    labels = np.arange(120) % 2
+    two = TrainingData.build(given.graph, labels, NodeSplit(range(60), range(60, 90)), Classification())
+    assert two.validation is not None
+    scores = torch.randn(30, 2)
+    first, loss = model.judge(scores, two.validation, two)
+    assert first == pytest.approx(roc_auc_score(labels[60:90], scores.softmax(dim=1)[:, 1]))
+    assert loss == two.judge(scores, two.validation)[1]
+    assert rank_auc(scores[:, 0], torch.ones(30)) == 0.0  # one class says nothing
 
 
 def test_numbers_are_learned_in_their_own_unit(model: ResidualModel, small: Dataset) -> None:

@@ -24,6 +24,14 @@ def scrambled(tiny: Dataset) -> Dataset:
     return Dataset(tiny.name, tiny.graph, y, tiny.split, split_name=tiny.split_name)
 
 
+@pytest.fixture(scope="session")
+def numeric(tiny: Dataset) -> Dataset:
+    """The same nodes with a number each: what a node and its neighbours have in a column."""
+    column = tiny.graph.features[:, 0]
+    y = column + tiny.graph.adjacency @ column
+    return Dataset("numbers", tiny.graph, y, tiny.split, split_name=tiny.split_name)
+
+
 @pytest.fixture
 def protocol() -> Protocol:
     """As little searching as there can be."""

@@ -310,3 +310,12 @@ def test_a_quick_run_has_its_own_numbers_and_folder():
     chosen = PLAIN.choose(Options(quick=True, trials=7, out="here"))
     assert (chosen.runs, chosen.datasets, chosen.trials) == (2, ("cora", "pubmed"), 7)
     assert chosen.out == Path("here", "quick")
+
+
+def test_a_run_of_numbers_tells_its_r2():
+    record = Record(
+        {"dataset": "prices", "task": "regression", "system": "gbgnn", "run": 0},
+        results={"val_r2": 0.5, "test_r2": 0.4321},
+        seconds=2.0,
+    )
+    assert describe_record(record) == "prices, gbgnn, run 0: val R2 0.500, test R2 0.432; 2.0 s"

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gbgnn.errors import ParameterError
 from gbgnn_lab.experiments import leaderboard
 from gbgnn_lab.experiments.jobs import run_jobs
 from gbgnn_lab.experiments.leaderboard import (
@@ -121,6 +122,43 @@ def test_what_was_asked_for_before_does_not_show(folder, here):
     assert len(RecordFile(folder / "board" / "records.jsonl").read()) == 2
 
 
+@pytest.fixture
+def prices(folder, numeric):
+    """A file with a number for every node."""
+    adjacency = numeric.graph.adjacency
+    arrays = {"indptr": adjacency.indptr, "indices": adjacency.indices, "feat": numeric.graph.features}
+    np.savez(folder / "prices.npz", **arrays, y=numeric.y)
+    return folder / "prices.npz"
+
+
+def test_numbers_are_compared_by_those_who_can(prices, here):
+    asked = ("gbgnn-ii", "gcn", "gbgnn-samme", "histgb_1hop")
+    options = CompareOptions(
+        names=(str(prices),), systems=asked, splits=2, runs=1, out=prices.parent / "board", device="cpu"
+    )
+    report = compare(options)
+    assert sorted(row["system"] for row in report.data) == ["gbgnn-ii", "histgb_1hop"]
+    assert all(row["runs"] == 2 and row["failed"] == 0 for row in report.data)
+    assert report.tables[0].columns[2:5] == ["Test R2", "MAE", "RMSE"]
+    said = "numbers, not all whole: regression. Left out, as they are for classes: gcn, gbgnn-samme."
+    assert said in report.markdown()
+    means = [row["mean"] for row in report.data]
+    assert means == sorted(means, reverse=True)
+    records = RecordFile(prices.parent / "board" / "records.jsonl").read()
+    assert {record["task"] for record in records} == {"regression"}
+    for row in report.data:
+        own = [each.results["test_r2"] for each in records if each["system"] == row["system"]]
+        assert row["mean"] == pytest.approx(np.mean(own), abs=1e-4)
+
+
+def test_someone_must_be_able_to_predict_numbers(prices):
+    with pytest.raises(
+        ParameterError,
+        match="prices has numbers to predict, and gcn, sgc can tell classes only; take some of gbgnn,",
+    ):
+        plan_jobs(CompareOptions(names=(str(prices),), systems=("gcn", "sgc")))
+
+
 def test_ten_runs_are_shared_among_the_splits(folder):
     jobs, notes = plan_jobs(CompareOptions(names=(str(folder / "own.npz"), "csbm"), systems=("mlp",)))
     assert len(jobs) == 9 + 10
@@ -179,7 +217,7 @@ def test_a_board_of_several_kinds_of_machines_says_which_is_which():
 
 
 def test_a_board_shows_what_probabilities_are_worth():
-    known = {"test_roc_auc": 0.9, "test_average_precision": 0.8, "test_log_loss": 0.4}
+    known = {"test_auc": 0.9, "test_average_precision": 0.8, "test_log_loss": 0.4}
     gcn, lp = runs("gcn", 0.8), runs("label_propagation", 0.7)
     gcn = [replace(record, results={**record.results, **known}) for record in gcn]
     page = rank_report("Board", [*gcn, *lp])
@@ -188,7 +226,7 @@ def test_a_board_shows_what_probabilities_are_worth():
     assert lines[2] == "| 1 | GCN | **80.0** | 0.900 | 0.800 | 0.400 | 1 | 1.00 | 1 |"
     assert lines[3] == "| 2 | LP | 70.0 | - | - | - | 1 | 1.00 | 1 |"
     assert page.data[0] | known == page.data[0]
-    assert "test_roc_auc" not in page.data[1]
+    assert "test_auc" not in page.data[1]
 
 
 def test_a_board_is_exact():
@@ -209,6 +247,7 @@ def test_a_board_is_exact():
         "dataset": "cora",
         "system": "gcn",
         "rank": 2,
+        "measure": "accuracy",
         "mean": 80.5,
         "std": 0.707,
         "runs": 2,
@@ -240,6 +279,39 @@ def test_several_data_sets_have_an_overview_by_mean_rank():
     )
     assert [table.caption for table in boards] == ["Cora", "mine"]
     assert "Cited" not in boards[0].columns
+
+
+def number_runs(system, *scores, dataset="prices"):
+    return [
+        Record(
+            {"dataset": dataset, "task": "regression", "system": system, "run": run},
+            results={"test_r2": r2, "test_mae": 1234.5, "test_rmse": 0.5, "fit_seconds": 1.0, "memory": 0},
+        )
+        for run, r2 in enumerate(scores)
+    ]
+
+
+def test_numbers_are_ranked_by_r2():
+    records = [*number_runs("lightgbm", 0.5, 0.6), *number_runs("gbgnn", 0.7, 0.72)]
+    page = rank_report("Board", records)
+    assert page.tables[0].markdown() == (
+        "| Rank | Model | Test R2 | MAE | RMSE | Runs | Seconds | Peak MiB |\n"
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+        "| 1 | gbgnn | **0.710 ± 0.014** | 1234 | 0.5 | 2 | 1.00 | 0 |\n"
+        "| 2 | LightGBM | 0.550 ± 0.071 | 1234 | 0.5 | 2 | 1.00 | 0 |"
+    )
+    best = page.data[0]
+    assert (best["measure"], best["mean"], best["std"], best["test_mae"]) == ("r2", 0.71, 0.01414, 1234.5)
+
+
+def test_an_overview_may_have_classes_and_numbers():
+    records = [*runs("gcn", 0.8), *runs("gbgnn", 0.9), *number_runs("gbgnn", 0.7)]
+    overview, *_ = rank_report("Board", records).tables
+    assert overview.caption == "Test accuracy in percent or R2 over 2 data sets"
+    assert [[entry.text for entry in row] for row in overview.rows] == [
+        ["gbgnn", "90.0", "0.700", "1.0"],
+        ["GCN", "80.0", "-", "-"],
+    ]
 
 
 def test_the_order_of_records_does_not_matter():

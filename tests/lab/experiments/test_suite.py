@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gbgnn.errors import DataError, MissingDependencyError, ParameterError
@@ -145,3 +146,13 @@ def test_nothing_but_the_core_and_optuna_is_needed(tmp_path):
     assert "failed" not in done.stdout
     assert "run 1/1  csbm (random, seed 0), sgc, depth 1, run 0: val " in done.stderr
     assert not list(Path(tmp_path).rglob("*.png"))
+
+
+def test_the_papers_experiments_are_about_classes(numeric, tmp_path):
+    edges = numeric.graph.adjacency
+    path = tmp_path / "prices.npz"
+    np.savez(path, indptr=edges.indptr, indices=edges.indices, feat=numeric.graph.features, y=numeric.y)
+    with pytest.raises(
+        DataError, match="prices has numbers to predict, and the paper's .* gbgnn compare takes both"
+    ):
+        load_data(Options(datasets=(str(path),)))

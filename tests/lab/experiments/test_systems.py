@@ -1,26 +1,33 @@
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import torch
 
-from gbgnn import GBGNNClassifier
+from gbgnn import GBGNNClassifier, GBGNNRegressor
+from gbgnn.datasets import csbm
 from gbgnn.errors import ParameterError
+from gbgnn.features import Neighbourhood
+from gbgnn.learners import BoostedTrees
+from gbgnn.presets import Facts, adapt
 from gbgnn_lab.baselines import BASELINES, fit_baseline
 from gbgnn_lab.experiments import systems
-from gbgnn_lab.experiments.leaderboard import QUALITIES
+from gbgnn_lab.experiments.measures import MEASURES
 from gbgnn_lab.experiments.systems import (
     OURS,
     SYSTEMS,
     BaselineSystem,
     BoostedSystem,
     MemoryMeter,
+    draw_tiny,
     find_systems,
+    make_model,
     measure,
 )
 
+BESIDE = MEASURES["classification"].beside
 FAST = BoostedSystem("fast", "Fast", {"n_rounds": 3, "learner__epochs": 5, "learner__units": 8})
 
 
@@ -56,9 +63,8 @@ def test_a_baseline_is_measured_as_it_is_fitted(tiny):
     assert outcome.results["test_accuracy"] == np.mean(fitted.predictions[tiny.test] == tiny.y[tiny.test])
     assert outcome.results["val_accuracy"] == fitted.val_accuracy
     worth = fitted.judge(tiny.test, tiny.y[tiny.test])
-    assert [outcome.results[name] for name in QUALITIES] == [
-        worth[name] for name in ("roc_auc", "average_precision", "log_loss")
-    ]
+    assert {name: outcome.results[f"test_{name}"] for name in worth} == worth
+    assert {name.removeprefix("test_") for name in BESIDE} < set(worth)
     assert outcome.settings["depth"] == 4
     assert "last_test_accuracy" not in outcome.results
 
@@ -66,11 +72,10 @@ def test_a_baseline_is_measured_as_it_is_fitted(tiny):
 @pytest.mark.parametrize("system", [FAST, BaselineSystem("sgc", "SGC", {"epochs": 20})], ids=lambda s: s.name)
 def test_test_labels_change_the_test_accuracy_and_nothing_else(tiny, scrambled, system):
     told, other = (measure(system, data, "cpu", 0).results for data in (tiny, scrambled))
-    ours = ("test_accuracy", "last_test_accuracy", "fit_seconds", "memory", *QUALITIES)
     assert told["test_accuracy"] != other["test_accuracy"]
-    assert {k: v for k, v in told.items() if k not in ours} == {
-        k: v for k, v in other.items() if k not in ours
-    }
+    kept = [k for k in told if "test" not in k and k not in ("fit_seconds", "memory")]
+    assert {k: told[k] for k in kept} == {k: other[k] for k in kept}
+    assert {"val_accuracy", "val_log_loss"} < set(kept)
 
 
 def test_depth_is_a_number_of_hops(tiny):
@@ -80,17 +85,54 @@ def test_depth_is_a_number_of_hops(tiny):
 def test_a_fine_tuned_model_has_no_last_round(tiny):
     tuned = BoostedSystem("tuned", "Tuned", {**FAST.settings, "fine_tune": True, "fine_tune__epochs": 2})
     assert tuned.fit(tiny, seed=0, device="cpu").last is None
-    assert tuned.for_warmup().fit(tiny, seed=0, device="cpu").facts["rounds"] == 1
+    assert tuned.for_warmup(tiny).fit(tiny, seed=0, device="cpu").facts["rounds"] == 1
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_warming_up_is_short(name):
-    for_warmup = SYSTEMS[name].for_warmup()
+def test_warming_up_is_short(name, tiny):
+    for_warmup = SYSTEMS[name].for_warmup(tiny)
     if isinstance(for_warmup, BoostedSystem):
         assert (for_warmup.settings["n_rounds"], for_warmup.settings["learner__epochs"]) == (1, 1)
     else:
         assert all(value == 1 for value in for_warmup.settings.values())
         assert set(for_warmup.settings) == {"epochs", "head_epochs"} & set(asdict(BASELINES[name].model))
+
+
+def test_the_default_is_untouched_and_warms_up_with_the_parts_that_it_will_have(numeric):
+    ours = SYSTEMS["gbgnn"]
+    assert ours.settings == {}
+    many = csbm(n_nodes=600, per_class=150, n_features=4)
+    for data in (many, replace(many, y=many.graph.features[:, 0], task="regression", task_reason="")):
+        model = make_model(ours.settings, data)
+        facts = Facts.of(data.graph, len(data.train), has_validation=True)
+        assert isinstance(adapt(model, facts).learner, BoostedTrees)
+        short = ours.for_warmup(data)
+        assert short.settings["learner"].n_trees == 1000
+        assert (short.settings["learner__n_trees"], short.settings["n_rounds"]) == (1, 1)
+        assert isinstance(short.settings["neighbourhood"], Neighbourhood)
+        assert short.fit(draw_tiny(data.task), seed=0, device="cpu").facts["rounds"] == 1
+    assert ours.for_warmup(numeric).settings["learner__epochs"] == 1
+
+
+@pytest.mark.parametrize("name", [name for name, system in SYSTEMS.items() if system.predicts_numbers])
+def test_numbers_are_measured(numeric, name):
+    few = {"n_rounds": 2, "learner__epochs": 3} if name.startswith("gbgnn") else {}
+    few |= {"dropout": 0.2, "units": 8, "epochs": 2} if name.startswith("residual") else {}
+    system = replace(SYSTEMS[name], settings={**SYSTEMS[name].settings, **few})
+    results = measure(system, numeric, "cpu", 0).results
+    assert {f"{part}_{kind}" for part in ("val", "test") for kind in ("r2", "mae", "rmse")} < set(results)
+    assert results["test_r2"] <= 1
+    assert results["test_mae"] <= results["test_rmse"]
+    assert "test_accuracy" not in results
+
+
+def test_numbers_are_predicted_as_the_regressor_does(numeric):
+    outcome = measure(FAST, numeric, "cpu", 3)
+    model = GBGNNRegressor().set_params(**FAST.settings, random_state=3, device="cpu")
+    validation = numeric.val, numeric.y[numeric.val]
+    model.fit(numeric.train, numeric.y[numeric.train], graph=numeric.graph, validation=validation)
+    assert outcome.results["test_r2"] == model.score(numeric.test, numeric.y[numeric.test])
+    assert "last_test_accuracy" not in outcome.results
 
 
 CPU = torch.device("cpu")
