@@ -1,6 +1,6 @@
 """A large table of mixed columns with links: time and memory of ours beside LightGBM on one-hop columns.
 
-A seed makes a table of nodes (numbers of several scales, gaps, booleans, categories of few and of many values,
+A seed makes a table of nodes (numbers of several scales, gaps, booleans, categories of few and many values,
 dates, short text), a table of links (communities, and a few nodes with very many links), and two classes
 that depend on a node's own columns, on its neighbours' and on its community. Both tables are written as
 Parquet files. Every system starts from these files in a process of its own, with its peak memory read from

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 import torch
 
 from gbgnn.errors import GraphError
+from gbgnn.features import LabelledRows, Neighbourhood
 from gbgnn.graph import Graph
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, Problem
 from gbgnn.propagation import AugmentedAdjacency, DenseRows, Propagator, RandomWalk, SparseRows
@@ -127,6 +128,17 @@ def test_trees_see_the_table_as_it_is_or_the_features() -> None:
     assert (plain.categorical.tolist(), plain.names) == ([False], ["x0"])
     named = Graph(np.eye(2), [[1.0], [2.0]], feature_names=["height"])
     assert InputRecipe(AugmentedAdjacency()).build(named).raw.names == ["height"]
+
+
+@pytest.mark.parametrize("takes_gaps", [False, True])
+def test_wide_columns_are_in_memory_once(takes_gaps: bool) -> None:
+    graph = Graph(np.eye(4)[::-1], TABLE)
+    recipe = InputRecipe(
+        AugmentedAdjacency(), neighbourhood=Neighbourhood(), n_targets=1, takes_gaps=takes_gaps
+    )
+    inputs = recipe.build(graph, LabelledRows(np.array([0]), np.array([[1.0]])))
+    assert np.shares_memory(inputs.features.dense().numpy(), inputs.raw.matrix)
+    assert bool(inputs.features.dense().isnan().any()) == takes_gaps
 
 
 def test_a_graph_with_other_columns_is_refused() -> None:

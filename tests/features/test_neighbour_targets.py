@@ -63,6 +63,22 @@ def test_no_node_hears_its_own_target(seed: int, directed: bool) -> None:
         before = now
 
 
+def test_no_node_hears_its_own_target_beside_hubs_and_tiny_weights() -> None:
+    random, n = np.random.default_rng(0), 300
+    ends = random.integers(n, size=(2, 2000))
+    ends[1] = np.minimum(ends[1], random.integers(n, size=2000) ** 2 // n)  # the first nodes are hubs
+    weights = 10.0 ** random.integers(-3, 4, 2000)
+    adjacency = sp.csr_array(sp.coo_array((weights, ends), shape=(n, n)))
+    adjacency = sp.csr_array(adjacency + adjacency.T)
+    targets = random.integers(0, 2, (n, 1)).astype(float)
+    before = NeighbourTargets().columns(adjacency, np.arange(n), targets)
+    for node in range(0, n, 15):
+        changed = targets.copy()
+        changed[node] = 1 - changed[node]
+        now = NeighbourTargets().columns(adjacency, np.arange(n), changed)
+        assert now[node].tobytes() == before[node].tobytes()
+
+
 def test_nodes_in_another_order_get_the_same() -> None:
     adjacency, random = random_graph(1), np.random.default_rng(0)
     rows, targets, order = np.arange(6), random.standard_normal((6, 1)), random.permutation(12)

@@ -65,6 +65,30 @@ def test_groups_are_own_columns_statistics_of_neighbours_and_labels(directed: bo
     assert elsewhere.raw.names == wide.raw.names
 
 
+@pytest.mark.parametrize("directed", [False, True])
+def test_columns_are_the_same_a_few_at_a_time(monkeypatch, directed: bool) -> None:
+    random = np.random.default_rng(0)
+    dense = (random.random((40, 40)) < 0.1).astype(float)
+    X = random.standard_normal((40, 7)).astype(np.float32)
+    graph = Graph(dense if directed else dense + dense.T, X)
+    own = RawColumns(X, np.zeros(7, bool), [f"x{i}" for i in range(7)])
+    part = Neighbourhood(statistics=("mean", "std", "max"), targets=0, positions=0)
+    whole = part.widen(graph, own, own, 1, None).raw
+    monkeypatch.setattr(neighbourhood, "_BLOCK_BYTES", 3 * 40 * neighbourhood._COLUMN_BYTES)
+    some = part.widen(graph, own, own, 1, None).raw
+    np.testing.assert_allclose(some.matrix, whole.matrix, rtol=1e-6)
+    assert some.names == whole.names
+
+
+def test_positions_that_are_left_out_are_no_group(monkeypatch) -> None:
+    graph, _ = ring(30)
+    own = RawColumns(graph.features, np.zeros(2, bool), ["a", "b"])
+    known = LabelledRows(np.arange(3), np.ones((3, 1)))
+    assert Neighbourhood().widen(graph, own, own, 1, known).ends == (2, 6, 12, 20)
+    monkeypatch.setattr(neighbourhood, "_MOST_NODES", 29)
+    assert Neighbourhood().widen(graph, own, own, 1, known).ends == (2, 6, 20)
+
+
 def test_positions_of_huge_graphs_are_left_out(monkeypatch) -> None:
     graph, _ = ring(30)
     own = RawColumns(graph.features, np.zeros(2, bool), ["a", "b"])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbgnn.features import structure
-from gbgnn.features.structure import clustering, count_neighbours, page_rank
+from gbgnn.features.structure import clustering, count_neighbours, page_rank, sum_triangles
 
 DrawWeights = Callable[..., sp.csr_array]
 SIZES, SEEDS = st.integers(1, 12), st.integers(0, 2**32 - 1)
@@ -43,6 +43,19 @@ def test_clustering_is_that_of_networkx(draw_weights: DrawWeights, n_nodes: int,
     for block_bytes in (1, 100, 2**20):
         found = clustering(A, block_bytes)
         np.testing.assert_allclose(found, [expected[i] for i in range(A.shape[0])])
+
+
+@settings(max_examples=50)
+@given(n_nodes=SIZES, seed=SEEDS)
+def test_weighted_triangles_are_the_diagonal_of_the_cube(
+    draw_weights: DrawWeights, n_nodes: int, seed: int
+) -> None:
+    A = draw_weights(n_nodes, seed, symmetric=True)
+    dense = A.toarray()
+    np.fill_diagonal(dense, 0)
+    for block_bytes in (1, 2**20):
+        expected = np.diag(np.linalg.matrix_power(dense, 3)) / 2
+        np.testing.assert_allclose(sum_triangles(A, block_bytes), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_clustering_of_a_larger_graph_with_hubs() -> None:

@@ -169,3 +169,25 @@ def test_a_query_of_duckdb_is_a_table() -> None:
     table = NodeTable(query)
     np.testing.assert_array_equal(table["x"].values, [1.5, NAN])
     assert table["word"].categories == ("a", "b")
+
+
+@pytest.mark.parametrize("n_distinct", [5, 60])
+def test_text_is_the_same_column_however_it_is_stored(n_distinct: int) -> None:
+    words = [f" item {i % n_distinct}" if i % 7 else None for i in range(80)]
+    words[3] = "  "
+    frames = {
+        "list": {"w": words},
+        "pandas": pd.DataFrame({"w": words}),
+        "pandas objects": pd.DataFrame({"w": np.array(words, dtype=object)}),
+        "polars": pl.DataFrame({"w": words}),
+        "Arrow": pa.table({"w": words}),
+        "Arrow, chunks": pa.table({"w": pa.chunked_array([words[:30], words[30:]])}),
+        "Arrow, large": pa.table({"w": pa.array(words, pa.large_string())}),
+    }
+    expected = NodeTable(frames["list"]).columns[0]
+    assert expected.kind == ("category" if n_distinct == 5 else "text")
+    assert expected.is_missing.sum() == sum(not (word or "").strip() for word in words)
+    for name, frame in frames.items():
+        column = NodeTable(frame).columns[0]
+        assert (column.kind, column.categories) == (expected.kind, expected.categories), name
+        np.testing.assert_array_equal(column.values, expected.values)

@@ -186,3 +186,15 @@ def test_repeated_ids_are_shown_with_their_rows() -> None:
     assert ids.find_repeated() == ("a", 0, 2)
     with pytest.raises(GraphError, match=r"holds 1 repeated ids \(first: 'a' in rows 0 and 2\)"):
         ids.check_distinct()
+
+
+def test_text_ids_by_their_distinct_values() -> None:
+    nodes = Ids.read(Coded(np.array([2, 0, 1]), np.array(["a", "b", "c", "unused"], dtype=object)), "ids")
+    assert nodes.values.tolist() == ["c", "a", "b"]
+    ends = Ids.read(Coded(np.array([1, 1, 2, 0]), np.array(["a", "b", "c"], dtype=object), True), "ends")
+    assert nodes.rows(ends).tolist() == [2, 2, 0, 1]
+    with pytest.raises(GraphError, match=r"ends has 2 missing ids \(first: row 1\)"):
+        Ids.read(Coded(np.array([0, -1, 1]), np.array(["a", " "], dtype=object), True), "ends")
+    strange = Ids.read(Coded(np.array([0, 1, 1]), np.array(["a", "z"], dtype=object), True), "ends")
+    with pytest.raises(GraphError, match=r"names nodes that ids does not have, in 2 rows: 'z'"):
+        nodes.rows(strange)

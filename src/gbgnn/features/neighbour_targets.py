@@ -23,6 +23,8 @@ _FEWEST = 1e-9
 _BLOCK_BYTES = 64 * 2**20
 """Of the ends of walks of two steps, of which a few rows are looked at at a time."""
 
+_PARTS = ("indptr", "indices", "data")
+
 MOST_HOPS = 3
 """Longer walks hear little else, and who comes back from them takes long to find."""
 
@@ -109,25 +111,38 @@ def return_probabilities(
     [[0.0], [1.0]]
     """
     found = [np.zeros(len(rows))]
-    if hops == 1:
-        return found
-    weights, walk = _without_loops(adjacency), random_walk(adjacency)
-    inverse = _inverse_degrees(weights)
-    flipped = weights.T.tocsr()
-    parts = ("indptr", "indices", "data")
-    is_symmetric = all(np.array_equal(getattr(weights, part), getattr(flipped, part)) for part in parts)
-    flipped.data *= inverse[flipped.indices]  # the walk's transpose
-    back = flipped[rows]
-    found.append(_meet(walk[rows], back))
-    if hops > 2 and is_symmetric:
-        roots = np.sqrt(inverse)
-        weights.data *= np.repeat(roots, np.diff(weights.indptr)) * roots[weights.indices]
-        found.append(2 * sum_triangles(weights, _BLOCK_BYTES)[rows])  # each in both directions
-    elif hops > 2:
-        ahead = walk[rows]
-        blocks = row_blocks(ahead, walk, _BLOCK_BYTES)
-        found.append(np.concatenate([_meet(ahead[some] @ walk, back[some]) for some in blocks]))
-    return found
+    if hops > 1:
+        weights = _without_loops(adjacency)
+        find = _mirrored_returns if _is_symmetric(weights) else _directed_returns
+        found += find(weights, rows)
+    return found[:hops]
+
+
+def _mirrored_returns(weights: sp.csr_array, rows: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+    r"""Return the chances after two and three steps in a symmetric matrix, which is used up.
+
+    With :math:`S = D^{-1/2} A D^{-1/2}`, whose powers have the diagonals of those of the walk, they are sums
+    of squares of its entries, and of triangles, each in both directions.
+    """
+    roots = np.sqrt(_inverse_degrees(weights))
+    weights.data *= np.repeat(roots, np.diff(weights.indptr))
+    weights.data *= roots[weights.indices]
+    squares = sp.csr_array((weights.data**2, weights.indices, weights.indptr), weights.shape).sum(axis=1)
+    return [squares[rows], 2 * sum_triangles(weights, _BLOCK_BYTES)[rows]]
+
+
+def _directed_returns(weights: sp.csr_array, rows: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+    """Return the same where edges have a direction."""
+    weights.data *= np.repeat(_inverse_degrees(weights), np.diff(weights.indptr))
+    ahead, back = weights[rows], weights.T.tocsr()[rows]
+    blocks = row_blocks(ahead, weights, _BLOCK_BYTES)
+    thirds = [_meet(ahead[some] @ weights, back[some]) for some in blocks]
+    return [_meet(ahead, back), np.concatenate([np.empty(0), *thirds])]
+
+
+def _is_symmetric(weights: sp.csr_array) -> bool:
+    flipped = weights.T.tocsr()  # both are in canonical form, in which equal matrices have equal arrays
+    return all(np.array_equal(getattr(weights, each), getattr(flipped, each)) for each in _PARTS)
 
 
 def _without_loops(adjacency: sp.csr_array) -> sp.csr_array:

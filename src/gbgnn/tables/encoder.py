@@ -141,12 +141,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         Categories that were not there at the fit, or beyond the 254 most frequent, are missing too.
         """
+        names_of = [encoder.raw_names() for encoder in self.encoders_]
+        ends = np.cumsum([len(names) for names in names_of])
         aligned = self._align(table)
-        blocks = [encoder.raw(column) for encoder, column in zip(self.encoders_, aligned, strict=True)]
-        widths = [block.shape[1] for block in blocks]
-        categorical = np.repeat([encoder.is_categorical for encoder in self.encoders_], widths)
-        names = [name for encoder in self.encoders_ for name in encoder.raw_names()]
-        return RawColumns(np.hstack(blocks), categorical, names)
+        matrix = np.empty((len(aligned[0].values), ends[-1]), np.float32)
+        parts = np.split(matrix, ends[:-1], axis=1)
+        for encoder, column, part in zip(self.encoders_, aligned, parts, strict=True):
+            part[:] = encoder.raw(column)
+        is_code = [encoder.is_categorical for encoder in self.encoders_]
+        categorical = np.repeat(is_code, [len(names) for names in names_of])
+        return RawColumns(matrix, categorical, [name for names in names_of for name in names])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the matrix's columns."""
