@@ -74,7 +74,7 @@ def adapt(model: M, facts: Facts) -> M:
     adapted: Any = copy.copy(model)
     adapted.set_params(
         aggregation="identity",
-        learner=BoostedTrees(n_trees=1000, learning_rate=0.06, patience=20),
+        learner=BoostedTrees(n_trees=1000, learning_rate=0.06, max_leaves=15, patience=20),
         rule=FunctionalGradient(target="loss", learning_rate=1.0),
         neighbourhood=Neighbourhood(),
         n_rounds=1,
