@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gbgnn import FineTuner, GBGNNClassifier, Graph, datasets
+from gbgnn import BoostedTrees, FineTuner, GBGNNClassifier, Graph, GraphNetwork, Stages, datasets
 
 pytestmark = [
     pytest.mark.gpu,
@@ -31,6 +31,11 @@ def fit(device: str, graph: Graph = DATA.graph, **settings: object) -> GBGNNClas
         {"rule": "samme_r"},
         {"learner": "constrained"},
         {"learner": "wide"},
+        {"learner": GraphNetwork(epochs=40), "propagation": "random_walk", "n_rounds": 2},
+        {
+            "learner": Stages(first=BoostedTrees(library="sklearn"), then=GraphNetwork(epochs=40)),
+            "n_rounds": 2,
+        },
         {"fine_tune": True},
         {"fine_tune": True, "aggregation": "kta", "rule": "samme"},
         {"fine_tune": FineTuner(batch_size=20, memory_limit="4MB"), "aggregation": "lazy", "rule": "samme_r"},

@@ -79,7 +79,7 @@ def adapt(model: M, facts: Facts) -> M:
     if settings.preset != "default" or not is_untouched or not is_table:
         return model
     adapted: Any = copy.copy(model)
-    trees = BoostedTrees(n_trees=1000, learning_rate=0.06, patience=20)
+    trees = BoostedTrees(n_trees=1000, learning_rate=0.06, max_leaves=15, patience=20)
     adapted.set_params(
         aggregation="identity",
         rule=FunctionalGradient(target="loss", learning_rate=1.0, retries=0),
