@@ -1,8 +1,8 @@
 """Choosing by validation nodes alone: half of them are for the fit, the other half judges it.
 
-Five graphs from graphs/ in GBGNN_DATA. Regressions have random splits, of which half or a tenth of the nodes is
-for training, and so have airports; credit and minesweeper have their published ones. No test node is looked
-at, and random splits are others than those of tables_and_links.py.
+Five graphs from graphs/ in GBGNN_DATA. Regressions have random splits, of which half or a tenth of the nodes
+is for training, and so have airports; credit and minesweeper have their published ones. No test node is
+looked at, and random splits are others than those of tables_and_links.py.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ CLASSES = [("minesweeper", "published"), ("credit_nifty", "published"), ("airpor
 CASES = NUMBERS + CLASSES
 
 NOTE = (
-    "R2 of the regressions (more is better), log loss of the others (less is better), of validation nodes that "
-    "the fit did not see, mean over the splits"
+    "R2 of the regressions (more is better), log loss of the others (less is better), of validation nodes "
+    "that the fit did not see, mean over the splits"
 )
 
 

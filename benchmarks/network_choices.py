@@ -1,4 +1,4 @@
-"""The graph network that follows the trees of the default: its size, dropout, and what it hears; see held_out.py.
+"""The graph network that follows the trees of the default: its size, and what it hears; see held_out.py.
 
 Trees are those of LightGBM where it is installed, else scikit-learn's.
 """
