@@ -17,20 +17,20 @@ from gbgnn import BoostedTrees, FunctionalGradient, GraphNetwork, Neighbourhood,
 
 TREES = BoostedTrees(n_trees=1000, learning_rate=0.06, max_leaves=15, patience=20)
 NETWORKS: dict[str, dict[str, Any]] = {
-    "8 blocks of 32": {},
-    "hears no labels": {"label_share": 0.0},
-    "3 blocks of 64": {"depth": 3, "units": 64},
-    "5 blocks of 64": {"depth": 5, "units": 64},
-    "8 blocks of 64": {"units": 64},
-    "12 blocks of 32": {"depth": 12},
-    "no dropout": {"dropout": 0.0},
-    "dropout 0.4": {"dropout": 0.4},
-    "300 epochs": {"epochs": 300},
+    "8 blocks of 32": {"epochs": 150},
+    "hears no labels": {"label_share": 0.0, "epochs": 150},
+    "3 blocks of 64": {"depth": 3, "units": 64, "epochs": 150},
+    "5 blocks of 64": {"depth": 5, "units": 64, "epochs": 150},
+    "8 blocks of 64": {"units": 64, "epochs": 150},
+    "12 blocks of 32": {"depth": 12, "epochs": 150},
+    "no dropout": {"dropout": 0.0, "epochs": 150},
+    "dropout 0.4": {"dropout": 0.4, "epochs": 150},
+    "300 epochs": {},
 }
 NEIGHBOURHOOD = {"aggregation": "identity", "neighbourhood": Neighbourhood()}
 CHOICES: dict[str, dict[str, Any]] = {
     "trees alone": {"learner": TREES, "n_rounds": 1, **NEIGHBOURHOOD},
-    "network alone": {"learner": GraphNetwork(), "n_rounds": 1},
+    "network alone": {"learner": GraphNetwork(epochs=150), "n_rounds": 1},
     **{
         f"trees, then {name}": {
             "learner": Stages(first=TREES, then=GraphNetwork(**own)),

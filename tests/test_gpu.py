@@ -33,7 +33,9 @@ def fit(device: str, graph: Graph = DATA.graph, **settings: object) -> GBGNNClas
         {"learner": "wide"},
         {"learner": GraphNetwork(epochs=40), "propagation": "random_walk", "n_rounds": 2},
         {
-            "learner": Stages(first=BoostedTrees(library="sklearn"), then=GraphNetwork(epochs=40)),
+            "learner": Stages(
+                first=BoostedTrees(library="sklearn"), then=GraphNetwork(dropout=0.0, label_share=0.0)
+            ),
             "n_rounds": 2,
         },
         {"fine_tune": True},

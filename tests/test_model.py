@@ -329,9 +329,9 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         found["P"] += 1
         build(self, *args, **kwargs)
 
-    def counted_evaluate(self: MLPHead, X: Any) -> torch.Tensor:
+    def counted_evaluate(self: MLPHead, *args: Any) -> torch.Tensor:
         found["heads"] += 1
-        return evaluate(self, X)
+        return evaluate(self, *args)
 
     monkeypatch.setattr(Propagator, "__init__", counted_build)
     monkeypatch.setattr(MLPHead, "evaluate", counted_evaluate)

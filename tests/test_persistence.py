@@ -125,6 +125,7 @@ def test_file_holds_no_pickle_and_a_readable_header(tmp_path: Path) -> None:
         "neighbourhood": None,
         "n_targets": 0,
         "takes_gaps": False,
+        "hears_labels": False,
     }
     assert header["metric"] == "accuracy"
     assert header["graph"] == GRAPH.checksum

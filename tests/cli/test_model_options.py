@@ -60,13 +60,16 @@ def test_every_setting_of_every_part_has_an_option() -> None:
     for family in PARAMETERS:
         for kind in FAMILIES[family].values():
             own = {f"{family}__{name}" for name in kind().get_params(deep=False)}
-            # One number has one flag, and a matrix has none.
-            assert own - names <= {"rule__learning_rate", "propagation__matrix"}
+            # One number has one flag, and a matrix and a learner in another have none.
+            without = {"rule__learning_rate", "propagation__matrix", "learner__first", "learner__then"}
+            assert own - names <= without
 
 
 def test_help_says_whose_setting_it_is_what_it_does_and_its_defaults(run) -> None:
     text = " ".join(run("fit", "--help").stdout.replace("│", " ").split())
-    assert "(mlp, constrained, wide) Width of each hidden layer. Default: 64; wide 4096." in text
+    assert (
+        "(mlp, constrained, wide, graph_network) Width of each hidden layer. Default: 64; wide 4096;" in text
+    )
     assert "(injection, lazy) Share of the aggregated features, in [0, 1]" in text
     assert "e is kept within [error_floor, 1 - error_floor]" in text
     assert "(mlp) See --optimizer." in text
@@ -147,7 +150,8 @@ def test_what_is_read_is_what_the_classes_have(family: str) -> None:
         assert [field.name for field in found[name]] == list(real)
         for field in found[name]:
             assert field.annotation == real[field.name].type
-            assert ast.literal_eval(field.default or "") == real[field.name].default
+            if real[field.name].default is not dataclasses.MISSING:
+                assert ast.literal_eval(field.default or "") == real[field.name].default
             assert field.meaning, f"{kind.__name__}.{field.name} is not in the docstring"
 
 

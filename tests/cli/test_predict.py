@@ -87,9 +87,9 @@ def test_another_graph_is_built_and_the_model_applied_once(run, monkeypatch: pyt
         built.append(1)
         build(self, *args, **kwargs)
 
-    def counted_evaluate(self: MLPHead, X: Any) -> Any:
+    def counted_evaluate(self: MLPHead, *args: Any) -> Any:
         applied.append(1)
-        return evaluate(self, X)
+        return evaluate(self, *args)
 
     monkeypatch.setattr(Propagator, "__init__", counted_build)
     monkeypatch.setattr(MLPHead, "evaluate", counted_evaluate)

@@ -299,8 +299,8 @@ def test_forged_weights_are_refused(weights: torch.Tensor) -> None:
 
 def test_members_that_do_not_fit_are_refused() -> None:
     numbers = BoostedTrees(library="sklearn", n_trees=2).fit(learner_round(X, NUMBERS[:, :1])).models
-    classes = BoostedTrees(library="sklearn", n_trees=2).fit(learner_round(X, LABELS.clamp(max=1))).models
-    mixed = TreesHead([AveragedTrees(0.5, numbers), AveragedTrees(0.5, classes)], 2, 3).state()
+    classes = BoostedTrees(library="sklearn", n_trees=2).fit(learner_round(X, LABELS)).models
+    mixed = TreesHead([AveragedTrees(0.5, numbers), AveragedTrees(0.5, classes)], 3, 3).state()
     state = averaged_head().state()
     without = {name: value for name, value in state.items() if name != "weights"}
     for forged in (

@@ -71,9 +71,9 @@ class NodeTable:
 
     @cached_property
     def checksum(self) -> str:
-        """A SHA-256 of names, kinds and values; computed once, as nothing can change."""
+        """A SHA-256 of names, kinds and values in any order; computed once, as nothing can change."""
         digest = hashlib.sha256()
-        for column in self.columns:
+        for column in sorted(self.columns, key=lambda column: column.name):
             column.update(digest)
         return digest.hexdigest()
 

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from gbgnn.boosting.history import peak_memory
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset, csbm
 from gbgnn.errors import ParameterError, WeakLearnerError, suggest
+from gbgnn.learners import Learner, Stages
 from gbgnn.presets import Facts, adapt
 from gbgnn.registry import PARAMETERS, as_device, as_part
 from gbgnn.settings import build_model
@@ -94,9 +96,20 @@ class BoostedSystem(System):
         facts = Facts.of(data.graph, len(data.train), has_validation=len(data.val) > 0)
         model = adapt(make_model(self.settings, data), facts)
         parts = {name: as_part(name, getattr(model, name)) for name in PARAMETERS}
-        known = parts["learner"].get_params(deep=False)
-        few = {f"learner__{name}": 1 for name in ("epochs", "n_trees") if name in known}
-        return replace(self, settings={**parts, **few, "n_rounds": 1})
+        few = _with_little_training(parts.pop("learner"))
+        n_rounds = 2 if isinstance(few, Stages) else 1
+        return replace(self, settings={**parts, "learner": few, "n_rounds": n_rounds})
+
+
+def _with_little_training(learner: Learner) -> Learner:
+    """Return a learner of an epoch or of a tree."""
+    few: Learner = clone(learner)
+    for name, value in few.get_params(deep=False).items():
+        if isinstance(value, Learner):
+            few.set_params(**{name: _with_little_training(value)})
+        elif name in ("epochs", "n_trees"):
+            few.set_params(**{name: 1})
+    return few
 
 
 class _LastScores(Callback):

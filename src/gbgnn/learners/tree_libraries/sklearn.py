@@ -45,8 +45,8 @@ class SklearnTrees(TreeModel):
 
     @property
     def n_columns(self) -> int:  # type: ignore[override]
-        """One for numbers, else one per class."""
-        return self.n_classes or 1
+        """One for numbers and for two classes, else one per class."""
+        return self.n_classes if self.n_classes > 2 else 1
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
@@ -86,7 +86,7 @@ class SklearnTrees(TreeModel):
         return cls(estimator, data.n_classes or 0)
 
     def predict(self, rows: Array, n_threads: int) -> Array:
-        """Return numbers, or logits of all classes."""
+        """Return numbers, or logits of all classes, of two that of the second."""
         with _openmp_threads(n_threads):
             if not self.n_classes:
                 return np.reshape(self.estimator.predict(rows), (-1, 1))
@@ -96,7 +96,7 @@ class SklearnTrees(TreeModel):
         result[:, classes] = 0.0  # and stays so for the first of two classes, or the only one
         if len(classes) > 1:
             result[:, _grown(classes)] = np.reshape(known, (len(rows), -1))
-        return result
+        return result[:, 1:] - result[:, :1] if self.n_classes == 2 else result
 
     def to_bytes(self) -> bytes:
         """Return the estimator as skops writes it, its trees as a few arrays: one by one takes seconds."""
@@ -126,11 +126,14 @@ class SklearnTrees(TreeModel):
     def trees(self) -> tuple[Sequence[TreeArrays], Array]:
         """Return the trees, and the logits or the mean that they start from."""
         classes = np.asarray(self.estimator.classes_) if self.n_classes else np.arange(1)
-        base, columns = np.full(self.n_columns, _ABSENT), _grown(classes)
+        base, columns = np.full(self.n_classes or 1, _ABSENT), _grown(classes)
         base[classes] = 0.0
+        if not self.n_classes or len(classes) > 1:
+            base[columns] = np.ravel(self.estimator._baseline_prediction)
+        if self.n_classes == 2:
+            base, columns = base[1:] - base[:1], np.zeros(1, dtype=np.int64)
         if self.n_classes and len(classes) == 1:
             return [], base
-        base[columns] = np.ravel(self.estimator._baseline_prediction)
         order = _column_order(self.estimator)
         read = [
             _read_nodes(tree.nodes, column).check(self.n_features)
