@@ -143,3 +143,16 @@ def test_who_cannot_build_on_scores_says_so() -> None:
         GBGNNRegressor(learner=BoostedTrees(), rule=RULE, loss="absolute", n_rounds=1).fit(
             train, y[train], graph=graph
         )
+
+
+@pytest.mark.parametrize("library", ["sklearn", "lightgbm", "xgboost"])
+@pytest.mark.parametrize("is_multilabel", [False, True])
+def test_one_score_of_two_classes_is_fitted_by_every_library(library: str, is_multilabel: bool) -> None:
+    graph, y, train, val = blocks(2)
+    targets = np.column_stack([y, 1 - y, y]) if is_multilabel else y
+    model = GBGNNClassifier(
+        learner=BoostedTrees(library=library, n_trees=30), rule=RULE, n_rounds=1, random_state=0
+    )
+    model.fit(train, targets[train], graph=graph, validation=(val, targets[val]))
+    assert model.scores_.shape == (120, 3 if is_multilabel else 1)
+    assert (model.predict(val) == targets[val]).mean() > 0.9
