@@ -37,6 +37,9 @@ GIB = 2**30
 SHARES = (0.5, 0.1)
 """Of the rows: to train on, and to stop early by."""
 
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": "1000000", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""What is freed goes back to the system, Arrow's memory too: a peak is what was held at once."""
+
 FEW_CATEGORIES, MOST_CATEGORIES = 20, 10_000
 """Up to so many values a user of LightGBM averages columns of 0 and 1, and takes text for categories."""
 
@@ -348,7 +351,7 @@ def measure(system: str, options: argparse.Namespace, folder: Path) -> dict[str,
 def start(system: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Run a system in a process of its own."""
     given = vars(options) | {"system": system, "folder": str(folder)}
-    environment = os.environ | {"OMP_NUM_THREADS": str(options.threads)}
+    environment = os.environ | MALLOC | {"OMP_NUM_THREADS": str(options.threads)}
     command = [sys.executable, "-W", "ignore", __file__, "--given", json.dumps(given)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
