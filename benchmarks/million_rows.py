@@ -5,7 +5,8 @@ dates, short text), a table of links (communities, and a few nodes with very man
 that depend on a node's own columns, on its neighbours' and on its community. Both tables are written as
 Parquet files. Every system starts from these files in a process of its own, with its peak memory read from
 the operating system: it reads the tables, makes its columns, is trained on half of the rows with a tenth more
-for early stopping, and predicts all of them.
+for early stopping, and predicts all of them. To encode is to learn quantiles and categories for ours, which
+makes its columns in the fit, and to make all columns for LightGBM.
 
 - ``gbgnn, default``: ``GBGNNClassifier()`` as it is.
 - ``gbgnn, trees``: ``--rounds`` rounds of boosted trees on widening neighbourhoods.
@@ -204,7 +205,7 @@ def run_gbgnn(folder: Path, options: argparse.Namespace, model: Any) -> tuple[St
     train, val, _ = split_rows(len(y), options.seed)
     del nodes, links
     stages.lap("graph")
-    graph.features  # noqa: B018, it is made when it is first asked for
+    graph.encoder  # noqa: B018, it is fitted when it is first asked for
     stages.lap("encode")
     model.fit(train, y[train], graph=graph, validation=(val, y[val]))
     stages.lap("fit")
