@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from common import Runner, publish, table
 from held_out import CASES, NOTE, header, judge, tabulate
 
 from gbgnn import BoostedTrees, FunctionalGradient, Neighbourhood
 
-CHOICES = {
+CHOICES: dict[str, dict[str, Any]] = {
     "all rows and columns, 31 leaves": {},
     "70 % of the rows": {"subsample": 0.7},
     "half of the columns": {"column_share": 0.5},
@@ -18,13 +19,16 @@ CHOICES = {
     "70 % of the rows, 15 leaves": {"subsample": 0.7, "max_leaves": 15},
     "both, 15 leaves": {"subsample": 0.7, "column_share": 0.5, "max_leaves": 15},
     "15 leaves": {"max_leaves": 15},
+    "15 leaves, 63 bins": {"max_leaves": 15, "max_bins": 63},
+    "15 leaves, 63 bins, steps of 0.1": {"max_leaves": 15, "max_bins": 63, "learning_rate": 0.1},
+    "15 leaves, trees on all groups at once alone": {"max_leaves": 15, "columns": "all"},
 }
 
 
 def run(choice: str, name: str, kind: str, seed: int) -> dict[str, float]:
     """Return how good trees on a neighbourhood are, and how long they took."""
     settings = {
-        "learner": BoostedTrees(n_trees=1000, learning_rate=0.06, patience=20, **CHOICES[choice]),
+        "learner": BoostedTrees(**{"n_trees": 1000, "learning_rate": 0.06, "patience": 20} | CHOICES[choice]),
         "rule": FunctionalGradient(target="loss", learning_rate=1.0),
         "aggregation": "identity",
         "neighbourhood": Neighbourhood(),

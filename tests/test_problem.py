@@ -139,6 +139,7 @@ def test_wide_columns_are_in_memory_once(takes_gaps: bool) -> None:
     inputs = recipe.build(graph, LabelledRows(np.array([0]), np.array([[1.0]])))
     assert np.shares_memory(inputs.features.dense().numpy(), inputs.raw.matrix)
     assert bool(inputs.features.dense().isnan().any()) == takes_gaps
+    assert "features" not in vars(graph)  # nor are those of which the neighbours' are made kept
 
 
 def test_a_graph_with_other_columns_is_refused() -> None:

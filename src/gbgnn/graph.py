@@ -221,9 +221,13 @@ class Graph:
         """What makes :attr:`features` of :attr:`table`, fitted on it; None where features are a matrix."""
         return None if self.table is None else TableEncoder().fit(self.table)
 
-    def encode(self, encoder: TableEncoder | None) -> Features:
-        """Return the features as an encoder makes them that was fitted on another graph's table."""
-        if encoder is None or encoder is vars(self).get("encoder"):
+    def encode(self, encoder: TableEncoder | None, *, keep: bool = True) -> Features:
+        """Return the features as an encoder makes them, its own or one fitted on another graph's table.
+
+        Those of its own are kept as :attr:`features`, unless ``keep`` is False: then they are made anew.
+        """
+        is_own = encoder is vars(self).get("encoder")
+        if encoder is None or (is_own and (keep or "features" in vars(self))):
             return self.features
         X: Features = encoder.transform(self.table)
         return X

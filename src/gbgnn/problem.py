@@ -146,7 +146,7 @@ class InputRecipe:
     def build(self, graph: Graph, known: LabelledRows | None = None) -> NodeInputs:
         """Return the inputs of a graph, of which labelled nodes may be known: P is built on the device."""
         encoder = graph.encoder if self.encoder is None else self.encoder
-        X = graph.encode(encoder)
+        X = graph.encode(encoder, keep=self.neighbourhood is None)
         raw: Callable[[], RawColumns] | None = None if encoder is None else partial(encoder.raw, graph.table)
         names: tuple[str, ...] | None = None
         if encoder is not None:

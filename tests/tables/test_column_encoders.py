@@ -17,7 +17,6 @@ from gbgnn.tables.column_encoders import (
     TextEncoder,
     as_single,
     fit_knots,
-    hash_text,
     interpolate,
 )
 from gbgnn.tables.columns import Column, make_column
@@ -188,18 +187,6 @@ def test_text_is_hashed_as_scikit_learn_does() -> None:
     assert np.isnan(encoder.raw(column)[1]).all()
     near, far = X[0, :32] @ X[2, :32], X[0, :32] @ hasher.transform(["zebra"]).toarray()[0]
     assert near > far
-
-
-@given(st.lists(st.text(max_size=20), max_size=8), st.integers(1, 40))
-def test_words_are_hashed_once_and_give_what_scikit_learn_makes_of_texts(
-    texts: list[str], n_columns: int
-) -> None:
-    hasher = HashingVectorizer(analyzer="char_wb", ngram_range=(2, 4), n_features=n_columns, dtype=np.float32)
-    found = hash_text(texts, n_columns)
-    assert found.shape == (len(texts) + 1, n_columns)
-    assert not found[-1].any()
-    if texts:
-        np.testing.assert_array_equal(found[:-1], hasher.transform(texts).toarray())
 
 
 def test_text_of_blocks_is_that_of_the_whole() -> None:

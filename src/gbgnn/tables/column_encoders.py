@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from itertools import chain
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.preprocessing import normalize
 
 from gbgnn._files import as_plain
 from gbgnn.tables.columns import Column
+from gbgnn.tables.text_hashes import hash_text
 
 Matrix = NDArray[np.float32]
 
@@ -392,28 +388,3 @@ def _date_part(part: str, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
     is_missing = np.isnan(days)
     months = np.where(is_missing, 0, days).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
     return np.where(is_missing, np.nan, months % 12)
-
-
-def hash_text(texts: Sequence[str], n_columns: int) -> Matrix:
-    """Return hashed counts of the sequences of two to four characters within words, in rows of length one.
-
-    That is what scikit-learn's ``HashingVectorizer(analyzer="char_wb")`` makes of each text, and a row of
-    zeros more. Texts have many words in common, and a word has the same sequences in all of them: each is
-    looked at once.
-
-    Examples
-    --------
-    >>> hash_text(["red lamp", "lamp red"], 4).shape
-    (3, 4)
-    """
-    found = [text.lower().split() for text in texts]
-    words = {word: i for i, word in enumerate(dict.fromkeys(chain.from_iterable(found)))}
-    ends = np.cumsum([0, *map(len, found), 0])  # the last text has no words
-    places = np.fromiter(map(words.__getitem__, chain.from_iterable(found)), np.int64, ends[-1])
-    ones = np.ones(len(places), np.float32)
-    count = sp.csr_array((ones, places, ends), shape=(len(found) + 1, len(words)))
-    vectorizer = HashingVectorizer(
-        analyzer="char_wb", ngram_range=(2, 4), n_features=n_columns, norm=None, dtype=np.float32
-    )
-    hashed = vectorizer.transform(words) if words else np.zeros((0, n_columns), np.float32)
-    return np.asarray(normalize(count @ sp.csr_array(hashed), copy=False).toarray(), np.float32)

@@ -203,7 +203,8 @@ def build_adjacency(
     their weights summed. Undirected lists may name an edge in either direction or both; a list that holds
     *every* edge both ways with equal weights means each pair as one edge.
     """
-    sources, targets = ends
+    index = np.int32 if n_nodes <= np.iinfo(np.int32).max else np.int64
+    sources, targets = (side.astype(index, copy=False) for side in ends)
     proper = sources != targets
     n_given = int(np.count_nonzero(proper))
     values = np.ones(n_given, np.float32) if weights is None else weights[proper]
