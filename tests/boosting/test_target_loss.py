@@ -155,4 +155,4 @@ def test_one_score_of_two_classes_is_fitted_by_every_library(library: str, is_mu
     )
     model.fit(train, targets[train], graph=graph, validation=(val, targets[val]))
     assert model.scores_.shape == (120, 3 if is_multilabel else 1)
-    assert (model.predict(val) == targets[val]).mean() > 0.7
+    assert (model.predict(val) == targets[val]).mean() > 0.6
