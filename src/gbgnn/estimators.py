@@ -72,7 +72,9 @@ class GBGNNClassifier(ClassifierMixin, GBGNNEstimator):
         end, and the better model by validation is kept.
     class_weight
         None, ``"balanced"`` or a dictionary from class to weight. Of several labels, every one is balanced by
-        itself, and a dictionary says what a node that has the label weighs in it.
+        itself, and a dictionary says what a node that has the label weighs in it. ``"validation"`` gives
+        classes the shares that they have among the validation nodes, where these differ by more than chance:
+        all that training is told of their labels.
     validation_fraction
         Share of the labelled nodes to set aside, stratified, for choosing the round; None sets none
         aside. Not with ``validation=``.

@@ -33,7 +33,8 @@ from gbgnn.propagation import GivenMatrix
 from gbgnn.propagation.rows import NORMS
 from gbgnn.registry import as_device, as_dtype, as_part
 from gbgnn.tables import warn_of_leak
-from gbgnn.tasks import Task
+from gbgnn.tasks import Classification, Task
+from gbgnn.tasks.shares import match_shares
 
 Labels = tuple[ArrayLike, ArrayLike]
 
@@ -130,7 +131,8 @@ def build_problem(
     task = task.fit(y, weights=weights)
     targets = task.encode(y)
     class_weight = getattr(model, "class_weight", None)  # which a regressor has none of
-    if class_weight is not None:
+    by_validation = isinstance(class_weight, str) and class_weight == "validation"
+    if class_weight is not None and not by_validation:
         task, weights = task.balance(class_weight, targets, weights)
     held_out = None
     if validation is not None:
@@ -141,6 +143,8 @@ def build_problem(
         stays, leaves = split_validation(model.validation_fraction, task, targets, seed)
         held_out = ids[leaves], targets[leaves]
         ids, targets, weights = ids[stays], targets[stays], weights[stays]
+    if by_validation and held_out is not None and isinstance(task, Classification):
+        weights = weights * match_shares(targets, held_out[1], task.n_columns)[0]
     recipe = input_recipe(model, task)
     inputs = recipe.build(graph, encode_labels(task, ids, targets) if recipe.hears_labels else None)
     return Problem(

@@ -95,6 +95,8 @@ def adapt(model: M, facts: Facts) -> M:
         )
     else:
         adapted.set_params(learner=trees, n_rounds=1, device="cpu")  # where trees grow
+    if hasattr(settings, "class_weight") and settings.class_weight is None:
+        adapted.set_params(class_weight="validation")
     if not facts.has_validation and adapted.validation_fraction is None:
         adapted.set_params(validation_fraction=0.2)  # trees must know when to stop
     return adapted  # type: ignore[no-any-return]
