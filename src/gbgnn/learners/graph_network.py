@@ -52,8 +52,9 @@ class GraphNetwork(Learner):
     epochs
         Steps of training, all labelled nodes in each.
     patience
-        Stop when the loss of the validation nodes has not fallen for this many epochs, and go back to
-        the best; None, or no validation nodes, trains all ``epochs``.
+        Stop when the loss of the validation nodes has not fallen for this many epochs, and go back to the
+        best, or to an output of zero where that is not better by a standard error; None, or no validation
+        nodes, trains all ``epochs``.
 
     Examples
     --------
@@ -122,12 +123,11 @@ class GraphNetwork(Learner):
     ) -> None:
         """Move the weights of a network; they end where the validation nodes were predicted best."""
         weights = [each.requires_grad_() for each in head.parameters()]
-        stepper, best = Stepper("adam", weights, self.learning_rate), Best(weights)
+        stepper = Stepper("adam", weights, self.learning_rate)
         random = torch.Generator(X.device).manual_seed(derive_key(seed, Purpose.DROPOUT) % 2**63)
-        drop = Dropout(self.dropout, random)
-        is_watched = self.patience is not None and task.val_rows is not None
-        if is_watched:
-            best.see(0, _validation_loss(head.outputs(X, mixing, known), task))
+        drop, best = Dropout(self.dropout, random), None
+        if self.patience is not None and task.val_rows is not None:
+            best = Best(weights, _validation_losses(head.outputs(X, mixing, known), task))
         for epoch in range(1, self.epochs + 1):
             asked, shown = torch.ones_like(task.rows, dtype=torch.bool), known
             if known is not None:
@@ -136,13 +136,13 @@ class GraphNetwork(Learner):
             loss = _training_loss(head.outputs(X, mixing, shown, drop), task, asked)
             stepper.learning_rate = self.learning_rate * warm_cosine(epoch / self.epochs)
             stepper.step(list(torch.autograd.grad(loss, weights)))
-            if not is_watched or epoch % _EVERY:
+            if best is None or epoch % _EVERY:
                 continue
             with torch.no_grad():
-                best.see(epoch, _validation_loss(head.outputs(X, mixing, known), task))
+                best.see(epoch, _validation_losses(head.outputs(X, mixing, known), task))
             if self.patience is not None and epoch - best.epoch >= self.patience:
                 break
-        if is_watched:
+        if best is not None:
             best.restore()
         for each in weights:
             each.requires_grad_(False)
@@ -169,23 +169,29 @@ def warm_cosine(share: float) -> float:
 
 
 class Best:
-    """Weights as they were when the loss was least."""
+    """Weights as they were at first, and when the mean loss of some nodes was least."""
 
-    def __init__(self, weights: Sequence[torch.Tensor]) -> None:
-        self.weights, self.loss, self.epoch = weights, math.inf, 0
-        self.kept = [each.detach().clone() for each in weights]
+    def __init__(self, weights: Sequence[torch.Tensor], losses: torch.Tensor) -> None:
+        self.weights, self.epoch = weights, 0
+        self.first_losses = self.losses = losses
+        self.first = self.kept = [each.detach().clone() for each in weights]
 
-    def see(self, epoch: int, loss: float) -> None:
-        """Keep the weights where the loss is less than it ever was."""
-        if loss < self.loss:
-            self.loss, self.epoch = loss, epoch
-            for kept, each in zip(self.kept, self.weights, strict=True):
-                kept.copy_(each.detach())
+    def see(self, epoch: int, losses: torch.Tensor) -> None:
+        """Keep the weights where the mean loss is less than it ever was."""
+        if losses.mean() < self.losses.mean():
+            self.losses, self.epoch = losses, epoch
+            self.kept = [each.detach().clone() for each in self.weights]
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the loss has fallen by at least a standard error: less may be the luck of many looks."""
+        gains = self.first_losses - self.losses
+        return bool(gains.mean() > 0 and gains.mean() * math.sqrt(len(gains)) >= gains.std(correction=0))
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Put them back."""
-        for kept, each in zip(self.kept, self.weights, strict=True):
+        """Put the best weights back, or the first ones where these are not clearly worse."""
+        for kept, each in zip(self.kept if self.is_clear else self.first, self.weights, strict=True):
             each.copy_(kept)
 
 
@@ -198,12 +204,12 @@ def _training_loss(output: torch.Tensor, task: WeakTask, asked: torch.Tensor) ->
     return (values * weights).sum() / weights.sum().clamp_min(torch.finfo(weights.dtype).tiny)
 
 
-def _validation_loss(output: torch.Tensor, task: WeakTask) -> float:
+def _validation_losses(output: torch.Tensor, task: WeakTask) -> torch.Tensor:
     assert task.val_rows is not None
     assert task.val_targets is not None
     scores = output[task.val_rows].detach()
     scores = scores if task.val_offsets is None else scores + task.val_offsets
-    return float(task.loss.mean(scores, task.val_targets))
+    return task.loss.evaluate("values", scores.double(), task.val_targets)
 
 
 def _as_targets(targets: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
