@@ -23,6 +23,9 @@ FEWEST_LABELS = 200
 MOST_COLUMNS = 200
 """Wider tables are mostly words or pixels, and stay with the paper's method for the same reason."""
 
+MANY_LABELS = 20_000
+"""From here on trees are larger and their steps longer: so many labels forgive it, and time counts."""
+
 MOST_NODES, MOST_NODES_OF_NUMBERS, MOST_NODES_ON_GPU = 50_000, 10_000, 1_000_000
 """Up to so many nodes a network follows the trees: it takes a millisecond a node on a CPU. Of numbers it has
 less to add to them, so that there it must be cheap."""
@@ -79,7 +82,8 @@ def adapt(model: M, facts: Facts) -> M:
     if settings.preset != "default" or not is_untouched or not is_table:
         return model
     adapted: Any = copy.copy(model)
-    trees = BoostedTrees(n_trees=1000, learning_rate=0.06, max_leaves=15, patience=20)
+    rate, n_leaves = (0.1, 31) if facts.n_labels >= MANY_LABELS else (0.06, 15)
+    trees = BoostedTrees(n_trees=1000, learning_rate=rate, max_leaves=n_leaves, patience=20)
     adapted.set_params(
         aggregation="identity",
         rule=FunctionalGradient(target="loss", learning_rate=1.0, retries=0),

@@ -27,10 +27,11 @@ from gbgnn._random import Seeds
 from gbgnn.averaging import select_average
 from gbgnn.boosting import Member, boost_many
 from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
-from gbgnn.learners import TreesHead
-from gbgnn.learners.trees import AveragedTrees, find_categories
+from gbgnn.learners import TreesHead, trees
+from gbgnn.learners.trees import AveragedTrees, find_categories, sample_task
 from gbgnn.losses import SquaredError
 from gbgnn.population import PopulationInputs, train_population
+from gbgnn.propagation import DenseRows
 from gbgnn.registry import as_part
 from gbgnn.rounds import RoundContext, WeakTask
 from gbgnn.search import Choice, Integer, Real, SearchSpace, tune
@@ -312,6 +313,37 @@ def test_members_that_do_not_fit_are_refused() -> None:
     ):
         with pytest.raises(ModelFileError, match="its boosted trees cannot be read"):
             TreesHead.from_state(forged)
+
+
+def test_many_rows_are_grown_on_the_best_group_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = torch.arange(40)
+    context = learner_round(X, NUMBERS[:40, :1], rows=rows, val=(torch.arange(40, 60), NUMBERS[40:, :1]))
+    inputs = replace(context.inputs, column_groups=(2, 3))
+    context = replace(context, problem=replace(context.problem, inputs=inputs))
+    monkeypatch.setattr(trees, "MANY_ROWS", 30)
+    head = BoostedTrees(n_trees=20, min_leaf=2).fit(context)
+    assert [(member.weight, member.n_features) for member in head.members] in ([(1.0, 2)], [(1.0, 3)])
+    (member,) = head.members
+    alone = replace(context, X=DenseRows(X[:, : member.n_features].clone()))
+    expected = BoostedTrees(n_trees=20, min_leaf=2, columns="all").fit(alone)
+    np.testing.assert_array_equal(head(X), expected(X[:, : member.n_features]))
+
+
+def test_a_sample_of_a_task_has_the_same_rows_in_all_parts() -> None:
+    numbers = torch.arange(50.0)[:, None]
+    task = WeakTask(
+        torch.arange(50), numbers, torch.rand(50), 1, SquaredError(), torch.arange(50, 90), numbers[:40] + 50
+    )
+    few = sample_task(replace(task, offsets=numbers * 2, val_offsets=None), 10, seed=3)
+    assert len(few.rows) == len(set(few.rows.tolist())) == len(few.val_rows) == 10
+    assert few.targets[:, 0].tolist() == few.rows.tolist()
+    assert few.offsets[:, 0].tolist() == (2 * few.rows).tolist()
+    assert few.val_targets[:, 0].tolist() == few.val_rows.tolist()
+    assert few.val_offsets is None
+    assert torch.equal(few.weights, task.weights[few.rows])
+    assert sample_task(replace(task, val_rows=None, val_targets=None), 99, seed=0).rows.tolist() == list(
+        range(50)
+    )
 
 
 # In the loop: every rule, several graphs, populations, searches, files.

@@ -24,6 +24,9 @@ from gbgnn.rounds import RoundContext, WeakTask
 
 CrossEntropies = SoftmaxCrossEntropy | SigmoidCrossEntropy
 
+MANY_ROWS = 20_000
+"""With more labelled rows, groups of columns are compared on so many, and trees grown on the best alone."""
+
 FEWEST_PER_LEAF, MOST_PER_LEAF, ROWS_PER_LEAF = 1, 20, 20
 """Of ``min_leaf=None``: a leaf has at least a 20th of the labelled rows, within these."""
 
@@ -162,7 +165,8 @@ class BoostedTrees(Learner):
     columns
         Where columns come in groups (:class:`~gbgnn.Neighbourhood`), ``"average"`` grows trees on the first
         group, on the first two and so on, and averages those that make the loss of the validation nodes
-        smallest together; ``"all"``, or no validation nodes, grows them once, on all columns.
+        smallest together; of more than 20,000 labelled rows, a sample says which of them is best, and it
+        alone is grown on all. ``"all"``, or no validation nodes, grows trees once, on all columns.
 
     Examples
     --------
@@ -215,15 +219,25 @@ class BoostedTrees(Learner):
 
     def fit(self, context: RoundContext) -> Head:
         """Grow the trees of a round on the labelled rows."""
+        counts, task = self._column_counts(context), context.weak_task
+        if len(counts) > 1 and len(task.rows) > MANY_ROWS:
+            few = replace(context, task=sample_task(task, MANY_ROWS, context.seed))
+            best = max(_average(self._grow(few, counts), few), key=lambda member: member.weight)
+            counts = [best.n_features]
+        return TreesHead(_average(self._grow(context, counts), context), task.n_outputs, context.X.shape[1])
+
+    def _grow(self, context: RoundContext, counts: Sequence[int]) -> list[AveragedTrees]:
+        """Return trees grown on the first columns, as many as each count says."""
         task, library = context.weak_task, find_library(self.library)
         rows, weights = context.X.rows(task.rows).cpu().numpy(), task.weights.cpu().numpy()
         val_rows = None
-        if self.patience is not None and task.val_rows is not None and task.val_targets is not None:
+        if self._is_watched(task):
+            assert task.val_rows is not None
             val_rows = context.X.rows(task.val_rows).cpu().numpy()
         parts = split_task(task, library)
         growth = self._growth(context.seed, len(rows), _threads_for(rows.size * self.n_trees * len(parts)))
         is_category, grown = find_categories(context), []
-        for n_columns in self._column_counts(context, has_validation=val_rows is not None):
+        for n_columns in counts:
             models = []
             for part in parts:
                 watched = None
@@ -241,13 +255,17 @@ class BoostedTrees(Learner):
                 )
                 models.append(library.fit(data, growth))
             grown.append(AveragedTrees(1.0, models))
-        return TreesHead(_average(grown, context), task.n_outputs, rows.shape[1])
+        return grown
 
-    def _column_counts(self, context: RoundContext, *, has_validation: bool) -> Sequence[int]:
+    def _is_watched(self, task: WeakTask) -> bool:
+        return self.patience is not None and task.val_rows is not None and task.val_targets is not None
+
+    def _column_counts(self, context: RoundContext) -> Sequence[int]:
         """Return how many columns trees are grown on, each time: those of one group more."""
-        groups = context.inputs.column_groups
-        if self.columns == "all" or not has_validation or not groups or context.X.shape[1] != groups[-1]:
-            return [context.X.shape[1]]
+        groups, n_columns = context.inputs.column_groups, context.X.shape[1]
+        is_watched = self._is_watched(context.weak_task)
+        if self.columns == "all" or not is_watched or not groups or n_columns != groups[-1]:
+            return [n_columns]
         return groups
 
     def _growth(self, seed: int, n_rows: int, threads: int) -> Growth:
@@ -256,6 +274,26 @@ class BoostedTrees(Learner):
         del settings["library"], settings["columns"]
         settings["min_leaf"] = least if self.min_leaf is None else self.min_leaf
         return Growth(**settings, seed=seed, n_threads=threads)
+
+
+def sample_task(task: WeakTask, n_rows: int, seed: int) -> WeakTask:
+    """Return the task of some labelled rows and validation rows, so many of each at most, drawn at random."""
+    random = np.random.default_rng(seed)
+
+    def draw(n_all: int) -> torch.Tensor:
+        chosen = np.sort(random.permutation(n_all)[:n_rows])
+        return torch.from_numpy(chosen).to(task.rows.device)
+
+    def take(values: torch.Tensor | None, places: torch.Tensor) -> Any:
+        return None if values is None else values[places]
+
+    own = draw(len(task.rows))
+    val = own[:0] if task.val_rows is None else draw(len(task.val_rows))
+    return replace(
+        task,
+        **{name: take(getattr(task, name), own) for name in ("rows", "targets", "weights", "offsets")},
+        **{name: take(getattr(task, name), val) for name in ("val_rows", "val_targets", "val_offsets")},
+    )
 
 
 class Part(NamedTuple):
