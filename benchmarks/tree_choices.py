@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from common import Runner, publish, table
-from held_out import CASES, NOTE, header, judge, tabulate
+from held_out import CASES, CLASSES, NOTE, header, judge, tabulate
 
 from gbgnn import BoostedTrees, FunctionalGradient, Neighbourhood
 
@@ -22,19 +22,24 @@ CHOICES: dict[str, dict[str, Any]] = {
     "15 leaves, 63 bins": {"max_leaves": 15, "max_bins": 63},
     "15 leaves, 63 bins, steps of 0.1": {"max_leaves": 15, "max_bins": 63, "learning_rate": 0.1},
     "15 leaves, trees on all groups at once alone": {"max_leaves": 15, "columns": "all"},
+    "15 leaves, classes weigh what they do at validation": {"max_leaves": 15, "class_weight": "validation"},
 }
 
 
 def run(choice: str, name: str, kind: str, seed: int) -> dict[str, float]:
     """Return how good trees on a neighbourhood are, and how long they took."""
+    chosen = {"n_trees": 1000, "learning_rate": 0.06, "patience": 20} | CHOICES[choice]
+    class_weight = chosen.pop("class_weight", None)
     settings = {
-        "learner": BoostedTrees(**{"n_trees": 1000, "learning_rate": 0.06, "patience": 20} | CHOICES[choice]),
+        "learner": BoostedTrees(**chosen),
         "rule": FunctionalGradient(target="loss", learning_rate=1.0),
         "aggregation": "identity",
         "neighbourhood": Neighbourhood(),
         "n_rounds": 1,
         "device": "cpu",
     }
+    if (name, kind) in CLASSES:
+        settings["class_weight"] = class_weight
     return judge(settings, name, kind, seed)
 
 
