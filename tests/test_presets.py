@@ -9,7 +9,16 @@ import scipy.sparse as sp
 from gbgnn import MLP, BoostedTrees, GBGNNClassifier, GBGNNRegressor, Graph, Stages, load
 from gbgnn.errors import ParameterError
 from gbgnn.population import PopulationInputs, train_population
-from gbgnn.presets import FEWEST_LABELS, MOST_COLUMNS, MOST_NODES, MOST_NODES_OF_NUMBERS, Facts, adapt
+from gbgnn.presets import (
+    FEWEST_LABELS,
+    MANY_LABELS,
+    MOST_COLUMNS,
+    MOST_NODES,
+    MOST_NODES_OF_NUMBERS,
+    Facts,
+    adapt,
+    explain,
+)
 from gbgnn.testing import two_blocks
 
 TABLE = Facts(
@@ -63,6 +72,28 @@ def test_a_network_follows_where_it_is_not_too_slow(kind: Any, most: int) -> Non
 def test_everything_else_stays_as_it_is(facts: dict[str, Any], settings: dict[str, Any]) -> None:
     model = GBGNNClassifier(**settings)
     assert adapt(model, Facts(**vars(TABLE) | facts)) is model
+
+
+def test_choices_are_explained() -> None:
+    small = Facts(**vars(TABLE) | {"n_nodes": 900})
+    assert str(explain(GBGNNClassifier(device="cpu"), TABLE)).endswith("columns of the neighbourhood")
+    assert str(explain(GBGNNClassifier(device="cpu"), small)).endswith("then a graph network")
+    assert explain(GBGNNClassifier(preset="fast"), TABLE) is None
+
+
+def test_many_labels_grow_larger_trees_on_fewer_columns() -> None:
+    few, many = (
+        adapt(GBGNNRegressor(device="cpu"), Facts(**vars(TABLE) | {"n_labels": n})).learner
+        for n in (MANY_LABELS - 1, MANY_LABELS)
+    )
+    assert few.max_leaves < many.max_leaves
+    assert many.column_share < few.column_share == 1
+
+
+def test_classes_weigh_what_they_do_among_validation_nodes_unless_told() -> None:
+    assert adapt(GBGNNClassifier(), TABLE).class_weight == "validation"
+    assert adapt(GBGNNClassifier(class_weight="balanced"), TABLE).class_weight == "balanced"
+    assert not hasattr(adapt(GBGNNRegressor(), TABLE), "class_weight")
 
 
 def test_an_unknown_preset_is_named() -> None:

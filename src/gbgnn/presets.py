@@ -107,6 +107,15 @@ def adapt(model: M, facts: Facts) -> M:
     return adapted  # type: ignore[no-any-return]
 
 
+def explain(model: Any, facts: Facts) -> str | None:
+    """Return in words which parts a model gets by what it is given; None where it keeps its own."""
+    adapted = adapt(model, facts)
+    if adapted is model:
+        return None
+    network = ", then a graph network" if isinstance(adapted.learner, Stages) else ""
+    return f"for a narrow table with many labels, boosted trees on columns of the neighbourhood{network}"
+
+
 def _most_nodes(model: Any) -> int:
     """Return for how many nodes a network is not too slow."""
     if as_device(model.device).type == "cuda":

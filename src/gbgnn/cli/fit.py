@@ -58,6 +58,7 @@ def fit(
     with.
     """
     from gbgnn.callbacks import ShowProgress
+    from gbgnn.presets import Facts, explain
     from gbgnn.settings import flatten_document
 
     if resume is not None:
@@ -74,6 +75,9 @@ def fit(
     if not quiet:
         for line in (files.describe(data), *files.describe_choices(data)):
             screen.note(line)
+        reason = explain(model, Facts.of(data.graph, len(data.train), has_validation=len(data.val) > 0))
+        if reason is not None:
+            screen.note(f"model: {reason} (--preset fast: the paper's method)")
         if job.n_known:
             screen.note(f"going on from round {job.n_known} of {model.n_rounds}")
     started = time.perf_counter()
