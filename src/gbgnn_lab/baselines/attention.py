@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.nn.functional import embedding  # rows by their number; on a CPU twice as fast as index_select
 
 from gbgnn_lab.baselines.convolutional import Dense
 
@@ -35,11 +34,11 @@ class AttentionConvolution(nn.Module):
         sources, targets = edges
         Z = self.dense(H)
         heads = Z.unflatten(1, (self.n_heads, -1))
-        from_source = embedding(sources, (heads * self.of_source).sum(dim=-1))
-        from_target = embedding(targets, (heads * self.of_target).sum(dim=-1))
+        from_source = take_rows((heads * self.of_source).sum(dim=-1), sources)
+        from_target = take_rows((heads * self.of_target).sum(dim=-1), targets)
         scores = functional.leaky_relu(from_source + from_target, SLOPE)
         weights = softmax_by_target(scores, targets, n_nodes=len(H))
-        told = embedding(sources, Z).unflatten(1, (self.n_heads, -1)) * weights[:, :, None]
+        told = take_rows(Z, sources).unflatten(1, (self.n_heads, -1)) * weights[:, :, None]
         return sum_by_target(told.flatten(1), targets, n_nodes=len(H)) + self.bias
 
 
@@ -48,8 +47,13 @@ def softmax_by_target(scores: torch.Tensor, targets: torch.Tensor, *, n_nodes: i
     # A softmax does not change when the same is taken off all of its scores; so exp cannot overflow.
     lowest = scores.new_full((n_nodes, scores.shape[1]), -torch.inf)
     largest = lowest.scatter_reduce(0, targets[:, None].expand_as(scores), scores.detach(), "amax")
-    raised = (scores - embedding(targets, largest)).exp()
-    return raised / embedding(targets, sum_by_target(raised, targets, n_nodes=n_nodes))
+    raised = (scores - take_rows(largest, targets)).exp()
+    return raised / take_rows(sum_by_target(raised, targets, n_nodes=n_nodes), targets)
+
+
+def take_rows(table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Return rows by their number, in the way whose gradient is the faster: on a GPU the other one sorts."""
+    return functional.embedding(ids, table) if table.device.type == "cpu" else table.index_select(0, ids)
 
 
 def sum_by_target(rows: torch.Tensor, targets: torch.Tensor, *, n_nodes: int) -> torch.Tensor:
