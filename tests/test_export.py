@@ -20,7 +20,7 @@ from gbgnn.boosting import Round
 from gbgnn.errors import MissingDependencyError, ParameterError
 from gbgnn.export import _make_model, export_onnx
 from gbgnn.learners import TreesHead
-from gbgnn.learners.trees import AveragedTrees
+from gbgnn.learners.tree_head import AveragedTrees
 from gbgnn.testing import learner_round, two_blocks
 
 PAGE = (Path(__file__).parent.parent / "docs" / "export.md").read_text()

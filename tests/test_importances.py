@@ -27,7 +27,7 @@ from gbgnn import (
 )
 from gbgnn.errors import AbsentError
 from gbgnn.importances import find_spread
-from gbgnn.learners.trees import AveragedTrees, TreesHead
+from gbgnn.learners.tree_head import AveragedTrees, TreesHead
 from gbgnn.propagation import DenseRows, as_rows
 from gbgnn.testing import two_blocks
 

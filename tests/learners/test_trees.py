@@ -28,7 +28,8 @@ from gbgnn.averaging import select_average
 from gbgnn.boosting import Member, boost_many
 from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
 from gbgnn.learners import TreesHead, trees
-from gbgnn.learners.trees import AveragedTrees, find_categories, sample_task
+from gbgnn.learners.tree_head import AveragedTrees
+from gbgnn.learners.trees import find_categories, sample_task
 from gbgnn.losses import SquaredError
 from gbgnn.population import PopulationInputs, train_population
 from gbgnn.propagation import DenseRows

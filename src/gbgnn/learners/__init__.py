@@ -8,7 +8,8 @@ from gbgnn.learners.mlp import MLP
 from gbgnn.learners.network import MLPHead
 from gbgnn.learners.sklearn import SklearnHead, SklearnLearner
 from gbgnn.learners.stages import Stages
-from gbgnn.learners.trees import BoostedTrees, TreesHead
+from gbgnn.learners.tree_head import TreesHead
+from gbgnn.learners.trees import BoostedTrees
 from gbgnn.learners.wide import WideReLU
 from gbgnn.rounds import WeakTask
 
