@@ -14,7 +14,18 @@ import torch
 from sklearn.tree import DecisionTreeClassifier
 
 import gbgnn
-from gbgnn import MLP, BoostedTrees, ConstrainedMLP, FineTuner, FunctionalGradient, GBGNNClassifier, Graph
+from gbgnn import (
+    MLP,
+    BoostedTrees,
+    ConstrainedMLP,
+    FineTuner,
+    FunctionalGradient,
+    GBGNNClassifier,
+    Graph,
+    GraphNetwork,
+    RandomWalk,
+    Stages,
+)
 from gbgnn.aggregation import Adjacency, Hop
 from gbgnn.boosting import Round
 from gbgnn.errors import MissingDependencyError, ParameterError
@@ -85,6 +96,33 @@ def test_files_give_what_the_heads_give_and_the_guide_the_scores(tmp_path, learn
         return  # its thresholds are values of rows, which another order of sums rounds to their other side
     check_scores(model, tmp_path / "out")
     check_scores(model, tmp_path / "out", two_blocks(50, n_classes=3)[0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("label_share", [0.0, 0.5])
+def test_a_graph_network_is_one_file_with_the_entries_of_p(tmp_path, dtype: str, label_share: float) -> None:
+    learner = Stages(
+        first=MLP(epochs=5), then=GraphNetwork(epochs=5, depth=3, units=8, label_share=label_share)
+    )
+    model = fit(learner, dtype=dtype, n_rounds=2, propagation="random_walk")
+    paths = export_onnx(model, tmp_path)
+    names = ["round_01.onnx", "round_02.onnx", "columns_02.npz", "propagation.json"]
+    assert [path.name for path in paths] == names
+    said = json.loads(paths[-1].read_text())
+    assert said["rounds"][1]["n_labels"] == (4 if label_share else 0)
+    assert any("P_rows" in step for step in said["steps"])
+    graph = two_blocks(50, n_classes=3)[0]  # of which no label is known
+    inputs, P = model.model_.build_inputs(graph), RandomWalk().build(graph.adjacency).to_scipy().tocoo()
+    with np.load(paths[2]) as maps:
+        own = np.column_stack([np.asarray(graph.features), np.log1p(np.diff(graph.adjacency.indptr))])
+        X = np.column_stack([np.interp(*each) for each in zip(own.T, *maps.values(), strict=True)])
+    X = np.hstack([X, np.zeros((50, said["rounds"][1]["n_labels"]))]).astype(dtype)
+    onnx.checker.check_model(onnx.load(paths[1]), full_check=True)
+    session = onnxruntime.InferenceSession(paths[1], providers=["CPUExecutionProvider"])
+    entries = {"P_rows": P.row.astype(np.int64), "P_columns": P.col.astype(np.int64)}
+    (output,) = session.run(["output"], {"X": X, **entries, "P_values": P.data.astype(dtype)})
+    expected = model.ensemble_[1].kept_head().evaluate(inputs.features, inputs)
+    np.testing.assert_allclose(output, expected, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

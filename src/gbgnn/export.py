@@ -16,7 +16,7 @@ from gbgnn._version import __version__
 from gbgnn.aggregation import Hop, MixingHop, PolynomialHop
 from gbgnn.boosting import Round
 from gbgnn.errors import ParameterError, import_needed
-from gbgnn.learners import MLPHead, TreesHead
+from gbgnn.learners import GraphNetworkHead, MLPHead, TreesHead
 from gbgnn.learners.tree_arrays import LEAF, TreeArrays
 from gbgnn.model import FittedModel
 from gbgnn.registry import part_name
@@ -55,13 +55,26 @@ STEPS = (
 )
 
 
+GRAPH_STEPS = (
+    "a round that names columns has a graph network, whose output is that of all nodes at once:",
+    "  column j of its X is interp(x, knots[j], outputs[j]) of that file, piecewise linear and constant "
+    "outside, of the columns that a node has of its own, as they are encoded, and of log(1 + its number of "
+    "neighbours)",
+    "  then n_labels columns: numbers that say what a node is and a 1 where its label is known, else zeros; "
+    "whoever asks about a node that is known hides its label first",
+    "  P_rows, P_columns and P_values are the entries of P",
+)
+"""What is said where there are such rounds."""
+
+
 class Written(NamedTuple):
-    """The inside of an ONNX graph, from ``X`` to ``output``."""
+    """The inside of an ONNX graph, from ``X`` and further inputs to ``output``."""
 
     n_features: int
     n_outputs: int
     nodes: list[Any]
     constants: list[Any]
+    further: Sequence[Any] = ()
 
 
 def export_onnx(model: Any, folder: str | os.PathLike[str]) -> list[Path]:
@@ -96,6 +109,7 @@ def export_onnx(model: Any, folder: str | os.PathLike[str]) -> list[Path]:
     rounds = fitted.ensemble[: fitted.best_round].rounds
     made = {f"round_{each.t:02d}.onnx": _make_model(each, fitted.inputs.dtype) for each in rounds}
     weights = {f"hop_{each.t:02d}.npy": each.hop.weight for each in rounds if isinstance(each.hop, MixingHop)}
+    maps = {_columns_file(r.t): r.head.columns for r in rounds if isinstance(r.head, GraphNetworkHead)}
     document = to_json(_describe(fitted, rounds), indent=2)
     for name, proto in made.items():
         with atomic_path(target / name) as part:
@@ -103,8 +117,15 @@ def export_onnx(model: Any, folder: str | os.PathLike[str]) -> list[Path]:
     for name, weight in weights.items():
         with atomic_path(target / name) as part, part.open("wb") as file:
             np.save(file, weight.cpu().numpy())
+    for name, columns in maps.items():
+        with atomic_path(target / name) as part, part.open("wb") as file:
+            np.savez(file, knots=columns.knots, outputs=columns.outputs)
     write_text(target / DOCUMENT, document)
-    return [target / name for name in (*made, *weights, DOCUMENT)]
+    return [target / name for name in (*made, *weights, *maps, DOCUMENT)]
+
+
+def _columns_file(t: int) -> str:
+    return f"columns_{t:02d}.npz"
 
 
 def _describe(model: FittedModel, rounds: Sequence[Round]) -> dict[str, Any]:
@@ -115,7 +136,7 @@ def _describe(model: FittedModel, rounds: Sequence[Round]) -> dict[str, Any]:
     return {
         "format_version": FORMAT_VERSION,
         "library_version": __version__,
-        "steps": STEPS,
+        "steps": (*STEPS, *(GRAPH_STEPS if any(_graph_facts(r) for r in rounds) else ())),
         "n_features": model.n_features_in,
         "n_outputs": model.voting.n_outputs,
         "dtype": str(recipe.dtype).removeprefix("torch."),
@@ -129,9 +150,17 @@ def _describe(model: FittedModel, rounds: Sequence[Round]) -> dict[str, Any]:
         "voting": {"name": voting, "direction": VOTES.get(voting), **model.voting.record()},
         "rounds": [
             {"round": r.t, "file": f"round_{r.t:02d}.onnx", "eta": r.eta, "hop": _describe_hop(r.t, r.hop)}
+            | _graph_facts(r)
             for r in rounds
         ],
     }
+
+
+def _graph_facts(trained: Round) -> dict[str, Any]:
+    """Return what is to be known of a round's graph network; nothing of other learners."""
+    if not isinstance(trained.head, GraphNetworkHead):
+        return {}
+    return {"columns": _columns_file(trained.t), "n_labels": trained.head.n_labels}
 
 
 def _describe_hop(t: int, hop: Hop) -> dict[str, Any]:
@@ -153,17 +182,19 @@ def _make_model(trained: Round, dtype: torch.dtype) -> Any:
         written = _write_network(head, floats)
     elif isinstance(head, TreesHead):
         written = _write_trees(head, floats, trained.t)
+    elif isinstance(head, GraphNetworkHead):
+        written = _write_graph_network(head, floats)
     else:
         name = f"{type(getattr(head, 'estimators', [head])[0]).__name__}"
-        why = "" if head.sees_rows else ", because it looks at the graph and not at rows alone"
         raise ParameterError(
-            f"the learner of round {trained.t}, a {name}, cannot be written as ONNX{why}; networks (MLP) and "
-            "boosted trees (BoostedTrees) can."
+            f"the learner of round {trained.t}, a {name}, cannot be written as ONNX; networks (MLP, "
+            "GraphNetwork) and boosted trees (BoostedTrees) can."
         )
     kind = helper.np_dtype_to_tensor_dtype(floats)
     ends = (("X", written.n_features), ("output", written.n_outputs))
     given, wanted = (helper.make_tensor_value_info(name, kind, ["rows", n]) for name, n in ends)
-    graph = helper.make_graph(written.nodes, f"round_{trained.t:02d}", [given], [wanted], written.constants)
+    name, asked = f"round_{trained.t:02d}", [given, *written.further]
+    graph = helper.make_graph(written.nodes, name, asked, [wanted], written.constants)
     opsets = [helper.make_opsetid(*each) for each in _OPSETS]
     return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="gbgnn")
 
@@ -185,6 +216,46 @@ def _write_network(head: MLPHead, floats: np.dtype[Any]) -> Written:
     constants = [numpy_helper.from_array(value, name) for name, value in state.items()]
     n_features, n_outputs = state["layers.0.weight"].shape[1], len(state[f"layers.{n_layers - 1}.bias"])
     return Written(n_features, n_outputs, nodes, constants)
+
+
+def _write_graph_network(head: GraphNetworkHead, floats: np.dtype[Any]) -> Written:
+    """Return residual blocks, whose products with P are sums over its entries."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes: list[Any] = []
+
+    def add(kind: str, inputs: Sequence[str], reached: str, **settings: Any) -> str:
+        nodes.append(helper.make_node(kind, list(inputs), [reached], **settings))
+        return reached
+
+    def normalize(rows: str, name: str) -> str:
+        parts = [add("Gather", [f"{name}scale", index], f"{name}{index}") for index in ("first", "second")]
+        return add("LayerNormalization", [rows, *parts], f"{name}Z", epsilon=1e-5)
+
+    state = {name: value.cpu().numpy().astype(floats) for name, value in head.state().items()}
+    state = {name: value for name, value in state.items() if not name.startswith("columns.")}
+    entered = add("Gemm", ["X", "enter.weight", "enter.bias"], "entered", transB=1)
+    H = add("Relu", [entered], "H")
+    column = add("Unsqueeze", ["P_values", "ones"], "P_column")
+    places = add("Unsqueeze", ["P_rows", "ones"], "P_places")
+    for i in range(len(head.blocks)):
+        name = f"blocks.{i}."
+        Z = normalize(H, name)
+        heard = add("Mul", [add("Gather", [Z, "P_columns"], f"{name}heard"), column], f"{name}weighed")
+        nothing = add("Sub", [Z, Z], f"{name}nothing")
+        mixed = add("ScatterND", [nothing, places, heard], f"{name}mixed", reduction="add")
+        own = add("Gemm", [Z, f"{name}own.weight", f"{name}own.bias"], f"{name}own", transB=1)
+        told = add("Gemm", [mixed, f"{name}others", own], f"{name}told", transB=1)
+        H = add("Add", [H, add("Relu", [told], f"{name}relu")], f"{name}H")
+    add("Gemm", [normalize(H, "last."), "leave.weight", "leave.bias"], "output", transB=1)
+    state["last.scale"] = state.pop("scale")
+    state |= {"first": np.array(0), "second": np.array(1), "ones": np.array([1])}
+    constants = [numpy_helper.from_array(value, name) for name, value in state.items()]
+    kinds = {"P_rows": TensorProto.INT64, "P_columns": TensorProto.INT64}
+    kinds["P_values"] = helper.np_dtype_to_tensor_dtype(floats)
+    further = [helper.make_tensor_value_info(name, kind, ["entries"]) for name, kind in kinds.items()]
+    n_features, n_outputs = state["enter.weight"].shape[1], len(state["leave.bias"])
+    return Written(n_features, n_outputs, nodes, constants, further)
 
 
 def _write_trees(head: TreesHead, floats: np.dtype[Any], t: int) -> Written:
