@@ -23,6 +23,7 @@ CHOICES: dict[str, dict[str, Any]] = {
     "15 leaves, 63 bins, steps of 0.1": {"max_leaves": 15, "max_bins": 63, "learning_rate": 0.1},
     "15 leaves, trees on all groups at once alone": {"max_leaves": 15, "columns": "all"},
     "15 leaves, classes weigh what they do at validation": {"max_leaves": 15, "class_weight": "validation"},
+    "the same, and grown twice": {"max_leaves": 15, "class_weight": "validation", "n_variants": 2},
 }
 
 

@@ -82,9 +82,9 @@ def adapt(model: M, facts: Facts) -> M:
     if settings.preset != "default" or not is_untouched or not is_table:
         return model
     adapted: Any = copy.copy(model)
-    trees = BoostedTrees(n_trees=1000, learning_rate=0.06, max_leaves=15, patience=20)
+    trees = BoostedTrees(n_trees=1000, learning_rate=0.06, max_leaves=15, patience=20, n_variants=2)
     if facts.n_labels >= MANY_LABELS:
-        trees.set_params(learning_rate=0.1, max_leaves=31, column_share=0.3)
+        trees.set_params(learning_rate=0.1, max_leaves=31, column_share=0.3, n_variants=1)
     adapted.set_params(
         aggregation="identity",
         rule=FunctionalGradient(target="loss", learning_rate=1.0, retries=0),

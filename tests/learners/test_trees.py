@@ -330,6 +330,25 @@ def test_many_rows_are_grown_on_the_best_group_alone(monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(head(X), expected(X[:, : member.n_features]))
 
 
+def test_variants_are_averaged_and_none_without_validation_nodes() -> None:
+    random = torch.Generator().manual_seed(0)
+    rows = torch.randn(300, 6, generator=random, dtype=torch.float64)
+    noisy = rows.sum(dim=1, keepdim=True) + torch.randn(300, 1, generator=random, dtype=torch.float64)
+    val = (torch.arange(150, 300), noisy[150:])
+    context = learner_round(rows, noisy[:150], rows=torch.arange(150), val=val)
+    weak = BoostedTrees(n_trees=60, patience=5)
+    one, several = weak.fit(context), clone(weak).set_params(n_variants=3).fit(context)
+    assert len(one.members) == 1
+    assert len(several.members) == 3
+    losses = [float((head(rows[150:]) - noisy[150:]).square().mean()) for head in (one, several)]
+    assert losses[1] < losses[0]
+    assert several.report()["columns"] == {"6": pytest.approx(1.0)}
+    assert torch.equal(clone(weak).set_params(n_variants=3).fit(context)(rows), several(rows))
+    assert torch.equal(TreesHead.from_state(several.state())(rows), several(rows))
+    unwatched = clone(weak).set_params(n_variants=3, patience=None).fit(context)
+    assert len(unwatched.members) == 1
+
+
 def test_a_sample_of_a_task_has_the_same_rows_in_all_parts() -> None:
     numbers = torch.arange(50.0)[:, None]
     task = WeakTask(

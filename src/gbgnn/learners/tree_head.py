@@ -112,8 +112,11 @@ class TreesHead(Head):
         return cls(members, n_outputs, n_features)
 
     def report(self) -> dict[str, Any]:
-        """Return the weights of the members by how many of the columns they see."""
-        return {"columns": {str(member.n_features): member.weight for member in self.members}}
+        """Return the weights of the members, summed by how many of the columns they see."""
+        weights: dict[str, float] = {}
+        for member in self.members:
+            weights[str(member.n_features)] = weights.get(str(member.n_features), 0.0) + member.weight
+        return {"columns": weights}
 
 
 def _read_weights(stored: torch.Tensor) -> list[float]:
