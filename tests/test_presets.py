@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gbgnn import MLP, BoostedTrees, GBGNNClassifier, GBGNNRegressor, Graph, Stages, load
+from gbgnn import (
+    MLP,
+    BoostedTrees,
+    Classification,
+    GBGNNClassifier,
+    GBGNNRegressor,
+    Graph,
+    Regression,
+    Stages,
+    load,
+)
 from gbgnn.errors import ParameterError
 from gbgnn.population import PopulationInputs, train_population
 from gbgnn.presets import (
@@ -15,6 +25,7 @@ from gbgnn.presets import (
     MOST_COLUMNS,
     MOST_NODES,
     MOST_NODES_OF_NUMBERS,
+    MOST_TO_LOOK_AT,
     Facts,
     adapt,
     explain,
@@ -24,6 +35,7 @@ from gbgnn.testing import two_blocks
 TABLE = Facts(
     n_nodes=MOST_NODES + 1,
     n_labels=FEWEST_LABELS,
+    n_scores=2,
     n_columns=MOST_COLUMNS,
     is_sparse=False,
     has_validation=True,
@@ -58,6 +70,7 @@ def test_a_network_follows_where_it_is_not_too_slow(kind: Any, most: int) -> Non
         ({"n_labels": FEWEST_LABELS - 1}, {}),
         ({"n_columns": MOST_COLUMNS + 1}, {}),
         ({"is_sparse": True}, {}),
+        ({"n_scores": MOST_TO_LOOK_AT // MOST_COLUMNS + 1}, {}),
         ({}, {"preset": "fast"}),
         ({}, {"learner": MLP()}),
         ({}, {"learner": "wide"}),
@@ -107,10 +120,14 @@ def table(n: int = 500) -> tuple[Graph, np.ndarray]:
 
 
 def test_facts_are_those_of_the_graph() -> None:
-    graph, _ = table()
-    assert Facts.of(graph, 7, has_validation=False) == Facts(500, 7, 5, False, False)
+    graph, y = table()
+    facts = Facts.of(graph, Classification(), y[:7], has_validation=False)
+    assert facts == Facts(500, 7, 3, 5, False, False)
+    numbers = Facts.of(graph, Regression(), np.ones((4, 2)) * np.arange(4)[:, None], has_validation=False)
+    assert (numbers.n_labels, numbers.n_scores) == (4, 2)
     sparse = Graph(graph.adjacency, sp.csr_array(graph.features))
-    assert Facts.of(sparse, 7, has_validation=True).is_sparse
+    assert Facts.of(sparse, Classification(), y, has_validation=True).is_sparse
+    assert Facts.of(graph, Classification(), [], has_validation=True).n_scores == 1  # the fit says more
 
 
 def test_default_fit_is_saved_with_the_parts_that_it_got(tmp_path) -> None:

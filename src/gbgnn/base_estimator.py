@@ -88,7 +88,7 @@ class GBGNNEstimator(BaseEstimator, ABC):
         check_integer(type(self).__name__, "verbose", self.verbose, 0)
         task, seed = self.task_for(y), self._root_seed()
         check_graph(graph)
-        facts = Facts.of(graph, np.size(nodes), has_validation=validation is not None)
+        facts = Facts.of(graph, task, y, has_validation=validation is not None)
         labels = {"validation": validation, "sample_weight": sample_weight}
         plan = FitPlan.build(adapt(self, facts), task, nodes, y, graph, seed=seed, **labels)
         known, callbacks = self._known_rounds(plan), self._callbacks()

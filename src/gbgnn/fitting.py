@@ -24,7 +24,7 @@ from gbgnn.errors import GraphError, ParameterError
 from gbgnn.features import Neighbourhood
 from gbgnn.finetuning import FineTuner, as_fine_tuner, check_fine_tuning
 from gbgnn.graph import Graph
-from gbgnn.labels import as_nodes, check_disjoint, check_range
+from gbgnn.labels import as_nodes, check_disjoint, check_range, count_labels
 from gbgnn.learners import Learner
 from gbgnn.metrics import Metric
 from gbgnn.model import FittedModel, check_graph
@@ -258,8 +258,7 @@ def check_norm(feature_norm: str | None) -> None:
 
 def check_length(y: Any, n_nodes: int, name: str) -> None:
     """Raise unless there are as many labels as nodes."""
-    shape = getattr(y, "shape", None)  # a sparse matrix has no length
-    n_labels = shape[0] if shape else len(y) if hasattr(y, "__len__") else np.size(y)
+    n_labels = count_labels(y)
     if n_labels != n_nodes:
         raise GraphError(f"{name} has {n_labels} labels for {n_nodes} nodes.")
 

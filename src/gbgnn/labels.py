@@ -180,3 +180,15 @@ def as_numbers(y: ArrayLike, name: str) -> tuple[NDArray[np.float64], bool]:
     is_flat = table.ndim == 1
     numbers = table.astype(np.float64)
     return (numbers[:, None] if is_flat else numbers), is_flat
+
+
+def count_labels(y: Any) -> int:
+    """Return for how many nodes y says something.
+
+    Examples
+    --------
+    >>> count_labels([["red"], ["red", "blue"]])
+    2
+    """
+    shape = getattr(y, "shape", None)  # a sparse matrix has no length
+    return int(shape[0]) if shape else len(y) if hasattr(y, "__len__") else int(np.size(y))

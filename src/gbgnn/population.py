@@ -155,8 +155,9 @@ class PopulationInputs:
             )
         labels: dict[str, Any] = {"validation": validation, "sample_weight": sample_weight}
         check_graph(graph)
-        facts = Facts.of(graph, np.size(nodes), has_validation=validation is not None)
-        problem = build_problem(adapt(model, facts), model.task_for(y), nodes, y, graph, **labels, seed=0)
+        task = model.task_for(y)
+        facts = Facts.of(graph, task, y, has_validation=validation is not None)
+        problem = build_problem(adapt(model, facts), task, nodes, y, graph, **labels, seed=0)
         return cls(problem, predict_nodes, facts)
 
     @staticmethod

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from gbgnn._checks import check_choice
 from gbgnn.boosting import FunctionalGradient
 from gbgnn.features import Neighbourhood
 from gbgnn.graph import Graph
+from gbgnn.labels import count_labels
 from gbgnn.learners import BoostedTrees, GraphNetwork, Stages
 from gbgnn.registry import as_device
+from gbgnn.tasks import Task
 
 PRESETS = ("default", "fast")
 
@@ -22,6 +25,9 @@ FEWEST_LABELS = 200
 
 MOST_COLUMNS = 200
 """Wider tables are mostly words or pixels, and stay with the paper's method for the same reason."""
+
+MOST_TO_LOOK_AT = 2_000
+"""Columns times scores: a tree is grown for every class or number, and looks at every column."""
 
 MANY_LABELS = 20_000
 """From here on trees are larger, their steps longer and see fewer columns: it takes a fifth of the time."""
@@ -45,15 +51,22 @@ class Facts:
 
     n_nodes: int
     n_labels: int
+    n_scores: int
     n_columns: int
     is_sparse: bool
     has_validation: bool
 
     @classmethod
-    def of(cls, graph: Graph, n_labels: int, *, has_validation: bool) -> Facts:
-        """Look at a graph."""
+    def of(cls, graph: Graph, task: Task, y: ArrayLike, *, has_validation: bool) -> Facts:
+        """Look at a graph, and at how much is known of it."""
         is_sparse = graph.table is None and sp.issparse(graph.features)
-        return cls(graph.n_nodes, n_labels, len(graph.column_names), is_sparse, has_validation)
+        try:
+            n_scores = task.fit(y).n_columns
+        except ValueError:  # of a y that is none, which the fit will say
+            n_scores = 1
+        return cls(
+            graph.n_nodes, count_labels(y), n_scores, len(graph.column_names), is_sparse, has_validation
+        )
 
 
 def adapt(model: M, facts: Facts) -> M:
@@ -67,7 +80,8 @@ def adapt(model: M, facts: Facts) -> M:
     Examples
     --------
     >>> from gbgnn import GBGNNRegressor
-    >>> narrow = Facts(n_nodes=900, n_labels=500, n_columns=8, is_sparse=False, has_validation=True)
+    >>> facts = {"n_nodes": 900, "n_labels": 500, "n_scores": 1, "n_columns": 8}
+    >>> narrow = Facts(**facts, is_sparse=False, has_validation=True)
     >>> adapt(GBGNNRegressor(), narrow).n_rounds
     2
     >>> adapt(GBGNNRegressor(preset="fast"), narrow).n_rounds
@@ -78,7 +92,8 @@ def adapt(model: M, facts: Facts) -> M:
     names = [name for name in _OPEN if hasattr(model, name)]
     plain = type(model)()
     is_untouched = all(_same(getattr(model, name), getattr(plain, name)) for name in names)
-    is_table = facts.n_columns <= MOST_COLUMNS and not facts.is_sparse and facts.n_labels >= FEWEST_LABELS
+    is_narrow = facts.n_columns <= MOST_COLUMNS and facts.n_columns * facts.n_scores <= MOST_TO_LOOK_AT
+    is_table = is_narrow and not facts.is_sparse and facts.n_labels >= FEWEST_LABELS
     if settings.preset != "default" or not is_untouched or not is_table:
         return model
     adapted: Any = copy.copy(model)

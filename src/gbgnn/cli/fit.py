@@ -75,7 +75,9 @@ def fit(
     if not quiet:
         for line in (files.describe(data), *files.describe_choices(data)):
             screen.note(line)
-        reason = explain(model, Facts.of(data.graph, len(data.train), has_validation=len(data.val) > 0))
+        y = data.y[data.train]
+        facts = Facts.of(data.graph, model.task_for(y), y, has_validation=len(data.val) > 0)
+        reason = explain(model, facts)
         if reason is not None:
             screen.note(f"model: {reason} (--preset fast: the paper's method)")
         if job.n_known:

@@ -93,8 +93,9 @@ class BoostedSystem(System):
 
     def for_warmup(self, data: Dataset) -> BoostedSystem:
         """Take a round of an epoch, or of a tree, with the parts that the model has for this data."""
-        facts = Facts.of(data.graph, len(data.train), has_validation=len(data.val) > 0)
-        model = adapt(make_model(self.settings, data), facts)
+        model, y = make_model(self.settings, data), data.y[data.train]
+        facts = Facts.of(data.graph, model.task_for(y), y, has_validation=len(data.val) > 0)
+        model = adapt(model, facts)
         parts = {name: as_part(name, getattr(model, name)) for name in PARAMETERS}
         few = _with_little_training(parts.pop("learner"))
         n_rounds = 2 if isinstance(few, Stages) else 1

@@ -104,7 +104,8 @@ def test_the_default_is_untouched_and_warms_up_with_the_parts_that_it_will_have(
     many = csbm(n_nodes=600, per_class=150, n_features=4)
     for data in (many, replace(many, y=many.graph.features[:, 0], task="regression", task_reason="")):
         model = make_model(ours.settings, data)
-        facts = Facts.of(data.graph, len(data.train), has_validation=True)
+        y = data.y[data.train]
+        facts = Facts.of(data.graph, model.task_for(y), y, has_validation=True)
         assert isinstance(adapt(model, facts).learner, Stages)
         short = ours.for_warmup(data)
         learner = short.settings["learner"]
