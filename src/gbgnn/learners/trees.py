@@ -255,6 +255,8 @@ def split_task(task: WeakTask, library: type[TreeModel]) -> list[Part]:
                 None if each is None else each[:, 1] - each[:, 0] for each in (offsets, val_offsets)
             )
         return [Part(targets, task.n_outputs, val_targets, offsets, val_offsets)]
+    if not task.is_regression:  # labels, which a node has or has not
+        targets, val_targets = (None if each is None else each.astype(int) for each in (targets, val_targets))
     n_classes, others = None if task.is_regression else 2, (val_targets, offsets, val_offsets)
     return [
         Part(_column(targets, i), n_classes, *(_column(each, i) for each in others))
