@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
@@ -43,7 +44,7 @@ def machine() -> dict[str, Any]:
 
 def this_command() -> str:
     """Return the command that this process was started with."""
-    return " ".join(["python", "benchmarks/" + Path(sys.argv[0]).name, *sys.argv[1:]])
+    return shlex.join(["python", "benchmarks/" + Path(sys.argv[0]).name, *sys.argv[1:]])
 
 
 def describe_machine(about: Mapping[str, Any]) -> str:

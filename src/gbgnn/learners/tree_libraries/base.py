@@ -16,6 +16,10 @@ from gbgnn.learners.tree_arrays import TreeArrays
 Array = NDArray[Any]
 
 
+ABSENT = -50.0
+"""Logit of a class that no labelled row has."""
+
+
 @dataclass(frozen=True, eq=False)
 class TreeData:
     """Labelled rows for one model: classes, counted from 0, or one column of numbers.

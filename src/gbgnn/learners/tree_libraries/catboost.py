@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from gbgnn.errors import import_needed
-from gbgnn.learners.tree_libraries.base import Array, Growth, TreeData, TreeModel
+from gbgnn.learners.tree_libraries.base import ABSENT, Array, Growth, TreeData, TreeModel
+
+_NEARLY_NONE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +56,7 @@ class CatBoostTrees(TreeModel):
                 "verbose": False,
             }
         )
-        categories = data.categories
+        data, categories = _with_two_classes(data), data.categories
         train = catboost.Pool(
             _as_columns(data.rows, categories), data.targets, cat_features=categories, weight=data.weights
         )
@@ -72,7 +74,8 @@ class CatBoostTrees(TreeModel):
         """Return raw values."""
         columns = _as_columns(rows, self.model.get_cat_feature_indices())
         output = self.model.predict(columns, prediction_type="RawFormulaVal", thread_count=n_threads)
-        return np.reshape(output, (len(rows), self.n_columns))
+        known = np.where(np.isneginf(output), ABSENT, output)  # of classes that no row has
+        return np.reshape(known, (len(rows), self.n_columns))
 
     def importances(self) -> Array:
         """Return CatBoost's own: by how much predictions change where a column does, 100 in all."""
@@ -99,6 +102,18 @@ class CatBoostTrees(TreeModel):
     def _of(cls, model: Any) -> Self:
         n_classes = len(model.classes_)
         return cls(model, n_classes if n_classes > 2 else 1, len(model.feature_names_))
+
+
+def _with_two_classes(data: TreeData) -> TreeData:
+    """Return data as it is, or where it has one class alone, which CatBoost refuses, a row of another."""
+    if not data.n_classes or len(np.unique(data.targets)) > 1:
+        return data
+    return replace(
+        data,
+        rows=np.vstack([data.rows, data.rows[:1]]),
+        targets=np.append(data.targets, (data.targets[0] + 1) % data.n_classes),
+        weights=np.append(data.weights, _NEARLY_NONE * data.weights.sum()),
+    )
 
 
 def _as_columns(rows: Array, categories: list[int]) -> Array:

@@ -14,12 +14,9 @@ from sklearn.utils.validation import has_fit_parameter
 
 from gbgnn.learners.estimator_bytes import check_bitsets, check_categories, dump_estimator, load_estimator
 from gbgnn.learners.tree_arrays import LEAF, TreeArrays
-from gbgnn.learners.tree_libraries.base import Array, Growth, TreeData, TreeModel
+from gbgnn.learners.tree_libraries.base import ABSENT, Array, Growth, TreeData, TreeModel
 
 _TREE = ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets")  # what a tree is made of
-
-_ABSENT = -50.0
-"""Logit of a class that no labelled row has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +89,7 @@ class SklearnTrees(TreeModel):
                 return np.reshape(self.estimator.predict(rows), (-1, 1))
             known = self.estimator.decision_function(rows)
         classes = self.estimator.classes_
-        result = np.full((len(rows), self.n_classes), _ABSENT)
+        result = np.full((len(rows), self.n_classes), ABSENT)
         result[:, classes] = 0.0  # and stays so for the first of two classes, or the only one
         if len(classes) > 1:
             result[:, _grown(classes)] = np.reshape(known, (len(rows), -1))
@@ -126,7 +123,7 @@ class SklearnTrees(TreeModel):
     def trees(self) -> tuple[Sequence[TreeArrays], Array]:
         """Return the trees, and the logits or the mean that they start from."""
         classes = np.asarray(self.estimator.classes_) if self.n_classes else np.arange(1)
-        base, columns = np.full(self.n_classes or 1, _ABSENT), _grown(classes)
+        base, columns = np.full(self.n_classes or 1, ABSENT), _grown(classes)
         base[classes] = 0.0
         if not self.n_classes or len(classes) > 1:
             base[columns] = np.ravel(self.estimator._baseline_prediction)
