@@ -50,7 +50,9 @@ def main() -> None:
     data = datasets.load("karate", split="stratified")
     model = GBGNNClassifier(n_rounds=5, random_state=0).fit(data.train, data.y[data.train], graph=data.graph)
     with tempfile.TemporaryDirectory() as folder:
-        mlflow.set_tracking_uri(Path(folder, "mlruns").as_uri())
+        mlflow.set_tracking_uri(f"sqlite:///{Path(folder, 'mlflow.db').as_posix()}")
+        mlflow.create_experiment("karate", Path(folder, "artifacts").as_uri())
+        mlflow.set_experiment("karate")
         served = mlflow.pyfunc.load_model(log_model(model, data, Path(folder)))
         print(served.predict(pd.DataFrame({"node": [0, 33]})))
 
