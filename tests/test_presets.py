@@ -21,6 +21,7 @@ from gbgnn.errors import ParameterError
 from gbgnn.population import PopulationInputs, train_population
 from gbgnn.presets import (
     FEWEST_LABELS,
+    FEWEST_PER_SCORE,
     MANY_LABELS,
     MOST_COLUMNS,
     MOST_NODES,
@@ -68,6 +69,7 @@ def test_a_network_follows_where_it_is_not_too_slow(kind: Any, most: int) -> Non
     ("facts", "settings"),
     [
         ({"n_labels": FEWEST_LABELS - 1}, {}),
+        ({"n_scores": FEWEST_LABELS // FEWEST_PER_SCORE + 1, "n_columns": 2}, {}),
         ({"n_columns": MOST_COLUMNS + 1}, {}),
         ({"is_sparse": True}, {}),
         ({"n_scores": MOST_TO_LOOK_AT // MOST_COLUMNS + 1}, {}),
@@ -107,6 +109,17 @@ def test_classes_weigh_what_they_do_among_validation_nodes_unless_told() -> None
     assert adapt(GBGNNClassifier(), TABLE).class_weight == "validation"
     assert adapt(GBGNNClassifier(class_weight="balanced"), TABLE).class_weight == "balanced"
     assert not hasattr(adapt(GBGNNRegressor(), TABLE), "class_weight")
+
+
+def test_the_only_node_of_a_class_trains() -> None:
+    graph, y = table()
+    names = np.where(y == 0, "a", "b").astype(object)
+    names[8] = "rare"
+    train = np.arange(0, 500, 2)
+    model = GBGNNClassifier(random_state=0).fit(train, names[train], graph=graph)
+    assert model.classes_.tolist() == ["a", "b", "rare"]
+    assert 8 in model.train_nodes_
+    assert len(model.train_nodes_) == 200
 
 
 def test_an_unknown_preset_is_named() -> None:

@@ -281,21 +281,27 @@ def given_validation(
 def split_validation(
     fraction: float, task: Task, targets: NDArray[Any], seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return positions that train and positions set aside, in the proportions of the task's strata."""
+    """Return positions that train and positions set aside, in the proportions of the task's strata.
+
+    The only node of a class trains.
+    """
     check_number("GBGNNClassifier", "validation_fraction", fraction, 0, 1, open_low=True, open_high=True)
+    places, strata = np.arange(len(targets)), task.strata(targets)
+    alone = places[:0]
+    if strata is not None:
+        _, kinds, counts = np.unique(strata, axis=0, return_inverse=True, return_counts=True)
+        is_alone = counts[kinds.ravel()] == 1
+        places, strata, alone = places[~is_alone], strata[~is_alone], places[is_alone]
     try:
         stays, leaves = train_test_split(
-            np.arange(len(targets)),
-            test_size=fraction,
-            stratify=task.strata(targets),
-            random_state=seed % 2**32,
+            places, test_size=fraction, stratify=strata, random_state=seed % 2**32
         )
     except ValueError as error:
         raise ParameterError(
             f"validation_fraction={fraction} of {len(targets)} labelled nodes cannot be split by class: "
             f"{error}"
         ) from error
-    return np.sort(stays), np.sort(leaves)
+    return np.sort(np.concatenate([stays, alone])), np.sort(leaves)
 
 
 def check_weights(sample_weight: ArrayLike | None, n_nodes: int) -> NDArray[np.float64]:

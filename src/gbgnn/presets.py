@@ -20,8 +20,8 @@ from gbgnn.tasks import Task
 
 PRESETS = ("default", "fast")
 
-FEWEST_LABELS = 200
-"""With fewer labelled nodes the paper's method stays: trees have not been compared with it there."""
+FEWEST_LABELS, FEWEST_PER_SCORE = 200, 10
+"""With fewer labelled nodes, in all or per class, the paper's method stays: trees were not compared there."""
 
 MOST_COLUMNS = 200
 """Wider tables are mostly words or pixels, and stay with the paper's method for the same reason."""
@@ -93,7 +93,8 @@ def adapt(model: M, facts: Facts) -> M:
     plain = type(model)()
     is_untouched = all(_same(getattr(model, name), getattr(plain, name)) for name in names)
     is_narrow = facts.n_columns <= MOST_COLUMNS and facts.n_columns * facts.n_scores <= MOST_TO_LOOK_AT
-    is_table = is_narrow and not facts.is_sparse and facts.n_labels >= FEWEST_LABELS
+    is_table = is_narrow and not facts.is_sparse
+    is_table &= facts.n_labels >= max(FEWEST_LABELS, FEWEST_PER_SCORE * facts.n_scores)
     if settings.preset != "default" or not is_untouched or not is_table:
         return model
     adapted: Any = copy.copy(model)
