@@ -30,10 +30,10 @@ MOST_TO_LOOK_AT = 2_000
 """Columns times scores: a tree is grown for every class or number, and looks at every column."""
 
 MANY_LABELS = 20_000
-"""From here on trees are larger, their steps longer and see fewer columns: it takes a fifth of the time."""
+"""From here on trees are larger, their steps longer and see fewer columns: time counts there."""
 
 MOST_NODES, MOST_NODES_OF_NUMBERS, MOST_NODES_ON_GPU = 50_000, 10_000, 1_000_000
-"""Up to so many nodes a network follows the trees: it takes a millisecond a node on a CPU. Of numbers it has
+"""Up to so many nodes a network follows the trees: a node takes one to two milliseconds on a CPU. Of numbers it has
 less to add to them, so that there it must be cheap."""
 
 # What a model must have left as it is to get other parts: a choice that somebody made is kept.
