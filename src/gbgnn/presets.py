@@ -33,8 +33,8 @@ MANY_LABELS = 20_000
 """From here on trees are larger, their steps longer and see fewer columns: time counts there."""
 
 MOST_NODES, MOST_NODES_OF_NUMBERS, MOST_NODES_ON_GPU = 50_000, 10_000, 1_000_000
-"""Up to so many nodes a network follows the trees: a node takes one to two milliseconds on a CPU. Of numbers it has
-less to add to them, so that there it must be cheap."""
+"""Up to so many nodes a network follows the trees: a node takes one to two milliseconds on a CPU. Of numbers
+it has less to add to them, so that there it must be cheap."""
 
 # What a model must have left as it is to get other parts: a choice that somebody made is kept.
 _OPEN = (
