@@ -356,7 +356,7 @@ def test_embedded_digits_are_the_default(run) -> None:
 
 def test_mistakes_are_one_line_before_anything_slow(run) -> None:
     assert "name a baseline" in run("baseline", code=2).stderr
-    assert "Did you mean 'gcn'?" in run("baseline", "gnn", "nowhere", code=1).stderr
+    assert "Did you mean 'gcn'?" in run("baseline", "gcnn", "nowhere", code=1).stderr
     assert "the baseline mlp has no setting 'depth'" in run("baseline", "mlp", "--depth", "2", code=1).stderr
     assert "--set must look like NAME=VALUE" in run("baseline", "gcn", "--set", "units", code=2).stderr
     assert "GCN.units must be an integer >= 1" in run("baseline", "gcn", "--set", "units=0", code=1).stderr

@@ -47,9 +47,9 @@ def share(default: float | None, *, below_one: bool = False) -> Any:
     return _number(default, low=0, high=1, open_high=below_one)
 
 
-def penalty(default: float) -> Any:
-    """Return a field that is a number of at least 0."""
-    return _setting(default, partial(check_number, low=0))
+def penalty(default: float | None) -> Any:
+    """Return a field that is a number of at least 0; None is allowed where it is the default."""
+    return _number(default, low=0)
 
 
 def step(default: float | None) -> Any:
@@ -145,8 +145,16 @@ class NetworkModel(BaselineModel):
     def fit(self, data: TrainingData) -> BaselineFit:
         """Train the network."""
         network = Network(self, data).to(data.device)
-        judge = partial(self.judge, data=data)
-        return train(self, network, lambda rows: network()[rows], self.groups(network), data, judge=judge)
+        judge, objective = partial(self.judge, data=data), partial(self.objective, network, data)
+        groups = self.groups(network)
+        return train(
+            self, network, lambda rows: network()[rows], groups, data, judge=judge, objective=objective
+        )
+
+    def objective(self, network: Any, data: TrainingData) -> torch.Tensor:
+        """Return what a step makes smaller: the mean loss of the training nodes."""
+        losses = data.losses(network()[data.train.rows], data.train.targets)
+        return losses @ data.train.weights.to(losses.dtype)
 
     def judge(self, scores: torch.Tensor, nodes: LabelledNodes, data: TrainingData) -> tuple[float, float]:
         """Return what epochs are ranked by: something that should be high, and a loss among equals."""
@@ -180,6 +188,9 @@ def train(
     data: TrainingData,
     weights: torch.Tensor | None = None,
     judge: Judge | None = None,
+    objective: Callable[[], torch.Tensor] | None = None,
+    steps: int = 1,
+    most_slope: float | None = None,
 ) -> BaselineFit:
     """Train ``network``, leave it as it was at its best epoch, and return its scores of all nodes.
 
@@ -187,7 +198,8 @@ def train(
     lowest validation loss. Without validation nodes it is the last. ``pace`` has ``learning_rate``,
     ``epochs`` and ``patience``: training stops after so many epochs in which neither improved. ``outputs``
     gives the scores of nodes by the network as it stands; ``weights`` of the training nodes sum to one, and
-    are uniform when None.
+    are uniform when None. An epoch is so many ``steps`` down the mean loss of the training nodes or, where it
+    is given, the ``objective``; gradients longer than ``most_slope`` are shortened to it.
     """
     judge = judge or data.judge
     steppers = [
@@ -196,11 +208,15 @@ def train(
     ]
     trained = [parameter for parameters, _ in groups for parameter in parameters]
     shares = (data.train.weights if weights is None else weights).to(trained[0].dtype)
-    best, nodes = Best(trained, pace.patience), data.validation
+    best, nodes = Best([*trained, *network.buffers()], pace.patience), data.validation
     for epoch in range(1, pace.epochs + 1):
         network.train()
-        losses = data.losses(outputs(data.train.rows), data.train.targets)
-        descend(losses @ shares, steppers)
+        for _ in range(steps):
+            if objective is not None:
+                loss = objective()
+            else:
+                loss = data.losses(outputs(data.train.rows), data.train.targets) @ shares
+            descend(loss, steppers, most_slope)
         if nodes is not None:
             network.eval()
             with torch.no_grad():
@@ -215,20 +231,24 @@ def train(
         return BaselineFit(outputs(slice(None)), epoch, count_parameters(network))
 
 
-def descend(loss: torch.Tensor, steppers: Sequence[Stepper]) -> None:
-    """Take one step down ``loss`` with the parameters of all steppers."""
+def descend(loss: torch.Tensor, steppers: Sequence[Stepper], most_slope: float | None = None) -> None:
+    """Take one step down ``loss`` with the parameters of all steppers, a gradient too long shortened."""
     parameters = [parameter for stepper in steppers for parameter in stepper.parameters]
     # torch's fused Adam reads gradients in memory order, which that of a transposed weight is not.
-    gradients = (gradient.contiguous() for gradient in torch.autograd.grad(loss, parameters))
+    slopes = [gradient.contiguous() for gradient in torch.autograd.grad(loss, parameters)]
+    if most_slope is not None:
+        length = torch.stack([slope.norm() for slope in slopes]).norm()
+        slopes = [slope * (most_slope / length).clamp(max=1.0) for slope in slopes]
+    gradients = iter(slopes)
     with torch.no_grad():
         for stepper in steppers:
             stepper.step([next(gradients) for _ in stepper.parameters])
 
 
 class Best:
-    """The parameters at the best epoch so far, and when anything last got better."""
+    """The parameters, and what else is kept, at the best epoch so far, and when anything last got better."""
 
-    def __init__(self, parameters: Sequence[nn.Parameter], patience: int | None) -> None:
+    def __init__(self, parameters: Sequence[torch.Tensor], patience: int | None) -> None:
         self.parameters, self.patience = parameters, patience
         self.kept = [p.detach().clone() for p in parameters]
         self.epoch = self.last_progress = 0

@@ -25,6 +25,9 @@ from gbgnn.tasks import Task
 from gbgnn_lab.baselines.base import BaselineModel
 from gbgnn_lab.baselines.convolutional import GCN, GCNII, TAGCN, GraphSAGE, JKNet
 from gbgnn_lab.baselines.data import TrainingData
+from gbgnn_lab.baselines.grand import GRAND
+from gbgnn_lab.baselines.grand_plus import GRANDPlus
+from gbgnn_lab.baselines.heterophilous import GPRGNN, H2GCN, LINKX
 from gbgnn_lab.baselines.judging import judge_classes, judge_numbers
 from gbgnn_lab.baselines.messages import DGI, GAT, MoNet
 from gbgnn_lab.baselines.propagating import APPNP, MLP, SGC, AdaGCN, CorrectAndSmooth, LabelPropagation
@@ -81,6 +84,11 @@ _MODELS: Mapping[str, type[BaselineModel]] = {
     "residual_gcn": ResidualGCN,
     "residual_sage": ResidualSAGE,
     "residual_gat": ResidualGAT,
+    "grand": GRAND,
+    "grand_plus": GRANDPlus,
+    "gprgnn": GPRGNN,
+    "h2gcn": H2GCN,
+    "linkx": LINKX,
 }
 
 

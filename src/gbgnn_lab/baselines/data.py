@@ -17,7 +17,7 @@ from gbgnn.fitting import given_validation
 from gbgnn.graph import Graph
 from gbgnn.labels import NodeSplit
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs
-from gbgnn.propagation import Operator, Propagation
+from gbgnn.propagation import NormalizedAdjacency, Operator, Propagation
 from gbgnn.propagation.propagator import sparse_csr
 from gbgnn.tasks import Classification, Task
 
@@ -171,11 +171,35 @@ class TrainingData:
         ends = np.stack([adjacency.col, adjacency.row]).astype(np.int64)
         return torch.tensor(ends, device=self.device)
 
+    @cached_property
+    def hops(self) -> tuple[SparseMatrix, SparseMatrix]:
+        """What mixes neighbours, and what mixes nodes two hops apart, a node itself in neither."""
+        near, far = (NormalizedAdjacency().build(hop).to_scipy() for hop in split_hops(self.graph.adjacency))
+        return SparseMatrix.from_scipy(near, self.device), SparseMatrix.from_scipy(far, self.device)
+
     def one_hot(self) -> torch.Tensor:
         """Return the training labels as rows of zeros and a one, zero rows for all other nodes."""
         Y = torch.zeros(self.graph.n_nodes, self.n_outputs, device=self.device)
         Y[self.train.rows, self.train.targets] = 1
         return Y
+
+
+def split_hops(adjacency: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
+    """Return the edges between different nodes, and the pairs of nodes two hops apart and no less.
+
+    Examples
+    --------
+    >>> path = sp.csr_array([[1, 1, 0], [1, 0, 1], [0, 1, 0]])
+    >>> [hop.toarray().tolist() for hop in split_hops(path)]
+    [[[0, 1, 0], [1, 0, 1], [0, 1, 0]], [[0, 0, 1], [0, 0, 0], [1, 0, 0]]]
+    """
+    near = sp.csr_array(adjacency - sp.diags_array(adjacency.diagonal(), dtype=adjacency.dtype))
+    near.eliminate_zeros()
+    links = near.astype(bool)
+    within = sp.csr_array(links @ links)
+    nearer = links + sp.eye_array(*links.shape, dtype=bool)
+    far = sp.csr_array(within > within.multiply(nearer))
+    return near, far.astype(adjacency.dtype)
 
 
 def rank_auc(scores: torch.Tensor, targets: torch.Tensor) -> float:

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
-from sklearn.preprocessing import QuantileTransformer, StandardScaler
 from torch import nn
 
 from gbgnn.errors import ParameterError
-from gbgnn.problem import LabelledNodes
 from gbgnn.propagation import AugmentedAdjacency, Propagation, RandomWalk
-from gbgnn_lab.baselines.attention import AttentionConvolution, add_self_loops
-from gbgnn_lab.baselines.base import BaselineFit, NetworkModel, count, dropout_rate, penalty, step
+from gbgnn_lab.baselines.attention import AttentionConvolution, HeadedEdges, add_self_loops
+from gbgnn_lab.baselines.base import count, dropout_rate, penalty, step
 from gbgnn_lab.baselines.convolutional import Dense, GraphConvolution, MeanConvolution
-from gbgnn_lab.baselines.data import SparseMatrix, TrainingData, dropout
-
-SEARCHED: Mapping[str, Sequence[Any]] = {
-    "depth": (2, 5),
-    "dropout": (0.2, 0.5),
-    "learning_rate": (0.003, 0.01),
-}
-"""What is tried of a setting that is left open: eight trials where all three are."""
-_MOST_QUANTILES = 1000
+from gbgnn_lab.baselines.data import TrainingData, dropout
+from gbgnn_lab.baselines.searching import SearchedModel, prepare_columns
 
 
 class ResidualBlock(nn.Module):
@@ -44,15 +34,11 @@ class ResidualBlock(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResidualModel(NetworkModel):
-    """A linear layer, residual blocks of one hop each, layer norm and a linear layer.
-
-    Dense columns go in as normal quantiles, so that no unit and no outlier matters. What is None is chosen by
-    validation, from :data:`SEARCHED`; without validation nodes, the first of each is taken. Epochs and trials
-    are ranked by the AUC of two classes, the hits of more, the loss of numbers and among equals.
-    """
+class ResidualModel(SearchedModel):
+    """A linear layer, residual blocks of one hop each, layer norm and a linear layer."""
 
     predicts_numbers = True
+    searched = MappingProxyType({"depth": (2, 5), "dropout": (0.2, 0.5), "learning_rate": (0.003, 0.01)})
     propagation: ClassVar[Propagation] = AugmentedAdjacency()
     """What the blocks mix with."""
     convolution: ClassVar[Callable[..., nn.Module]]
@@ -93,40 +79,6 @@ class ResidualModel(NetworkModel):
         scores: torch.Tensor = network.leave(network.norm(H))
         return scores
 
-    def judge(self, scores: torch.Tensor, nodes: LabelledNodes, data: TrainingData) -> tuple[float, float]:
-        """Return the AUC of two classes, the hits of more, 0 of numbers; and the mean loss."""
-        return data.judge_ranking(scores, nodes)
-
-    def fit(self, data: TrainingData) -> BaselineFit:
-        """Train the network with each of the settings that are left open, and keep the best."""
-        left_open = {name: values for name, values in SEARCHED.items() if getattr(self, name) is None}
-        trials = [dict(zip(left_open, values, strict=True)) for values in product(*left_open.values())]
-        if data.validation is None:
-            trials = trials[:1]
-        fits: list[tuple[tuple[float, float], int, BaselineFit]] = []
-        for trial in trials:
-            fitted = replace(NetworkModel.fit(replace(self, **trial), data), chosen=trial)
-            fits.append((self._rank(fitted, data), -len(fits), fitted))
-        return max(fits)[-1]
-
-    def _rank(self, fitted: BaselineFit, data: TrainingData) -> tuple[float, float]:
-        """Return how good scores are for the validation nodes; the larger, the better."""
-        if data.validation is None:
-            return (0.0, 0.0)
-        first, loss = self.judge(fitted.scores[data.validation.rows], data.validation, data)
-        return first, -loss
-
-
-def prepare_columns(data: TrainingData) -> torch.Tensor | SparseMatrix:
-    """Return dense columns as normal quantiles of standard deviation one, gaps as the mean; others as is."""
-    X: Any = data.graph.features
-    if not isinstance(X, np.ndarray):
-        return data.features
-    n_quantiles = min(_MOST_QUANTILES, len(X))
-    quantiles = QuantileTransformer(n_quantiles=n_quantiles, output_distribution="normal", random_state=0)
-    normal = StandardScaler().fit_transform(quantiles.fit_transform(X))
-    return torch.tensor(np.nan_to_num(normal), dtype=torch.float32, device=data.device)
-
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualGCN(ResidualModel):
@@ -153,9 +105,10 @@ class ResidualGAT(ResidualModel):
         """Return a layer of attention."""
         return AttentionConvolution(n_in, n_out, self.heads)
 
-    def mixing(self, data: TrainingData) -> torch.Tensor:
-        """Return the edges, and every node's own."""
-        return add_self_loops(data.edges, data.graph.n_nodes)
+    def mixing(self, data: TrainingData) -> HeadedEdges:
+        """Return the edges of every head, a node's own among them."""
+        n_nodes = data.graph.n_nodes
+        return HeadedEdges.build(add_self_loops(data.edges, n_nodes), n_nodes, self.heads)
 
     def check(self) -> None:
         """Raise when a setting is out of range, or the heads do not share the units."""

@@ -45,12 +45,16 @@ _MARKERS = "sD^vPX*"
 
 
 def stages(data: Mapping[str, Dataset], options: Options) -> Iterator[Sequence[Job]]:
-    """Yield a job for each system, depth, data set and seed, the shallow ones first."""
+    """Yield a job for each system, depth, data set and seed, the shallow ones first.
+
+    An average of models of several families has no depth that could be set.
+    """
     jobs = []
+    systems = [own for own in find_systems(options.systems) if own.settings.get("preset") != "best"]
     for each in data.values():
         known = identify_data(each)
         for depth in options.depths:
-            for system in find_systems(options.systems):
+            for system in systems:
                 if options.quick and isinstance(system, BaselineSystem):
                     system = replace(system, settings={"epochs": QUICK_EPOCHS})
                 identity = {**known, "system": system.name, "depth": depth, "quick": options.quick}

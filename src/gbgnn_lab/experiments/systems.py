@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from gbgnn.blend import BlendedModel
 from gbgnn.boosting.history import peak_memory
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset, csbm
@@ -81,20 +82,25 @@ class BoostedSystem(System):
         chosen = {**self.settings, **({} if depth is None else {"n_rounds": depth + 1})}
         seen = _LastScores()
         model = fit_model(chosen, data, random_state=seed, device=device, callbacks=[seen])
-        facts = {"best_round": model.best_round_, "rounds": len(model.history_)}
+        is_average = isinstance(model.model_, BlendedModel)
+        facts = (
+            {"models": len(model.members_)}
+            if is_average
+            else {"best_round": model.best_round_, "rounds": len(model.history_)}
+        )
         nodes = np.arange(data.graph.n_nodes)
         predictions = model.predict(nodes)
         if data.is_regression:
             return Fitted(predictions, chosen, facts)
         last, proba = None, model.predict_proba(nodes)
-        if not model.fine_tuning_:
+        if not is_average and not model.fine_tuning_:
             last = model.task_.decode(model.task_.decide(seen.scores, model.loss_.link).cpu().numpy())
         return Fitted(predictions, chosen, facts, last, proba, model.classes_)
 
     def for_warmup(self, data: Dataset) -> BoostedSystem:
         """Take a round of an epoch, or of a tree, with the parts that the model has for this data."""
         model, y = make_model(self.settings, data), data.y[data.train]
-        facts = Facts.of(data.graph, model.task_for(y), y, has_validation=len(data.val) > 0)
+        facts = Facts.of(data.graph, model.task_for(y), data.train, y, has_validation=len(data.val) > 0)
         model = adapt(model, facts)
         parts = {name: as_part(name, getattr(model, name)) for name in PARAMETERS}
         few = _with_little_training(parts.pop("learner"))
@@ -139,6 +145,8 @@ class BaselineSystem(System):
 
 OURS: tuple[BoostedSystem, ...] = (
     BoostedSystem("gbgnn", "gbgnn"),
+    BoostedSystem("gbgnn-fast", "gbgnn, fast", {"preset": "fast"}),
+    BoostedSystem("gbgnn-best", "gbgnn, best", {"preset": "best"}),
     BoostedSystem("gbgnn-kta", "gbgnn, KTA", {"aggregation": "kta"}),
     BoostedSystem("gbgnn-ii", "gbgnn, II", {"aggregation": "injection"}),
     BoostedSystem("gbgnn-samme", "gbgnn, SAMME", {"rule": "samme"}, predicts_numbers=False),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gbgnn_lab.baselines.attention import AttentionConvolution, add_self_loops, softmax_by_target
+from gbgnn_lab.baselines.attention import AttentionConvolution, HeadedEdges, add_self_loops
 
 
 def draw_edges(n_nodes: int, n_edges: int) -> torch.Tensor:
@@ -25,7 +25,7 @@ def test_layer_is_that_of_torch_geometric(n_heads: int) -> None:
         theirs.att_dst.copy_(ours.of_target[None])
         theirs.bias.copy_(ours.bias)
     H = torch.randn(20, 6)
-    expected, found = theirs(H, edges), ours(add_self_loops(edges, 20), H)
+    expected, found = theirs(H, edges), ours(HeadedEdges.build(add_self_loops(edges, 20), 20, n_heads), H)
     torch.testing.assert_close(found, expected)
     for output in (expected, found):
         (output.sin() ** 2).sum().backward()
@@ -41,14 +41,16 @@ def test_layer_is_that_of_torch_geometric(n_heads: int) -> None:
 
 def test_weights_of_a_target_are_a_softmax_however_large_the_scores() -> None:
     edges = add_self_loops(draw_edges(7, 30), 7)
-    scores = 200 * torch.randn(edges.shape[1], 3)
-    weights = softmax_by_target(scores, edges[1], n_nodes=7)
-    for node in range(7):
-        is_heard = edges[1] == node
+    heads = HeadedEdges.build(edges, 7, 3)
+    scores = 200 * torch.randn(len(heads.hearers))
+    weights = heads.softmax(scores)
+    for pair in range(21):
+        is_heard = heads.hearers == pair
         torch.testing.assert_close(weights[is_heard], scores[is_heard].softmax(dim=0))
 
 
 def test_alone_a_node_hears_itself() -> None:
     layer, H = AttentionConvolution(3, 4, 2), torch.randn(5, 3)
     loops = add_self_loops(torch.empty(2, 0, dtype=torch.int64), 5)
-    torch.testing.assert_close(layer(loops, H), H @ layer.dense.weight)
+    edges = HeadedEdges.build(loops, 5, 2)
+    torch.testing.assert_close(layer(edges, H), H @ layer.dense.weight)

@@ -209,3 +209,37 @@ def test_gradients_that_lie_transposed_in_memory_go_to_their_own_weights() -> No
         slope(twin).backward()
         optimizer.step()
     torch.testing.assert_close(W, twin)
+
+
+@pytest.mark.parametrize("most_slope", [0.1, 1e6])
+def test_long_gradients_are_shortened_as_torch_does(most_slope: float) -> None:
+    torch.manual_seed(0)
+    ours, twin = nn.Linear(4, 2), nn.Linear(4, 2)
+    twin.load_state_dict(ours.state_dict())
+    X = torch.randn(5, 4)
+    stepper = Stepper("sgd", list(ours.parameters()), 0.1)
+    optimizer = torch.optim.SGD(twin.parameters(), lr=0.1)
+    for _ in range(3):
+        descend(ours(X).square().sum(), [stepper], most_slope)
+        optimizer.zero_grad()
+        twin(X).square().sum().backward()
+        nn.utils.clip_grad_norm_(twin.parameters(), most_slope)
+        optimizer.step()
+    torch.testing.assert_close(ours.weight, twin.weight)
+    torch.testing.assert_close(ours.bias, twin.bias)
+
+
+def test_an_epoch_takes_as_many_steps_as_it_is_told_down_what_it_is_told(given: TrainingData) -> None:
+    layer, calls = nn.Linear(8, 3), []
+
+    def objective() -> torch.Tensor:
+        calls.append(layer.training)
+        return layer.weight.square().sum()
+
+    groups = [(list(layer.parameters())[:1], 0.0)]
+    pace = SimpleNamespace(learning_rate=0.01, epochs=4, patience=None)
+    before = layer.weight.square().sum().item()
+    alone = replace(given, validation=None)
+    train(pace, layer, lambda rows: layer(given.features[rows]), groups, alone, objective=objective, steps=5)
+    assert calls == [True] * 20
+    assert layer.weight.square().sum().item() < before

@@ -16,13 +16,13 @@ from gbgnn.graph import Graph
 from gbgnn.labels import NodeSplit
 from gbgnn_lab.baselines import BASELINES, Baseline, BaselineResult, choose_model, find_baseline, fit_baseline
 from gbgnn_lab.baselines.data import TrainingData
-from gbgnn_lab.baselines.residual import SEARCHED
 
 WANTED = [
     *("gcn", "sgc", "tagcn", "dgi", "graphsage", "appnp", "gat", "monet", "jknet", "gcnii", "adagcn"),
     *("correct_and_smooth", "label_propagation", "mlp"),
     *("lightgbm", "lightgbm_1hop", "lightgbm_2hop", "histgb_1hop", "histgb_2hop", "lightgbm_residuals"),
     *("residual_gcn", "residual_sage", "residual_gat"),
+    *("grand", "grand_plus", "gprgnn", "h2gcn", "linkx"),
 ]
 CITATION = ("cora", "citeseer", "pubmed")
 
@@ -35,7 +35,7 @@ def test_every_system_of_the_comparison_is_there() -> None:
 def test_an_entry_says_what_it_is_and_where_from(entry: Baseline) -> None:
     for text in (entry.title, entry.description, entry.reference, entry.settings_from):
         assert text.strip()
-    assert any(year in entry.reference for year in map(str, range(2003, 2022)))
+    assert any(year in entry.reference for year in map(str, range(2003, 2023)))
     assert BASELINES[entry.name] is entry
     assert bool(entry.cited) == bool(entry.cited_from)
     assert all(name in CITATION and 40 < value < 90 for name, value in entry.cited.items())
@@ -69,9 +69,20 @@ def test_adagcn_has_a_classifier_for_every_layer_of_its_published_commands() -> 
     ]
 
 
+def test_grand_has_the_settings_of_its_scripts() -> None:
+    settings = ("depth", "units", "views", "dropped_nodes", "input_dropout", "dropout", "temperature")
+    settings += ("consistency", "learning_rate", "weight_decay", "patience", "normalization", "epoch_by")
+    models = [find_baseline("grand").model_for(name) for name in CITATION]
+    assert [[getattr(model, name) for name in settings] for model in models] == [
+        [8, 32, 4, 0.5, 0.5, 0.5, 0.5, 1.0, 0.01, 5e-4, 200, "none", "loss"],
+        [2, 32, 2, 0.5, 0.0, 0.2, 0.3, 0.7, 0.01, 5e-4, 200, "none", "loss"],
+        [5, 32, 4, 0.5, 0.6, 0.8, 0.2, 1.0, 0.2, 5e-4, 100, "batch", "loss"],
+    ]
+
+
 def test_depth_is_a_setting_wherever_there_is_a_graph() -> None:
     without = [name for name, entry in BASELINES.items() if not hasattr(entry.model, "depth")]
-    assert without == ["mlp"]
+    assert without == ["mlp", "linkx"]  # LINKX reads rows of the adjacency
 
 
 def test_unknown_name_is_an_error_with_a_hint() -> None:
@@ -118,6 +129,12 @@ def test_the_catalogue_cannot_be_changed() -> None:
         "PropagatedResiduals(depth=16, hops=2, folds=5)",
         "ResidualGAT(learning_rate=None, weight_decay=0.0, epochs=1000, patience=100, dropout=None, "
         "depth=None, units=64, heads=4)",
+        "GPRGNN(learning_rate=None, weight_decay=0.0005, epochs=1000, patience=200, dropout=0.5, depth=10, "
+        "restart=None, units=64, output_dropout=None)",
+        "H2GCN(learning_rate=0.01, weight_decay=None, epochs=1000, patience=100, dropout=None, depth=None, "
+        "units=64)",
+        "LINKX(learning_rate=None, weight_decay=0.0, epochs=500, patience=100, dropout=None, units=128, "
+        "adjacency_layers=1, feature_layers=1, layers=None)",
     ],
 )
 def test_settings_are_the_published_ones(settings: str) -> None:
@@ -149,11 +166,17 @@ QUICK: dict[str, dict[str, Any]] = {
     "residual_gcn": {"units": 16, "epochs": 40, "dropout": 0.2, "depth": 2},
     "residual_sage": {"units": 16, "epochs": 40, "learning_rate": 0.01, "depth": 2},
     "residual_gat": {"units": 16, "epochs": 40, "dropout": 0.2, "learning_rate": 0.01},
+    "grand": {"epochs": 40, "depth": 2, "input_dropout": 0.0},
+    "grand_plus": {"epochs": 10, "steps": 3, "restart": 0.2, "input_dropout": 0.0},
+    "gprgnn": {"epochs": 40, "restart": 0.1, "output_dropout": 0.0},
+    "h2gcn": {"epochs": 40, "depth": 1, "weight_decay": 5e-4},
+    "linkx": {"epochs": 40, "layers": 1, "dropout": 0.0},
 }
 NAMES = list(BASELINES)
 WITHOUT_HOPS = ("correct_and_smooth", "label_propagation", "mlp")  # of features
-# Quantiles of a column and thresholds of trees change everywhere with one node: they have their own tests.
-LOOK_AT_ALL = tuple(name for name, entry in BASELINES.items() if entry.model.predicts_numbers)
+# Quantiles of a column, thresholds of trees and views of all nodes change everywhere with one node: they have
+# their own tests.
+LOOK_AT_ALL = ("grand", "grand_plus", *(n for n, entry in BASELINES.items() if entry.model.predicts_numbers))
 
 
 @pytest.fixture(params=NAMES)
@@ -176,9 +199,10 @@ def test_training_works_and_is_the_same_for_the_same_seed(name: str, small: Data
     assert first.val_accuracy == (first.predictions == small.y)[small.val].mean()
     assert (first.best_epoch, first.n_parameters) == (second.best_epoch, second.n_parameters)
     usual = BASELINES[name].model.__dict__ | QUICK[name]
-    chosen = {setting for setting, value in usual.items() if value is None and setting in SEARCHED}
+    searched = getattr(BASELINES[name].model, "searched", {})
+    chosen = {setting for setting, value in usual.items() if value is None and setting in searched}
     assert first.settings == usual | {setting: first.settings[setting] for setting in chosen}
-    assert all(first.settings[setting] in SEARCHED[setting] for setting in chosen)
+    assert all(first.settings[setting] in searched[setting] for setting in chosen)
 
 
 def test_no_test_label_is_seen(name: str, small: Dataset) -> None:

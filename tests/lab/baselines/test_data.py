@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,9 +16,9 @@ from gbgnn.datasets import Dataset, karate
 from gbgnn.errors import GraphError
 from gbgnn.graph import Graph
 from gbgnn.labels import NodeSplit
-from gbgnn.propagation import AugmentedAdjacency, RandomWalk
+from gbgnn.propagation import AugmentedAdjacency, NormalizedAdjacency, RandomWalk
 from gbgnn.tasks import Classification
-from gbgnn_lab.baselines.data import SparseMatrix, TrainingData, dropout, rank_auc
+from gbgnn_lab.baselines.data import SparseMatrix, TrainingData, dropout, rank_auc, split_hops
 
 
 def test_labels_of_training_and_validation_nodes_alone_are_kept(small: Dataset) -> None:
@@ -146,3 +147,22 @@ def test_two_classes_are_ranked_by_auc_and_more_by_hits(given: TrainingData) -> 
     assert first == pytest.approx(roc_auc_score(labels[60:90], scores.softmax(dim=1)[:, 1]))
     assert loss == two.judge(scores, two.validation)[1]
     assert rank_auc(scores[:, 0], torch.ones(30)) == 0.0  # one class says nothing
+
+
+@pytest.mark.parametrize("is_directed", [False, True])
+def test_hops_are_those_of_shortest_paths(is_directed: bool) -> None:
+    graph = nx.gnp_random_graph(40, 0.08, seed=1, directed=is_directed)
+    graph.add_edge(3, 3)
+    A = nx.to_scipy_sparse_array(graph, format="csr", dtype=float)
+    lengths = dict(nx.all_pairs_shortest_path_length(graph))
+    distances = np.array([[lengths[i].get(j, 99) for j in range(40)] for i in range(40)])
+    near, far = split_hops(A)
+    np.testing.assert_array_equal(near.toarray(), distances == 1)
+    np.testing.assert_array_equal(far.toarray(), distances == 2)
+
+
+def test_the_graph_of_two_hops_is_made_once(given: TrainingData) -> None:
+    assert given.hops is given.hops
+    for hop, links in zip(given.hops, split_hops(given.graph.adjacency), strict=True):
+        expected = NormalizedAdjacency().build(links).toarray()
+        np.testing.assert_allclose(hop.tensor.to_dense(), expected, rtol=1e-6)

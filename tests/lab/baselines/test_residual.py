@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 
 from gbgnn.datasets import Dataset
@@ -15,15 +13,8 @@ from gbgnn.labels import NodeSplit
 from gbgnn.tasks import Classification, Regression
 from gbgnn_lab.baselines import choose_model
 from gbgnn_lab.baselines.base import Network
-from gbgnn_lab.baselines.data import SparseMatrix, TrainingData
-from gbgnn_lab.baselines.residual import (
-    SEARCHED,
-    ResidualGAT,
-    ResidualGCN,
-    ResidualModel,
-    ResidualSAGE,
-    prepare_columns,
-)
+from gbgnn_lab.baselines.data import TrainingData
+from gbgnn_lab.baselines.residual import ResidualGAT, ResidualGCN, ResidualModel, ResidualSAGE
 
 MODELS: list[ResidualModel] = [ResidualGCN(), ResidualSAGE(), ResidualGAT()]
 
@@ -32,24 +23,6 @@ MODELS: list[ResidualModel] = [ResidualGCN(), ResidualSAGE(), ResidualGAT()]
 def model(request: pytest.FixtureRequest) -> ResidualModel:
     """Each network, nothing left to search."""
     return replace(request.param, depth=2, dropout=0.0, learning_rate=0.01, epochs=30)
-
-
-def test_columns_are_normal_whatever_their_unit(given: TrainingData) -> None:
-    X = given.graph.features.copy()
-    X[:, 0], X[:, 1] = np.exp(5 * X[:, 0]), 7.0
-    prepared = prepare_columns(replace(given, graph=Graph(given.graph.adjacency, X)))
-    torch.testing.assert_close(prepared[:, 0].mean(), torch.tensor(0.0), atol=1e-5, rtol=0)
-    torch.testing.assert_close(prepared[:, 0].std(correction=0), torch.tensor(1.0), atol=1e-5, rtol=0)
-    assert not prepared[:, 1].any()
-    original = prepare_columns(given)
-    torch.testing.assert_close(prepared[:, 0], original[:, 0], atol=1e-3, rtol=0)
-
-
-def test_sparse_columns_stay_as_they_are(given: TrainingData) -> None:
-    sparse = replace(given, graph=Graph(given.graph.adjacency, sp.csr_array(given.graph.features)))
-    prepared = prepare_columns(sparse)
-    assert isinstance(prepared, SparseMatrix)
-    torch.testing.assert_close(prepared.tensor.to_dense().numpy(), given.graph.features.astype(np.float32))
 
 
 def test_a_block_adds_to_what_goes_in(given: TrainingData, model: ResidualModel) -> None:
@@ -71,39 +44,6 @@ def test_a_block_is_a_hop(model: ResidualModel, depth: int) -> None:
     is_same = (network() - before).abs().amax(dim=1) < 1e-6
     assert is_same[: 13 - depth].all()
     assert not is_same[13 - depth :].any()
-
-
-def test_settings_left_open_are_chosen_by_validation(
-    given: TrainingData, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried = []
-    build = ResidualGCN.build
-
-    def watch(self: ResidualGCN, data: TrainingData) -> object:
-        tried.append({name: getattr(self, name) for name in SEARCHED})
-        return build(self, data)
-
-    monkeypatch.setattr(ResidualGCN, "build", watch)
-    model = ResidualGCN(epochs=5, units=8)
-    torch.manual_seed(0)
-    best = model.fit(given)
-    grid = [dict(zip(SEARCHED, values, strict=True)) for values in product(*SEARCHED.values())]
-    assert tried == grid
-    assert len(grid) == 8
-    assert given.validation is not None
-    ranks = []
-    torch.manual_seed(0)
-    for trial in grid:
-        fitted = replace(model, **trial).fit(given)
-        assert fitted.chosen == {}
-        hits, loss = given.judge(fitted.scores[given.validation.rows], given.validation)
-        ranks.append((hits, -loss, fitted.scores, trial))
-    *_, scores, trial = max(ranks, key=lambda each: each[:2])
-    assert torch.equal(scores, best.scores)
-    assert best.chosen == trial
-    tried.clear()
-    replace(model, depth=3).fit(replace(given, validation=None))
-    assert tried == [grid[0] | {"depth": 3}]
 
 
 def test_two_classes_are_ranked_by_auc(given: TrainingData, model: ResidualModel) -> None:

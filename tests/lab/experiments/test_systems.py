@@ -13,6 +13,7 @@ from gbgnn.features import Neighbourhood
 from gbgnn.learners import Stages
 from gbgnn.presets import Facts, adapt
 from gbgnn_lab.baselines import BASELINES, fit_baseline
+from gbgnn_lab.baselines.searching import SearchedModel
 from gbgnn_lab.experiments import systems
 from gbgnn_lab.experiments.measures import MEASURES
 from gbgnn_lab.experiments.systems import (
@@ -105,7 +106,7 @@ def test_the_default_is_untouched_and_warms_up_with_the_parts_that_it_will_have(
     for data in (many, replace(many, y=many.graph.features[:, 0], task="regression", task_reason="")):
         model = make_model(ours.settings, data)
         y = data.y[data.train]
-        facts = Facts.of(data.graph, model.task_for(y), y, has_validation=True)
+        facts = Facts.of(data.graph, model.task_for(y), data.train, y, has_validation=True)
         assert isinstance(adapt(model, facts).learner, Stages)
         short = ours.for_warmup(data)
         learner = short.settings["learner"]
@@ -118,7 +119,9 @@ def test_the_default_is_untouched_and_warms_up_with_the_parts_that_it_will_have(
 @pytest.mark.parametrize("name", [name for name, system in SYSTEMS.items() if system.predicts_numbers])
 def test_numbers_are_measured(numeric, name):
     few = {"n_rounds": 2, "learner__epochs": 3} if name.startswith("gbgnn") else {}
-    few |= {"dropout": 0.2, "units": 8, "epochs": 2} if name.startswith("residual") else {}
+    few = {"time_limit": 0.001} if name == "gbgnn-best" else few
+    is_searched = name in BASELINES and isinstance(BASELINES[name].model, SearchedModel)
+    few |= {"dropout": 0.2, "units": 8, "epochs": 2} if is_searched else {}
     system = replace(SYSTEMS[name], settings={**SYSTEMS[name].settings, **few})
     results = measure(system, numeric, "cpu", 0).results
     assert {f"{part}_{kind}" for part in ("val", "test") for kind in ("r2", "mae", "rmse")} < set(results)
