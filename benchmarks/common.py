@@ -104,11 +104,11 @@ class Runner:
         return self.known.get(json.dumps(task))
 
     def __call__(self, tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return the result of every task."""
+        """Return the result of every task, each remembered as soon as it is there."""
         keys = [json.dumps(task) for task in tasks]
-        todo = [(key, task) for key, task in zip(keys, tasks, strict=True) if key not in self.known]
-        fresh = Parallel(self.jobs, return_as="generator")(delayed(self.run)(*task) for _, task in todo)
-        self._remember((key, result) for (key, _), result in zip(todo, fresh, strict=True))
+        todo = {key: task for key, task in zip(keys, tasks, strict=True) if key not in self.known}
+        parallel = Parallel(self.jobs, return_as="generator_unordered")
+        self._remember(parallel(delayed(_run_with_key)(self.run, key, task) for key, task in todo.items()))
         return [self.known[key] for key in keys]
 
     def _remember(self, results: Iterable[tuple[str, Any]]) -> None:
@@ -117,6 +117,10 @@ class Runner:
                 self.known[key] = result
                 file.write(json.dumps([key, result]) + "\n")
                 file.flush()
+
+
+def _run_with_key(run: Callable[..., Any], key: str, task: tuple[Any, ...]) -> tuple[str, Any]:
+    return key, run(*task)
 
 
 def _read_cache(cache: Path) -> dict[str, Any]:
