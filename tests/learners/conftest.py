@@ -46,11 +46,14 @@ def draw_mask(share: float, shape: tuple[int, int], seed: int, layer: int, epoch
     return (draws >= dropout_threshold(share)).double() / (1 - share)
 
 
-def apply(layers: Layers, rows: torch.Tensor, masks: list[torch.Tensor] | None = None) -> torch.Tensor:
-    """The outputs, hidden units multiplied by masks."""
+def apply(
+    layers: Layers, rows: torch.Tensor, masks: list[torch.Tensor] | None = None, norm: str | None = None
+) -> torch.Tensor:
+    """The outputs, hidden units standardised where there is a norm, and multiplied by masks."""
     *hidden_layers, last = layers
     for depth, layer in enumerate(hidden_layers):
-        rows = functional.linear(rows, *layer).relu()
+        rows = functional.linear(rows, *layer)
+        rows = (rows if norm is None else functional.layer_norm(rows, rows.shape[1:])).relu()
         rows = rows if masks is None else rows * masks[depth].to(rows.dtype)
     return functional.linear(rows, *last)
 
@@ -78,7 +81,7 @@ def train(
         order = torch.arange(n_rows) if size == n_rows else draw_order(n_rows, seed, epoch)
         shares = [draw_mask(learner.dropout, (n_rows, units), seed, k, epoch) for k in range(n_hidden)]
         for chosen in order.split(size):
-            output = apply(layers, rows[chosen], [mask[chosen] for mask in shares])
+            output = apply(layers, rows[chosen], [mask[chosen] for mask in shares], learner.norm)
             values = loss.values(output, targets[chosen]) * weights[chosen].to(rows.dtype)
             optimizer.zero_grad()
             (values.sum() * n_rows / len(chosen)).backward()

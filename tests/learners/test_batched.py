@@ -70,6 +70,7 @@ def build(
         n_hidden=learners[0].hidden_layers,
         n_outputs=data.n_outputs,
         is_shared=data.is_shared,
+        is_normed=learners[0].norm is not None,
     )
     shape.n_members += n_more
     network = BatchedMLP(shape, data.loss, like)
@@ -140,6 +141,36 @@ def test_members_are_trained_as_by_plain_torch_one_by_one(
         rows, targets = data.rows[i], data.targets_of(i)
         alone = plainly.train(learner, rows, targets, data.weights[i], data.loss, data.n_outputs, SEEDS[i])
         torch.testing.assert_close(outputs[0][i], plainly.apply(alone, rows), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("hidden_layers", [0, 1, 3])
+@pytest.mark.parametrize("batches", [(None, None, None), (4, 6, 20)])
+@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_standardised_layers_are_trained_as_by_plain_torch(
+    plainly, hidden_layers: int, batches: tuple[int | None, ...], is_shared: bool, dropout: float
+) -> None:
+    learners = [
+        MLP(
+            hidden_layers=hidden_layers,
+            units=6,
+            epochs=4 - i,
+            batch_size=batches[i],
+            dropout=dropout * (i != 1),
+            optimizer=("adam", "rmsprop", "sgd")[i],
+            norm="layer",
+        )
+        for i in range(3)
+    ]
+    data = Data(3, "classes", is_shared)
+    network = build(learners, data, n_more=1)
+    train(network, learners)
+    outputs = network.outputs(data.given, 3)
+    for i, learner in enumerate(learners):
+        rows, targets = data.rows[i], data.targets_of(i)
+        alone = plainly.train(learner, rows, targets, data.weights[i], data.loss, data.n_outputs, SEEDS[i])
+        expected = plainly.apply(alone, rows, norm="layer")
+        torch.testing.assert_close(outputs[i], expected, rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("batch_size", [None, 4])

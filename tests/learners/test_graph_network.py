@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,11 +13,11 @@ from hypothesis import strategies as st
 from gbgnn import FunctionalGradient, GBGNNClassifier, GBGNNRegressor, Graph, GraphNetwork, load
 from gbgnn.errors import ModelFileError, ParameterError
 from gbgnn.learners import GraphNetworkHead
-from gbgnn.learners.graph_head import ColumnMap, Dropout
-from gbgnn.learners.graph_network import warm_cosine
+from gbgnn.learners.columns import ColumnMap
+from gbgnn.learners.graph_blocks import Dropout, Neighbours, start_blocks
+from gbgnn.learners.graph_training import warm_cosine
 from gbgnn.problem import InputRecipe, KnownLabels, NodeInputs
-from gbgnn.propagation import DenseRows, RandomWalk
-from gbgnn.propagation.product import Mixing
+from gbgnn.propagation import AugmentedAdjacency, DenseRows, RandomWalk
 from gbgnn.testing import check_learner, two_blocks
 
 BOOSTED = {"rule": FunctionalGradient(target="loss", learning_rate=1.0, retries=0), "n_rounds": 1}
@@ -25,6 +27,17 @@ def noise(n: int = 120, seed: int = 0) -> tuple[Graph, np.ndarray]:
     """Return two communities of which the features tell nothing."""
     graph, y = two_blocks(n, seed=seed)
     return Graph(graph.adjacency, np.random.default_rng(seed).standard_normal((n, 3))), y
+
+
+def words(n: int = 120, seed: int = 0) -> tuple[Graph, np.ndarray]:
+    """Return two communities, each of which has words of its own, most of them rare."""
+    graph, y = two_blocks(n, seed=seed)
+    random = np.random.default_rng(seed)
+    chance = np.where((np.arange(60) % 2) == y[:, None], 0.1, 0.02)
+    X = (random.random((n, 60)) < chance) * random.random((n, 60))
+    X[:, 7] = 0.0
+    X[3, 8], X[:, 9] = 1000.0, 0.5
+    return Graph(graph.adjacency, sp.csr_array(X)), y
 
 
 def halves(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -37,9 +50,12 @@ def inputs_of(graph: Graph, known: KnownLabels | None = None) -> NodeInputs:
     return replace(InputRecipe(RandomWalk()).build(graph), known=known)
 
 
-def random_head(inputs: NodeInputs, n_labels: int = 3, seed: int = 0) -> GraphNetworkHead:
+def random_head(
+    inputs: NodeInputs, n_labels: int = 3, seed: int = 0, mixing: str = "mean"
+) -> GraphNetworkHead:
     """Return a network none of whose weights is zero."""
-    head = GraphNetworkHead.start(ColumnMap.fit(inputs), n_labels, 2, depth=3, units=8, seed=seed)
+    blocks = start_blocks(3, 8, seed, mixing)
+    head = GraphNetworkHead.start(ColumnMap.fit(inputs), blocks, n_labels, 2, units=8, seed=seed)
     random = torch.Generator().manual_seed(seed)
     for weight in head.parameters():
         weight.copy_(torch.randn(weight.shape, generator=random))
@@ -62,17 +78,19 @@ def test_keeps_the_promises_of_learners() -> None:
 
 def test_begins_with_zero() -> None:
     inputs = inputs_of(noise()[0])
-    head = GraphNetworkHead.start(ColumnMap.fit(inputs), 0, 2, depth=2, units=4, seed=1)
+    head = GraphNetworkHead.start(ColumnMap.fit(inputs), start_blocks(2, 4, 1), 0, 2, units=4, seed=1)
     assert not head.evaluate(inputs.features, inputs).any()
 
 
-def test_outputs_are_those_of_dense_algebra() -> None:
-    graph, _ = noise(30)
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("mixing", ["mean", "both"])
+def test_outputs_are_those_of_dense_algebra(mixing: str, is_sparse: bool) -> None:
+    graph = (words if is_sparse else noise)(30)[0]
     known = KnownLabels(torch.tensor([3, 5]), torch.tensor([[0.5, 1.0], [-0.5, 2.0]]))
     inputs = inputs_of(graph)
-    head = random_head(inputs)
+    head = random_head(inputs, mixing=mixing)
     state = {name: value.double().numpy() for name, value in head.state().items()}
-    P = RandomWalk().build(graph.adjacency).toarray()
+    P, S = (recipe.build(graph.adjacency).toarray() for recipe in (RandomWalk(), AugmentedAdjacency()))
 
     def standardise(H: np.ndarray, scale: np.ndarray) -> np.ndarray:
         centred = H - H.mean(axis=1, keepdims=True)
@@ -80,14 +98,22 @@ def test_outputs_are_those_of_dense_algebra() -> None:
 
     labels = np.zeros((30, 3))
     labels[[3, 5]] = [[0.5, 1.0, 1.0], [-0.5, 2.0, 1.0]]
-    X = np.hstack([head.columns(inputs).double().numpy(), labels])
+    columns = head.columns(inputs)
+    assert (columns.sparse is not None) == is_sparse
+    words_first = np.zeros((30, 0))
+    if is_sparse:
+        words_first = graph.features.toarray() * state["columns.scales"]
+    X = np.hstack([words_first, columns.dense.double().numpy(), labels])
     H = np.maximum(X @ state["enter.weight"].T + state["enter.bias"], 0)
     for i in range(3):
         Z = standardise(H, state[f"blocks.{i}.scale"])
         own = Z @ state[f"blocks.{i}.own.weight"].T + state[f"blocks.{i}.own.bias"]
-        H = H + np.maximum(own + P @ Z @ state[f"blocks.{i}.others"].T, 0)
+        told = own + P @ Z @ state[f"blocks.{i}.others"].T
+        if mixing == "both":
+            told = told + S @ Z @ state[f"blocks.{i}.symmetric"].T
+        H = H + np.maximum(told, 0)
     expected = standardise(H, state["scale"]) @ state["leave.weight"].T + state["leave.bias"]
-    found = head.outputs(head.columns(inputs), Mixing(inputs.P), known)
+    found = head.outputs(columns, Neighbours(inputs.P), known)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-3, atol=1e-3)
 
 
@@ -198,13 +224,13 @@ def test_columns_are_mapped_by_quantiles() -> None:
     graph, _ = two_blocks(50, seed=4)
     X = np.asarray(graph.features, np.float64)
     plain, stretched = (
-        ColumnMap.fit(inputs)(inputs)
+        ColumnMap.fit(inputs)(inputs).dense
         for inputs in (inputs_of(Graph(graph.adjacency, each)) for each in (X, 1e6 * np.exp(X)))
     )
     torch.testing.assert_close(plain, stretched, rtol=1e-3, atol=1e-3)
     assert float(plain.abs().max()) < 4
     constant = inputs_of(Graph(graph.adjacency, np.ones((50, 2))))
-    assert not ColumnMap.fit(constant)(constant)[:, :2].any()
+    assert not ColumnMap.fit(constant)(constant).dense[:, :2].any()
 
 
 def test_dropout_keeps_the_mean_and_thins_out() -> None:
@@ -223,9 +249,12 @@ def test_steps_grow_and_fall() -> None:
 
 @pytest.mark.parametrize(
     "setting",
-    [{"depth": 0}, {"units": 0}, {"dropout": 1.0}, {"label_share": 1.0}, {"learning_rate": 0}, {"epochs": 0}],
+    [
+        *({"depth": 0}, {"units": 0}, {"dropout": 1.0}, {"label_share": 1.0}),
+        *({"learning_rate": 0}, {"epochs": 0}, {"mixing": "sum"}),
+    ],
 )
-def test_settings_out_of_range_are_named(setting: dict[str, float]) -> None:
+def test_settings_out_of_range_are_named(setting: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=f"GraphNetwork.{next(iter(setting))}"):
         GraphNetwork(**setting).check()
 
@@ -248,3 +277,72 @@ def test_shapes_of_a_file_are_checked(name: str) -> None:
     assert restored.state().keys() == state.keys()
     with pytest.raises(ModelFileError, match="graph network"):
         GraphNetworkHead.from_state(state | {name: state[name][..., :-1].contiguous()})
+
+
+def test_sparse_columns_are_scaled_and_stay_sparse() -> None:
+    graph, _ = words()
+    columns = ColumnMap.fit(inputs_of(graph))
+    X = graph.features.toarray()
+    expected = 1 / np.maximum(
+        X.std(axis=0), abs(X).max(axis=0) / 4, where=X.std(axis=0) > 1e-9, out=np.ones(60)
+    )
+    expected[[7, 9]] = 0.0  # nothing varies
+    np.testing.assert_allclose(columns.scales, expected, rtol=1e-5)
+    mapped = columns(inputs_of(graph)).sparse
+    assert mapped is not None
+    assert len(mapped.rows.values) == graph.features.nnz
+    assert float(mapped.rows.values.abs().max()) < 4.001
+
+
+def test_gradients_of_sparse_columns_are_those_of_dense_ones() -> None:
+    inputs = inputs_of(words()[0])
+    columns = ColumnMap.fit(inputs)(inputs)
+    assert columns.sparse is not None
+    dense = torch.hstack([columns.sparse.rows.dense(), columns.dense])
+    random = torch.Generator().manual_seed(0)
+    weight, bias = (torch.randn(*size, generator=random).requires_grad_() for size in ((5, 61), (5,)))
+    sparse_output = columns.times(weight, bias, None)
+    dense_output = torch.addmm(bias, dense, weight.t())
+    torch.testing.assert_close(sparse_output, dense_output, rtol=1e-4, atol=1e-4)
+    found, expected = (
+        torch.autograd.grad(each.sin().sum(), [weight, bias]) for each in (sparse_output, dense_output)
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("mixing", ["mean", "both"])
+def test_a_network_on_words_learns_and_is_the_same_after_a_file(tmp_path, mixing: str) -> None:
+    graph, y = words(200)
+    train, test = halves(200)
+    model = fit(graph, y, train, mixing=mixing, label_share=0.0)
+    assert model.score(test, y[test]) > 0.9
+    model.save(tmp_path / "model.gbgnn")
+    again = load(tmp_path / "model.gbgnn")
+    np.testing.assert_array_equal(
+        again.predict_proba(test, graph=graph), model.predict_proba(test, graph=graph)
+    )
+    other, truth = words(90, seed=4)
+    assert again.score(np.arange(90), truth, graph=other) > 0.8
+    dense = Graph(other.adjacency, other.features.toarray())
+    np.testing.assert_allclose(
+        again.predict_proba(np.arange(90), graph=dense),
+        again.predict_proba(np.arange(90), graph=other),
+        rtol=1e-4,
+    )
+
+
+def test_networks_that_grow_have_as_many_blocks_as_rounds() -> None:
+    graph, y = two_blocks(80)
+    model = GBGNNClassifier(
+        learner=GraphNetwork(grow=True, depth=3, epochs=5, units=4), n_rounds=4, random_state=0
+    )
+    model.fit(np.arange(40), y[:40], graph=graph)
+    assert [len(each.head.blocks) for each in model.model_.ensemble] == [1, 2, 3, 3]
+
+
+@pytest.mark.parametrize("name", ["blocks.1.symmetric", "columns.scales"])
+def test_further_shapes_of_a_file_are_checked(name: str) -> None:
+    state = random_head(inputs_of(words()[0]), mixing="both").state()
+    assert GraphNetworkHead.from_state(state).state().keys() == state.keys()
+    with pytest.raises(ModelFileError, match="graph network"):
+        GraphNetworkHead.from_state(state | {name: state[name][None]})

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sklearn.preprocessing import StandardScaler
 
 from gbgnn import MLP, GBGNNClassifier, datasets
 from gbgnn.errors import ParameterError
@@ -146,6 +147,19 @@ def test_standardised_rows_are_centred_and_of_size_one() -> None:
     assert float(rows.square().sum(dim=1).mean()) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_columns_may_be_standardised_one_by_one(dtype: torch.dtype) -> None:
+    rows = ROWS[0] * torch.tensor([1.0, 1e-6, 1e6, 3.0, 0.0], dtype=torch.float64)
+    rows = (rows + torch.tensor([0.0, 1e-4, -1e5, 5.0, 0.1], dtype=torch.float64)).to(dtype)
+    inputs = InputMap.fit(rows, standardize=True, basis="features", scale_by="columns")
+    expected = StandardScaler().fit_transform(rows.double().numpy())
+    expected[:, 4] = 0.0  # it is the same in all rows
+    np.testing.assert_allclose(inputs(rows), expected, rtol=1e-3, atol=1e-3)
+    other = rows.clone()
+    other[:, 4] = 9.0
+    assert not inputs(other)[:, 4].any(), "a column that tells nothing in the labelled rows has a say"
+
+
 def test_other_rows_are_mapped_by_what_the_labelled_ones_have_in_common() -> None:
     labelled, other = ROWS[0], ROWS[1]
     inputs = InputMap.fit(labelled, standardize=True, basis="features")
@@ -183,10 +197,13 @@ def test_coordinates_are_taken_where_there_are_fewer_rows_than_columns() -> None
 @pytest.mark.parametrize("basis", ["rows", "features"])
 @pytest.mark.parametrize("standardize", [True, False])
 @pytest.mark.parametrize("rows", [ROWS, WIDE], ids=["tall", "wide"])
-def test_many_sets_of_rows_are_each_as_if_alone(rows: torch.Tensor, basis: str, standardize: bool) -> None:
-    together = InputMap.fit(rows, standardize=standardize, basis=basis)
+@pytest.mark.parametrize("scale_by", ["rows", "columns"])
+def test_many_sets_of_rows_are_each_as_if_alone(
+    rows: torch.Tensor, basis: str, standardize: bool, scale_by: str
+) -> None:
+    together = InputMap.fit(rows, standardize=standardize, basis=basis, scale_by=scale_by)
     for i, own in enumerate(rows):
-        alone = InputMap.fit(own, standardize=standardize, basis=basis)
+        alone = InputMap.fit(own, standardize=standardize, basis=basis, scale_by=scale_by)
         torch.testing.assert_close(together(rows)[i], alone(own))
         torch.testing.assert_close(together.member(i)(own), alone(own))
         assert torch.equal(alone.member(i)(own), alone(own))
@@ -195,11 +212,12 @@ def test_many_sets_of_rows_are_each_as_if_alone(rows: torch.Tensor, basis: str, 
 @pytest.mark.parametrize("basis", ["rows", "features"])
 @pytest.mark.parametrize("standardize", [True, False])
 @pytest.mark.parametrize("is_batched", [True, False])
+@pytest.mark.parametrize("scale_by", ["rows", "columns"])
 def test_a_folded_layer_does_for_raw_rows_what_it_did_for_mapped_ones(
-    basis: str, standardize: bool, is_batched: bool
+    basis: str, standardize: bool, is_batched: bool, scale_by: str
 ) -> None:
     rows = WIDE if is_batched else WIDE[0]
-    inputs = InputMap.fit(rows, standardize=standardize, basis=basis)
+    inputs = InputMap.fit(rows, standardize=standardize, basis=basis, scale_by=scale_by)
     random, mapped = torch.Generator().manual_seed(2), inputs(rows)
     weight = torch.randn(*rows.shape[:-2], 6, mapped.shape[-1], generator=random, dtype=torch.float64)
     bias = torch.randn(*rows.shape[:-2], 6, generator=random, dtype=torch.float64)

@@ -10,6 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gbgnn import FineTuner, FunctionalGradient, GBGNNClassifier, Graph, Stages, load
 from gbgnn.errors import ParameterError
 from gbgnn.learners import MLP, MLPHead
 from gbgnn.losses import SigmoidCrossEntropy
@@ -108,6 +109,7 @@ def test_full_batch_training_equals_plain_torch(hidden_layers: int, kind: str) -
             "weight_decay": st.sampled_from([None, 0.0, 0.1]),
             "epochs": st.integers(0, 5),
             "batch_size": st.sampled_from([None, 1, 4, 15, 100]),
+            "norm": st.sampled_from([None, "layer"]),
         }
     ),
 )
@@ -118,7 +120,7 @@ def test_training_by_any_settings_equals_plain_torch(
     context, learner = asking(kind, seed), MLP(standardize=False, **chosen)
     task, rows = context.weak_task, labelled_rows(context)
     layers = plainly.train(learner, rows, task.targets, task.weights, task.loss, 3, seed)
-    expected = plainly.apply(layers, context.X.dense())
+    expected = plainly.apply(layers, context.X.dense(), norm=learner.norm)
     # Adam divides tiny gradients by their size, so that rounding can show.
     torch.testing.assert_close(learner.fit(context).evaluate(context.X), expected, rtol=1e-8, atol=1e-8)
 
@@ -275,3 +277,61 @@ def test_state_round_trips() -> None:
 def test_settings_are_checked(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ParameterError, match=f"MLP.{message}"):
         MLP(**settings).check()
+
+
+def test_a_table_in_any_units_is_learned_where_columns_are_scaled() -> None:
+    graph, y = two_blocks(120, n_classes=3)
+    noise = 1e4 * np.random.default_rng(0).standard_normal((120, 2))
+    graph = Graph(np.zeros((120, 120)), np.hstack([np.asarray(graph.features), noise]))
+    train, test = np.arange(80), np.arange(80, 120)
+    by_rows, by_columns = (
+        GBGNNClassifier(learner=MLP(scale_by=scale_by), n_rounds=5, random_state=0)
+        .fit(train, y[train], graph=graph)
+        .score(test, y[test])
+        for scale_by in ("rows", "columns")
+    )
+    assert by_columns > by_rows + 0.2
+
+
+def test_standardised_layers_are_kept_in_files_and_move_in_fine_tuning(tmp_path) -> None:
+    graph, y = two_blocks(120, n_classes=3)
+    train, val = np.arange(50), np.arange(50, 90)
+    model = GBGNNClassifier(
+        learner=Stages(first=MLP(norm="layer", hidden_layers=2, patience=5), then=MLP(hidden_layers=2)),
+        rule=FunctionalGradient(target="loss"),
+        n_rounds=3,
+        random_state=0,
+        fine_tune=FineTuner(epochs=3),
+        select="last",
+    )
+    model.fit(train, y[train], graph=graph, validation=(val, y[val]))
+    assert [each.head.is_normed for each in model.model_.ensemble] == [True, False, False]
+    assert model.score(np.arange(90, 120), y[90:]) > 0.6
+    model.save(tmp_path / "model.gbgnn")
+    again = load(tmp_path / "model.gbgnn")
+    expected = model.predict_proba(np.arange(120), graph=graph)
+    np.testing.assert_array_equal(again.predict_proba(np.arange(120), graph=graph), expected)
+    assert again.model_.ensemble[0].head.importances() is None
+
+
+def test_patience_goes_back_to_the_least_loss_of_scores_and_output() -> None:
+    random = torch.Generator().manual_seed(0)
+    offsets = 2.0 * torch.randn(40, 3, generator=random, dtype=torch.float64)
+
+    def validation_loss(**settings: object) -> float:
+        context = make_round(n_val=20)
+        task = context.weak_task
+        told = replace(task, offsets=offsets[task.rows], val_offsets=offsets[task.val_rows])
+        learner = MLP(learning_rate=0.1, norm="layer", scale_by="columns", **settings)
+        scores = learner.fit(replace(context, task=told)).evaluate(context.X) + offsets
+        return float(torch.nn.functional.cross_entropy(scores[task.val_rows], task.val_targets))
+
+    losses = [validation_loss(epochs=n) for n in range(1, 13)]
+    assert min(losses) < losses[-1]
+    assert validation_loss(epochs=12, patience=12) == pytest.approx(min(losses))
+
+
+@pytest.mark.parametrize("setting", [{"norm": "batch"}, {"scale_by": "row"}])
+def test_unknown_words_are_refused(setting: dict[str, str]) -> None:
+    with pytest.raises(ParameterError, match=f"MLP.{next(iter(setting))} must be one of"):
+        MLP(**setting).check()

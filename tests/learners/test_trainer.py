@@ -35,7 +35,7 @@ def round_of_members(
     X = PROBLEM.inputs.features
     if not is_shared:
         X = MemberRows([DenseRows(X.dense() * (1 + i) + i * X.dense().flip(0)) for i in range(N_MEMBERS)])
-    context = replace(make_context(PROBLEM), t=t, ids=list(range(N_MEMBERS)), workspace={})
+    context = replace(make_context(PROBLEM), t=t, ids=list(range(N_MEMBERS)), workspace={}, previous=None)
     weights = torch.rand(N_MEMBERS, 12, generator=random, dtype=torch.float64)
     weights /= weights.sum(dim=1, keepdim=True)
     train, val = PROBLEM.train, PROBLEM.validation
@@ -65,7 +65,8 @@ def round_of_members(
 
 
 def kind_of(learner: MLP) -> Kind:
-    return Kind(learner.hidden_layers, learner.standardize, learner.basis, learner.patience)
+    alike = (learner.hidden_layers, learner.standardize, learner.basis, learner.patience)
+    return Kind(*alike, learner.scale_by, learner.norm)
 
 
 def fit(workers: Trainer, learners: list[MLP], context: RoundContext) -> MLPHeads:
@@ -110,6 +111,24 @@ def test_networks_of_members_are_those_of_learners_alone_in_every_round_and_at_r
         for ids in tries:
             context = round_of_members(ids, t=t, **kinds)
             assert_as_alone(fit(workers, learners, context), learners, context)
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize("basis", ["rows", "features"])
+@pytest.mark.parametrize("patience", [None, 3])
+def test_members_of_several_widths_are_standardised_as_alone(
+    is_shared: bool, basis: str, patience: int | None
+) -> None:
+    settings = {"norm": "layer", "scale_by": "columns", "basis": basis, "patience": patience}
+    learners = [
+        MLP(units=(4, 7, 4, 7, 4)[i], epochs=4 + i % 2, batch_size=(None, 5)[i % 2], **settings)
+        for i in range(N_MEMBERS)
+    ]
+    context = round_of_members(is_shared=is_shared)
+    heads = fit(Trainer(kind_of(learners[0])), learners, context)
+    assert_as_alone(heads, learners, context)
+    assert all(heads.head(i).is_normed for i in range(N_MEMBERS))
+    assert all(len(set(part.units)) == 1 for part in heads.parts)
 
 
 @pytest.mark.parametrize("has_numbers", [True, False])

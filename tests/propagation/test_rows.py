@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbgnn.propagation import DenseRows, Representation, SparseRows, as_rows
+from gbgnn.propagation import DenseRows, JoinedRows, Representation, SparseRows, as_rows
 from gbgnn.propagation.rows import NORMS, SPARSE_BELOW
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -129,3 +129,21 @@ def test_other_layouts_and_entries_given_twice() -> None:
     assert rows.dense()[0, 1] == 3
     assert twice.nnz == 2
     assert as_rows(sp.coo_array(twice)).dense()[0, 1] == 3
+
+
+def test_joined_rows_are_their_parts_side_by_side() -> None:
+    random = np.random.default_rng(0)
+    sparse = sp.random_array((7, 30), density=0.1, rng=random, format="csr")
+    dense = random.normal(size=(7, 2))
+    X = JoinedRows((as_rows(dense, dtype=torch.float64), as_rows(sparse, dtype=torch.float64)))
+    wanted = torch.from_numpy(np.hstack([dense, sparse.toarray()]))
+    assert X.shape == (7, 32)
+    assert X.nbytes < wanted.nbytes
+    assert (X.dtype, X.device.type, X.is_shared) == (torch.float64, "cpu", True)
+    torch.testing.assert_close(X.dense(), wanted)
+    ids = torch.tensor([3, 3, 0])
+    torch.testing.assert_close(X.rows(ids), wanted[ids])
+    blocks = list(X.blocks(600, sparse=True))
+    assert [len(block) for block in blocks] == [2, 2, 2, 1]
+    torch.testing.assert_close(torch.cat(blocks), wanted)
+    torch.testing.assert_close(X.add_to_(torch.zeros_like(wanted), 2.0), 2 * wanted)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from sklearn.base import BaseEstimator
 
+from gbgnn.origins import Origin
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import Representation, join_members
 from gbgnn.rounds import RoundContext
@@ -25,9 +26,22 @@ class Hop(ABC):
     keeps_columns: ClassVar[bool] = False
     """Whether a column of the result is made of the same column alone, so that it may keep its name."""
 
+    keeps_width: ClassVar[bool] = True
+    """Whether the result has as many columns as the input."""
+
+    caveat: ClassVar[str | None] = None
+    """What a certificate of the model must say of it: what the theory does not cover."""
+
     @abstractmethod
     def __call__(self, X: Representation, inputs: NodeInputs) -> Representation:
         """Return the next representation."""
+
+    def name_columns(self, before: Sequence[Origin], n_hops: int) -> list[Origin] | None:
+        """Return what the columns of the result are, ``before`` those of the input; None where nobody knows.
+
+        ``n_hops`` counts the hops so far, this one included, that of round 1 left out.
+        """
+        return list(before) if self.keeps_columns else None
 
     @abstractmethod
     def record(self) -> dict[str, Any]:
@@ -94,6 +108,9 @@ class Aggregation(BaseEstimator, ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise when a setting is out of range."""
+
+    def check_learner(self, learner: BaseEstimator) -> None:
+        """Raise when a learner does not go with it; called once before a fit, after ``check``."""
 
     @abstractmethod
     def fit(self, context: RoundContext) -> Hop:

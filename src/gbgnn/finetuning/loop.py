@@ -17,11 +17,13 @@ from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS, Stepper
 from gbgnn._random import Seeds, generator
 from gbgnn._threads import threads_for
-from gbgnn.boosting import apply
+from gbgnn.boosting import Ensemble, apply
 from gbgnn.boosting.history import Row
 from gbgnn.boosting.selection import validation_key
 from gbgnn.errors import GBGNNWarning, ParameterError
-from gbgnn.finetuning.network import AGGREGATION, ETAS, LEARNERS, MOVES, MultiScaleNetwork, Positions
+from gbgnn.finetuning.base import AGGREGATION, ETAS, LEARNERS, MOVES, Positions, TunedNetwork
+from gbgnn.finetuning.layered import LayeredNetwork
+from gbgnn.finetuning.network import MultiScaleNetwork
 from gbgnn.learners import Learner
 from gbgnn.model import FittedModel
 from gbgnn.problem import Problem
@@ -207,16 +209,7 @@ def fine_tune_model(
         raise ParameterError("the ensemble has no rounds, so there is nothing to fine-tune; boost one first.")
     started = time.perf_counter()
     total = model.voting.fine_tuning_total()
-    network = MultiScaleNetwork(
-        ensemble if total is None else ensemble.rescaled(total),
-        problem,
-        model.voting,
-        model.loss,
-        model.metric,
-        moves=tuner.moves,
-        memory_limit=parse_bytes(tuner.memory_limit),
-        is_batched=tuner.batch_size is not None and tuner.batch_size < problem.train.size,
-    )
+    network = build_network(model, ensemble if total is None else ensemble.rescaled(total), problem, tuner)
     before = network.measure(model.voting)
     if on_epoch is not None:
         on_epoch(EpochReport(0, tuner.epochs, _row(0, before, metric, started), metric))
@@ -237,7 +230,17 @@ def fine_tune_model(
     return replace(model, ensemble=tuned, voting=voting, score_tensor=apply(tuned, problem.inputs, voting))
 
 
-def descend(network: MultiScaleNetwork, tuner: FineTuner, seed: int, on_epoch: Listener | None) -> list[Row]:
+def build_network(model: FittedModel, ensemble: Ensemble, problem: Problem, tuner: FineTuner) -> TunedNetwork:
+    """Return the rounds that predict as one function of what is moved."""
+    parts = (ensemble, problem, model.voting, model.loss, model.metric)
+    options: dict[str, Any] = {"moves": tuner.moves, "memory_limit": parse_bytes(tuner.memory_limit)}
+    if not all(hop.keeps_width for hop in ensemble.hops):
+        return LayeredNetwork(*parts, **options)
+    is_batched = tuner.batch_size is not None and tuner.batch_size < problem.train.size
+    return MultiScaleNetwork(*parts, **options, is_batched=is_batched)
+
+
+def descend(network: TunedNetwork, tuner: FineTuner, seed: int, on_epoch: Listener | None) -> list[Row]:
     """Take the steps, epoch by epoch; return a row for each.
 
     The network is left as it was after the epoch with the best :func:`validation_key`.
@@ -272,7 +275,7 @@ def descend(network: MultiScaleNetwork, tuner: FineTuner, seed: int, on_epoch: L
             with torch.no_grad():
                 for kind, stepper in steppers.items():
                     stepper.step(gradients[kind])
-            network.hops.project()
+            network.project()
         network.after_epoch()
         measured = network.measure(network.voting, ["val"])
         row = _row(epoch, {"train_loss": train_loss, **measured}, metric, started)

@@ -2,77 +2,37 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, final
 
 import torch
 from torch.func import functional_call, vmap
 
 from gbgnn.boosting import Ensemble, Round, Voting
-from gbgnn.errors import ParameterError
+from gbgnn.finetuning.base import AGGREGATION, ETAS, LEARNERS, Positions, TunedNetwork, too_small
 from gbgnn.finetuning.representations import FineTunedHops, FixedHops, dense_columns, make_differentiable
 from gbgnn.learners import Head
-from gbgnn.losses import Loss
-from gbgnn.metrics import Metric, Predicted
-from gbgnn.problem import NodeInputs, Problem
-
-LEARNERS, ETAS, AGGREGATION = MOVES = ("learners", "etas", "aggregation")
-
-Positions = slice | torch.Tensor
+from gbgnn.problem import NodeInputs
 
 
-class MultiScaleNetwork:
+@final
+class MultiScaleNetwork(TunedNetwork):
     r"""The scores of the labelled nodes as a function of heads, steps and the hops' numbers.
 
     Only the rows of representations that belong to labelled and validation nodes are formed, a few nodes at
-    a time; the loss is a sum over nodes, so its gradient is added up. ``moves``, ``metric`` and
-    ``memory_limit`` (in bytes) are as in :class:`~gbgnn.FineTuner`; ``is_batched`` says whether
-    :meth:`accumulate` will be asked for scattered nodes.
+    a time; the loss is a sum over nodes, so its gradient is added up. All rounds see equally many columns.
+    ``is_batched`` says whether :meth:`accumulate` will be asked for scattered nodes.
     """
 
-    def __init__(
-        self,
-        ensemble: Ensemble,
-        problem: Problem,
-        voting: Voting,
-        loss: Loss,
-        metric: Metric,
-        *,
-        moves: Sequence[str] = MOVES,
-        memory_limit: int = 2**31,
-        is_batched: bool = False,
-    ) -> None:
-        self.ensemble, self.moves, self._limit, self._is_batched = ensemble, moves, memory_limit, is_batched
-        self.voting, self.loss, self.metric = voting.softened(), loss, metric
-        self._task, self._inputs = problem.task, problem.inputs
-        nodes = [problem.train] if problem.validation is None else [problem.train, problem.validation]
-        self._rows = torch.cat([part.rows for part in nodes])
-        self._targets = torch.cat([part.targets for part in nodes])
-        self._weights = torch.cat([part.weights for part in nodes])
-        # Positions of the labelled and of the validation nodes in these.
-        self.train = slice(0, problem.train.size)
-        self.validation = None if problem.validation is None else slice(problem.train.size, len(self._rows))
-
-        self._boosted_heads = [trained.kept_head() for trained in ensemble]
-        for trained, head in zip(ensemble, self._boosted_heads, strict=True):
-            if not any(True for _ in head.parameters()):
-                raise ParameterError(
-                    f"the learner of round {trained.t} ({type(head).__name__}) has no parameters that a "
-                    "gradient could move; fine-tuning works with networks such as MLP()."
-                )
+    def __init__(self, *parts: Any, is_batched: bool = False, **options: Any) -> None:
+        super().__init__(*parts, **options)
+        self._is_batched, ensemble, moves = is_batched, self.ensemble, self.moves
         hops = [trained.hop for trained in ensemble]
         self.hops: FineTunedHops = FixedHops(hops)
         if AGGREGATION in moves:
             self.hops = make_differentiable(hops, self._inputs)
-        if tuple(moves) == (AGGREGATION,) and not self.hops.thetas:
-            raise ParameterError(
-                'FineTuner.moves=("aggregation",) leaves nothing to move: the hops of this model have no '
-                'free numbers. Add "learners" or "etas".'
-            )
-        self.etas = torch.tensor(ensemble.etas, dtype=torch.float64, device=self._inputs.device)
-        self.etas.requires_grad_(ETAS in moves)
+        self._check_moves(has_free_hops=bool(self.hops.thetas))
         self._plan_terms()
         self.heads = self._build_heads()
 
@@ -105,35 +65,15 @@ class MultiScaleNetwork:
             coefficients.backward(leaf.grad)
         return total
 
-    def take_gradients(self) -> dict[str, list[torch.Tensor]]:
-        """Return the gradients that :meth:`accumulate` added up, and start again from zero."""
-        taken = {}
-        for kind, parameters in self.parameters().items():
-            taken[kind] = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-            for parameter in parameters:
-                parameter.grad = None
-        return taken
-
     @torch.no_grad()
     def scores(self, positions: Positions, voting: Voting) -> torch.Tensor:
         """Return the scores of some nodes under ``voting``: the soft one, or the one of boosting."""
         parts = self._parts(positions, self.hops.coefficients(self.n_terms))
         return torch.cat([self._scores(X, voting) for _, X in parts])
 
-    def measure(self, voting: Voting, names: Sequence[str] = ("train", "val")) -> dict[str, float]:
-        """Return loss and metric of the labelled and of the validation nodes, as far as there are any."""
-        measured: dict[str, float] = {}
-        for name, positions in (("train", self.train), ("val", self.validation)):
-            if name not in names or positions is None:
-                continue
-            scores, targets = self.scores(positions, voting), self._targets[positions]
-            link = partial(voting.link, total_eta=float(self.etas.detach().sum()))
-            predicted = Predicted(self._task, scores, targets, link)
-            # Scikit-learn refuses to judge what diverged, and that must not be the end of it.
-            judged = self.metric.score(predicted) if bool(scores.isfinite().all()) else math.nan
-            measured[f"{name}_loss"] = float(self.loss.mean(scores, targets, self._weights[positions]))
-            measured[f"{name}_{self.metric.name}"] = judged
-        return measured
+    def project(self) -> None:
+        """Move the hops' numbers to the nearest values that they may have."""
+        self.hops.project()
 
     def after_epoch(self) -> None:
         """Compute other terms where the hops have come to need them."""
@@ -261,10 +201,7 @@ def plan_memory(
     n_at_once = (room - width * column) // (terms + work)
     if n_at_once < 1:
         needed = fixed + least * column + terms + work
-        raise ParameterError(
-            f"FineTuner.memory_limit must be at least {needed:,} bytes for this graph and model; "
-            f"got {limit:,}."
-        )
+        raise too_small(needed, limit)
     return MemoryPlan(False, width, min(n_rows, n_at_once))
 
 
@@ -321,7 +258,7 @@ class FineTunedHeads:
     def __init__(self, heads: Sequence[Head], centres: torch.Tensor, sizes: torch.Tensor) -> None:
         alike: dict[object, list[int]] = {}
         for place, head in enumerate(heads):
-            kind = type(head), tuple((name, value.shape) for name, value in head.named_parameters())
+            kind = type(head), tuple((name, value.shape) for name, value in head.state().items())
             alike.setdefault(kind, []).append(place)
         self.places = list(alike.values())
         self.stacks = [HeadStack([heads[i] for i in own], centres[own], sizes[own]) for own in self.places]

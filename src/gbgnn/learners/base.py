@@ -57,6 +57,14 @@ class Head(nn.Module, ABC):
         """
         return None
 
+    @property
+    def hidden_layers(self) -> tuple[tuple[str, str], ...]:
+        """Names of weight and bias of the layers before the last, each followed by a ReLU; none by default.
+
+        Learned hops pass on what comes out of them.
+        """
+        return ()
+
     def importances(self) -> NDArray[np.float64] | None:
         """Return how much outputs owe to each input column, zero or more in any unit; None where unknown."""
         return None

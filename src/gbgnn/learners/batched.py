@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import torch
+from torch.nn.functional import layer_norm
 
 from gbgnn._optimizers import Coefficients, Moments, Stepper
 from gbgnn._random import hash_grid, mix_
@@ -18,6 +19,9 @@ from gbgnn.losses import Loss
 
 Layer = tuple[torch.Tensor, torch.Tensor]
 """Weights, shape (members, out, in), and biases, (members, out)."""
+
+NORM_FLOOR = 1e-5
+"""Added to the variance of a row of hidden units before it is divided by its root."""
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 """Parameters and their gradients, shape (members, n)."""
@@ -45,6 +49,7 @@ class Views:
     layers: Sequence[Layer]
     gradients: Sequence[Layer]
     hidden: Sequence[torch.Tensor]
+    normed: Sequence[torch.Tensor]
     errors: Sequence[torch.Tensor]
     draws: Sequence[Sequence[torch.Tensor]]
 
@@ -70,6 +75,7 @@ class BatchedMLP:
     Rows have a constant column after their own, whose weights are the first layer's bias. Units that a
     narrower member does not have start at zero, get no gradient, and stay there. The gradient is written out:
     autograd's bookkeeping costs as much as the arithmetic of so small a network; a test holds it to autograd.
+    Networks whose hidden layers are normalised have one width, because padding would count.
     ``like`` decides precision and device.
     """
 
@@ -109,6 +115,8 @@ class BatchedMLP:
         # Room for what a step computes: fresh memory would cost more than the computation.
         n_units, n_rooms = m * shape.n_places * first, max(1, shape.n_hidden)
         self._hidden, self._errors = ([new(n_units) for _ in range(n_rooms)] for _ in range(2))
+        self._normed = [new(n_units) for _ in range(n_rooms if shape.is_normed else 0)]
+        self._inverses: dict[int, torch.Tensor] = {}  # of the deviations that hidden rows had
         n_draws = n_units if shape.has_dropout else 0
         self._draws = [torch.zeros(n_draws, dtype=torch.int32, device=device) for _ in range(2)]
         self._views: dict[tuple[int, int], Views] = {}
@@ -250,6 +258,7 @@ class BatchedMLP:
             layers=[(weight[members], bias[members]) for weight, bias in self.later_layers],
             gradients=[(weight[members], bias[members]) for weight, bias in self._gradients],
             hidden=hidden,
+            normed=split(self._normed),
             errors=errors,
             draws=[split([flat] * shape.n_hidden) if shape.has_dropout else [] for flat in self._draws],
         )
@@ -274,12 +283,27 @@ class BatchedMLP:
         view.first_product(rows, weight.mT, out=room)
         output = view.hidden[0]
         for depth, (weight, bias) in enumerate(view.layers):
+            if self.shape.is_normed:
+                self._normalize_(view, depth)
             units = self._relu_dropout_(view.hidden[depth], view, chosen, depth)
             if depth + 1 < len(view.hidden):
                 output = view.add_product(bias[..., None, :], units, weight.mT, out=view.hidden[depth + 1])
             else:  # in memory, rows come last: losses work column by column
                 output = view.add_product(bias[..., None], weight, units.mT).mT
         return output
+
+    def _normalize_(self, view: Views, depth: int) -> None:
+        """Standardise the rows of a hidden layer, in place, and keep what their gradient needs."""
+        units = view.hidden[depth]
+        units.sub_(units.mean(dim=-1, keepdim=True))
+        self._inverses[depth] = units.square().mean(dim=-1, keepdim=True).add_(NORM_FLOOR).rsqrt_()
+        view.normed[depth].copy_(units.mul_(self._inverses[depth]))
+
+    def _normalize_gradient_(self, view: Views, depth: int) -> None:
+        """Take errors of a hidden layer back through standardisation, in place."""
+        error, normed = view.errors[depth], view.normed[depth]
+        along = (error * normed).mean(dim=-1, keepdim=True)
+        error.sub_(error.mean(dim=-1, keepdim=True)).sub_(normed * along).mul_(self._inverses[depth])
 
     def _relu_dropout_(
         self, units: torch.Tensor, view: Views, chosen: torch.Tensor | None, depth: int
@@ -324,11 +348,13 @@ class BatchedMLP:
             error = view.product(error, weight, out=view.errors[depth])
             if self._kernels is not None and self.shape.has_dropout:
                 self._kernels.dropout_gradient(error, units, self._kept)
-                continue
-            # 0 where a unit is off or dropped.
-            torch.ops.aten.threshold_backward.grad_input(error, units, 0, grad_input=error)
-            if self.shape.has_dropout:
-                error.mul_(view.kept)
+            else:
+                # 0 where a unit is off or dropped.
+                torch.ops.aten.threshold_backward.grad_input(error, units, 0, grad_input=error)
+                if self.shape.has_dropout:
+                    error.mul_(view.kept)
+            if self.shape.is_normed:
+                self._normalize_gradient_(view, depth)
         if not self.shape.n_hidden:
             view.errors[0].copy_(error)
         _, gradient, _, stacked = view.first
@@ -336,10 +362,17 @@ class BatchedMLP:
 
     def outputs(self, rows: torch.Tensor, m: int) -> torch.Tensor:
         """Return the outputs of the first ``m`` members for rows of their own or of all, without dropout."""
-        return apply_layers(self.layers(m), rows)
+        return apply_layers(self.layers(m), rows, is_normed=self.shape.is_normed)
 
 
-def apply_layers(layers: list[Layer], rows: torch.Tensor) -> torch.Tensor:
+def activate_(units: torch.Tensor, is_normed: bool) -> torch.Tensor:
+    """Return what the next layer sees of hidden units, whose memory may be taken for it."""
+    if is_normed:
+        units = layer_norm(units, units.shape[-1:], eps=NORM_FLOOR)
+    return units.relu_()
+
+
+def apply_layers(layers: list[Layer], rows: torch.Tensor, *, is_normed: bool = False) -> torch.Tensor:
     """Return the outputs of networks, shape (members, rows, outputs), for rows of all or of each."""
     weight, bias = layers[0]
     if rows.ndim == 2:
@@ -348,7 +381,7 @@ def apply_layers(layers: list[Layer], rows: torch.Tensor) -> torch.Tensor:
     else:
         output = torch.baddbmm(bias[:, None], rows, weight.mT)
     for weight, bias in layers[1:]:
-        output = torch.baddbmm(bias[:, None], output.relu_(), weight.mT)
+        output = torch.baddbmm(bias[:, None], activate_(output, is_normed), weight.mT)
     return output
 
 

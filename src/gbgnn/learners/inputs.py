@@ -12,6 +12,7 @@ import torch
 from gbgnn.rounds import map_tensors
 
 BASES = ("features", "rows")
+SCALES = ("rows", "columns")
 
 _RIDGE = 1e-5
 """Of the mean square of a row, added to the Gram matrix: centred rows are linearly dependent."""
@@ -72,6 +73,7 @@ class InputMap:
     """Rows without what they have in common, of size one, and in coordinates of the labelled rows' own space.
 
     That is x -> (x - shift) / size, then its coordinates in a basis; None leaves rows or columns as they are.
+    The size is one number, or one for each column, infinite for one that does not vary.
     All are affine maps, so that a first layer for their result is one for raw rows. Dimensions in front are
     so many sets of rows.
 
@@ -87,13 +89,20 @@ class InputMap:
     basis: RowBasis | None = None
 
     @classmethod
-    def fit(cls, rows: torch.Tensor, *, standardize: bool, basis: str) -> InputMap:
+    def fit(cls, rows: torch.Tensor, *, standardize: bool, basis: str, scale_by: str = "rows") -> InputMap:
         """Return the map that suits labelled rows, shape (..., M, C)."""
         scaling = cls()
         if standardize:
             shift = rows.mean(dim=-2, keepdim=True)
-            size = (rows - shift).square().sum(dim=-1).mean(dim=-1).sqrt()[..., None, None]
-            scaling = cls(shift, torch.where(size > 0, size, 1.0))
+            squares = (rows - shift).square()
+            if scale_by == "columns":
+                size = squares.mean(dim=-2, keepdim=True).sqrt()
+                # What rounding makes of a constant does not vary.
+                varies = size > 4 * torch.finfo(size.dtype).eps * shift.abs()
+                scaling = cls(shift, torch.where(varies, size, torch.inf))
+            else:
+                size = squares.sum(dim=-1).mean(dim=-1).sqrt()[..., None, None]
+                scaling = cls(shift, torch.where(size > 0, size, 1.0))
         if not is_smaller(basis, *rows.shape[-2:]):
             return scaling
         return cls(scaling.shift, scaling.size, RowBasis.of(scaling(rows)))

@@ -8,10 +8,12 @@ from dataclasses import dataclass, fields
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS
 from gbgnn.learners.base import Head, Heads, Learner
-from gbgnn.learners.inputs import BASES
+from gbgnn.learners.inputs import BASES, SCALES
 from gbgnn.learners.schedule import TrainingSettings
 from gbgnn.learners.trainer import Kind, Trainer
 from gbgnn.rounds import RoundContext
+
+NORMS = ("layer",)
 
 FEW = 200
 """Up to so many labelled rows the penalty stays as it is."""
@@ -41,12 +43,20 @@ class MLP(Learner):
         Labelled rows per step (the paper's B), drawn without replacement; None takes all at once.
     patience
         Stop when the loss of the validation nodes has not fallen for this many epochs and go back to
-        the best; None trains all ``epochs``.
+        the best; None trains all ``epochs``. Where the rule asks for a smaller loss (``target="loss"``),
+        that is the loss of the scores so far plus the output: the ensemble's own.
     standardize
         Subtract the mean of the labelled rows, and divide by the root mean square of what is left. Then
         the settings above mean the same whatever the unit of the features and however far depth has
         shrunk them, and what all nodes have in common, which grows with depth, does not drown what
         tells them apart.
+    scale_by
+        What standardising divides by. ``"rows"``: one number for all columns, as above, which keeps what
+        columns are to each other; for bags of words. ``"columns"``: the standard deviation of each, so that
+        no unit matters; for tables. A column that is the same in all labelled rows then has no say.
+    norm
+        ``"layer"`` standardises the units of every hidden layer, row by row, before ReLU (LayerNorm without
+        weights of its own), which suits many labels and long training; None does not.
     basis
         In which coordinates the first layer is trained. ``"rows"``: those of the space that the labelled rows
         span, where there are fewer labelled rows than columns: an epoch then costs the same however many
@@ -75,6 +85,8 @@ class MLP(Learner):
     batch_size: int | None = None
     patience: int | None = None
     standardize: bool = True
+    scale_by: str = "rows"
+    norm: str | None = None
     basis: str = "rows"
 
     takes_offsets = True
@@ -93,6 +105,9 @@ class MLP(Learner):
         check_integer("MLP", "batch_size", self.batch_size, 1, optional=True)
         check_integer("MLP", "patience", self.patience, 1, optional=True)
         check_choice("MLP", "basis", self.basis, BASES)
+        check_choice("MLP", "scale_by", self.scale_by, SCALES)
+        if self.norm is not None:
+            check_choice("MLP", "norm", self.norm, NORMS)
 
     def penalty(self, n_rows: int) -> float:
         """Return the L2 penalty for a number of labelled rows: the more there are, the less it takes."""
@@ -116,7 +131,8 @@ class MLP(Learner):
     def fit_many(cls, learners: Sequence[MLP], context: RoundContext) -> Heads:
         """Train the networks of several members at once, on a GPU as CUDA graphs."""
         first, n_rows = learners[0], len(context.weak_task.rows)
-        kind = Kind(first.hidden_layers, first.standardize, first.basis, first.patience)
+        alike = (first.hidden_layers, first.standardize, first.basis, first.patience)
+        kind = Kind(*alike, first.scale_by, first.norm)
         now = {i: own.settings(n_rows) for i, own in zip(context.ids or (), learners, strict=True)}
         trainer, settings = context.workspace.get(kind, (None, {}))
         if trainer is None or any(settings.get(i, own) != own for i, own in now.items()):

@@ -14,7 +14,7 @@ from torch import nn
 
 from gbgnn._threads import map_threads
 from gbgnn.learners.base import Head, Heads
-from gbgnn.learners.batched import Layer, apply_layers
+from gbgnn.learners.batched import Layer, activate_, apply_layers
 from gbgnn.learners.inputs import InputMap
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import Representation
@@ -36,11 +36,17 @@ class LinearLayer(nn.Module):
 
 
 class MLPHead(Head):
-    """A fitted network: linear layers with ReLU between them, and a report of the training, not in files."""
+    """A fitted network: linear layers with ReLU between them, and a report of the training, not in files.
 
-    def __init__(self, layers: Iterable[Layer], report: dict[str, Any] | None = None) -> None:
+    Where it ``is_normed``, rows of hidden units are standardised before ReLU.
+    """
+
+    def __init__(
+        self, layers: Iterable[Layer], report: dict[str, Any] | None = None, *, is_normed: bool = False
+    ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(LinearLayer(*layer) for layer in layers)
+        self.is_normed = is_normed
         self._report = report
 
     takes_sparse = True
@@ -51,7 +57,7 @@ class MLPHead(Head):
         first, *rest = self.layers
         hidden: torch.Tensor = first(X)
         for layer in rest:
-            hidden = layer(hidden.relu_())
+            hidden = layer(activate_(hidden, self.is_normed))
         return hidden
 
     @property
@@ -59,10 +65,20 @@ class MLPHead(Head):
         """Names of the weight and the bias of the first layer."""
         return "layers.0.weight", "layers.0.bias"
 
+    @property
+    def hidden_layers(self) -> tuple[tuple[str, str], ...]:
+        """Names of the weights and biases of all layers but the last."""
+        return tuple((f"layers.{i}.weight", f"layers.{i}.bias") for i in range(len(self.layers) - 1))
+
     importances_per_unit = True
 
-    def importances(self) -> NDArray[np.float64]:
-        r"""Return :math:`|W_L| \cdots |W_1|`, summed over outputs: the most that a change by one can do."""
+    def importances(self) -> NDArray[np.float64] | None:
+        r"""Return :math:`|W_L| \cdots |W_1|`, summed over outputs: the most that a change by one can do.
+
+        None where hidden units are standardised: then what a change does depends on all other columns.
+        """
+        if self.is_normed:
+            return None
         weights = [self.get_parameter(f"layers.{i}.weight").cpu() for i in range(len(self.layers))]
         paths = torch.ones(len(weights[-1]), dtype=torch.float64)
         for weight in reversed(weights):
@@ -74,21 +90,25 @@ class MLPHead(Head):
         return self._report
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Return weights and biases."""
-        return dict(self.state_dict())
+        """Return weights and biases, and whether hidden units are standardised, where they are."""
+        return dict(self.state_dict()) | ({"is_normed": torch.tensor(True)} if self.is_normed else {})
 
     @classmethod
     def from_state(cls, state: dict[str, torch.Tensor], report: dict[str, Any] | None = None) -> MLPHead:
         """Build the network again; the shapes of the weights say how deep and wide it is."""
         n_layers = sum(name.endswith(".weight") for name in state)
         names = [f"layers.{i}" for i in range(n_layers)]
-        return cls([(state[f"{name}.weight"], state[f"{name}.bias"]) for name in names], report)
+        layers = [(state[f"{name}.weight"], state[f"{name}.bias"]) for name in names]
+        return cls(layers, report, is_normed="is_normed" in state)
 
     @classmethod
-    def from_layers(cls, layers: list[Layer], report: dict[str, Any] | None = None) -> MLPHead:
+    def from_layers(
+        cls, layers: list[Layer], report: dict[str, Any] | None = None, *, is_normed: bool = False
+    ) -> MLPHead:
         """Build the network from copies of weights, shape (out, in), and biases."""
         dense = torch.contiguous_format
-        return cls([(w.clone(memory_format=dense), b.clone(memory_format=dense)) for w, b in layers], report)
+        copies = [(w.clone(memory_format=dense), b.clone(memory_format=dense)) for w, b in layers]
+        return cls(copies, report, is_normed=is_normed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +122,7 @@ class Trained:
     layers: list[Layer]
     inputs: InputMap
     units: Sequence[int]
+    is_normed: bool = False
 
     def head(self, place: int) -> MLPHead:
         """Return the network of one member, on raw rows and without padding."""
@@ -112,13 +133,16 @@ class Trained:
         ]
         layers = [self.inputs.member(place).fold(*first), *rest]
         if len(self.positions) == 1:  # else a head would hold on to the weights of all
-            return MLPHead([(weight.contiguous(), bias) for weight, bias in layers])
-        return MLPHead.from_layers(layers)
+            return MLPHead([(weight.contiguous(), bias) for weight, bias in layers], is_normed=self.is_normed)
+        return MLPHead.from_layers(layers, is_normed=self.is_normed)
 
     def evaluate(self, rows: torch.Tensor) -> torch.Tensor:
         """Return the outputs for rows that are mapped already, block by block."""
         n_rows = max(1, _UNITS_AT_ONCE // self.layers[0][0].shape[:2].numel())
-        return torch.cat([apply_layers(self.layers, block) for block in rows.split(n_rows, dim=-2)], dim=1)
+        blocks = rows.split(n_rows, dim=-2)
+        return torch.cat(
+            [apply_layers(self.layers, each, is_normed=self.is_normed) for each in blocks], dim=1
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -183,7 +183,8 @@ class Shape:
     There is room for ``n_members``. A step takes ``n_places`` of the ``n_rows`` labelled rows, some of them
     only where it ``is_batched``. Rows have ``n_columns``, are the same for all members where that
     ``is_shared``, and weights are drawn as for ``fan_in``. ``n_steps`` are the most of a member; whether some
-    member ``has_dropout``, and the ``kinds`` of optimisers there are, decide what a step computes.
+    member ``has_dropout``, whether hidden layers are standardised (``is_normed``), and the ``kinds`` of
+    optimisers there are, decide what a step computes.
     """
 
     def __init__(
@@ -195,12 +196,13 @@ class Shape:
         n_hidden: int,
         n_outputs: int,
         is_shared: bool,
+        is_normed: bool = False,
     ) -> None:
         self.n_columns, self.fan_in, self.is_shared = n_columns, fan_in, is_shared
         self.n_hidden, self.n_outputs, self.units = n_hidden, n_outputs, int(schedule.units.max())
         self.n_members, self.n_steps = len(schedule.settings), int(schedule.n_steps.max())
         self.n_rows, self.n_places = schedule.n_rows, int(schedule.batch.max())
-        self.is_batched = schedule.is_batched
+        self.is_batched, self.is_normed = schedule.is_batched, is_normed and n_hidden > 0
         self.has_dropout = n_hidden > 0 and bool((schedule.dropout > 0).any())
         self.kinds = frozenset(own.optimizer for own in schedule.settings)
 

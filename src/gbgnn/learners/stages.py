@@ -1,18 +1,67 @@
-"""Stages: one learner in the first round, another in those that follow."""
+"""Stages and Turns: different learners in different rounds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 from gbgnn.errors import ParameterError
 from gbgnn.learners.base import USES, Head, Learner
+from gbgnn.learners.consistency import ConsistentNetwork
 from gbgnn.learners.graph_network import GraphNetwork
 from gbgnn.learners.trees import BoostedTrees
 from gbgnn.rounds import RoundContext
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Stages(Learner):
+class _Several(Learner):
+    """Has learners as settings, one of which trains in a round: needs what any of them needs."""
+
+    @property
+    def _learners(self) -> dict[str, Learner]:
+        return {setting.name: getattr(self, setting.name) for setting in fields(self)}
+
+    @property
+    def uses(self) -> str:  # type: ignore[override]
+        """What the one looks at who looks at most."""
+        return max((learner.uses for learner in self._learners.values()), key=USES.index)
+
+    @property
+    def takes_gaps(self) -> bool:  # type: ignore[override]
+        """Whether all do."""
+        return all(learner.takes_gaps for learner in self._learners.values())
+
+    @property
+    def takes_offsets(self) -> bool:  # type: ignore[override]
+        """Whether all do."""
+        return all(learner.takes_offsets for learner in self._learners.values())
+
+    @property
+    def hears_labels(self) -> bool:  # type: ignore[override]
+        """Whether one of them does."""
+        return any(learner.hears_labels for learner in self._learners.values())
+
+    @property
+    def watches_validation(self) -> bool:
+        """Whether one of them does."""
+        return any(learner.watches_validation for learner in self._learners.values())
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether all are."""
+        return all(learner.is_differentiable for learner in self._learners.values())
+
+    def check(self) -> None:
+        """Raise when a setting of one of them is out of range."""
+        for name, learner in self._learners.items():
+            if not isinstance(learner, Learner):
+                raise ParameterError(
+                    f"{type(self).__name__}.{name} must be a learner, such as MLP(); got {learner!r}."
+                )
+            learner.check()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Stages(_Several):
     """One learner in the first round, another in those that follow, on the scores so far.
 
     Boosting does not ask rounds to be alike: trees may take what single columns tell, and a network what is
@@ -34,47 +83,36 @@ class Stages(Learner):
     first: Learner = field(default_factory=BoostedTrees)
     then: Learner = field(default_factory=GraphNetwork)
 
-    @property
-    def _both(self) -> tuple[Learner, Learner]:
-        return self.first, self.then
-
-    @property
-    def uses(self) -> str:  # type: ignore[override]
-        """What the one looks at who looks at more."""
-        return max((learner.uses for learner in self._both), key=USES.index)
-
-    @property
-    def takes_gaps(self) -> bool:  # type: ignore[override]
-        """Whether both do."""
-        return all(learner.takes_gaps for learner in self._both)
-
-    @property
-    def takes_offsets(self) -> bool:  # type: ignore[override]
-        """Whether both do."""
-        return all(learner.takes_offsets for learner in self._both)
-
-    @property
-    def hears_labels(self) -> bool:  # type: ignore[override]
-        """Whether one of them does."""
-        return any(learner.hears_labels for learner in self._both)
-
-    @property
-    def watches_validation(self) -> bool:
-        """Whether one of them does."""
-        return any(learner.watches_validation for learner in self._both)
-
-    @property
-    def is_differentiable(self) -> bool:
-        """Whether both are."""
-        return all(learner.is_differentiable for learner in self._both)
-
-    def check(self) -> None:
-        """Raise when a setting of one of them is out of range."""
-        for name, learner in zip(("first", "then"), self._both, strict=True):
-            if not isinstance(learner, Learner):
-                raise ParameterError(f"Stages.{name} must be a learner, such as MLP(); got {learner!r}.")
-            learner.check()
-
     def fit(self, context: RoundContext) -> Head:
         """Train the head of a round."""
         return (self.first if context.t == 1 else self.then).fit(context)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Turns(_Several):
+    """Two learners that take turns, round by round, so that rounds see different views of the same nodes.
+
+    What one view gets wrong another may get right, which rounds that are alike cannot. To have more than two
+    take turns, give one that takes turns itself: it is handed its own first round, then its second.
+
+    Parameters
+    ----------
+    odd
+        The learner of rounds 1, 3, 5 and so on.
+    even
+        The learner of rounds 2, 4, 6 and so on.
+
+    Examples
+    --------
+    >>> near, far = ConsistentNetwork(n_hops=2), ConsistentNetwork(n_hops=10)
+    >>> Turns(odd=near, even=far)
+    Turns(even=ConsistentNetwork(n_hops=10), odd=ConsistentNetwork(n_hops=2))
+    """
+
+    odd: Learner = field(default_factory=ConsistentNetwork)
+    even: Learner = field(default_factory=lambda: ConsistentNetwork(n_hops=4, row_norm="l1"))
+
+    def fit(self, context: RoundContext) -> Head:
+        """Train the head of a round."""
+        turn, is_even = divmod(context.t - 1, 2)
+        return (self.even if is_even else self.odd).fit(replace(context, t=turn + 1))

@@ -37,6 +37,8 @@ class Kind:
     standardize: bool
     basis: str
     patience: int | None
+    scale_by: str = "rows"
+    norm: str | None = None
 
 
 class Cohort:
@@ -106,7 +108,8 @@ class Trainer:
             else:
                 train_until(job, inputs, self._kind.patience)
             layers = network.layers(len(job.positions), copy=True)
-            return Trained(job.positions, layers, inputs, [own.units for own in cohort.schedule.settings])
+            units = [own.units for own in cohort.schedule.settings]
+            return Trained(job.positions, layers, inputs, units, network.shape.is_normed)
 
         if device.type == "cpu" and len(jobs) > 1:
             # A cohort on each core, so that cores need not wait for each other at every step.
@@ -117,7 +120,8 @@ class Trainer:
     def _prepare(self, rows: torch.Tensor) -> tuple[InputMap, torch.Tensor]:
         """Return how the labelled rows are mapped, and what they are then."""
         with threads_for(rows.numel() * rows.shape[-2]):
-            inputs = InputMap.fit(rows, standardize=self._kind.standardize, basis=self._kind.basis)
+            own = self._kind
+            inputs = InputMap.fit(rows, standardize=own.standardize, basis=own.basis, scale_by=own.scale_by)
             return inputs, inputs(rows)
 
     def _assign(
@@ -133,7 +137,9 @@ class Trainer:
         n_columns = n_rows if is_smaller(self._kind.basis, n_rows, fan_in) else fan_in
         schedule = Schedule.build([settings[member] for member in ids], n_rows)
         costs = _choose_costs(scores.device, n_columns, len(ids))
-        for positions in split_cohorts(schedule, costs, by_epoch=self._kind.patience is not None):
+        is_normed = self._kind.norm is not None
+        apart = {"by_epoch": self._kind.patience is not None, "by_units": is_normed}
+        for positions in split_cohorts(schedule, costs, **apart):
             shape = Shape(
                 schedule.members(positions),
                 n_columns=n_columns,
@@ -141,6 +147,7 @@ class Trainer:
                 n_hidden=self._kind.hidden_layers,
                 n_outputs=task.n_outputs,
                 is_shared=context.X.is_shared,
+                is_normed=is_normed,
             )
             network = BatchedMLP(shape, task.loss, like=scores.new_empty(0))
             self._cohorts.append(Cohort([ids[i] for i in positions], network))
@@ -232,12 +239,15 @@ def find_sizes(schedule: Schedule) -> Numbers:
     return np.stack([column.double().numpy() for column in columns])
 
 
-def split_cohorts(schedule: Schedule, costs: Costs, *, by_epoch: bool = False) -> list[list[int]]:
+def split_cohorts(
+    schedule: Schedule, costs: Costs, *, by_epoch: bool = False, by_units: bool = False
+) -> list[list[int]]:
     """Return the numbers of the members of every cohort, those with more steps first.
 
     Members that take all rows at once, those that take half of them or more, a quarter or more and so on are
     kept apart, and so are those with and without dropout; ``by_epoch``, those whose epochs have other numbers
-    of steps. In the order of their width, each kind is cut where that takes the least time in all.
+    of steps; ``by_units``, those of other widths. In the order of their width, each kind is cut where that
+    takes the least time in all.
 
     Examples
     --------
@@ -252,10 +262,10 @@ def split_cohorts(schedule: Schedule, costs: Costs, *, by_epoch: bool = False) -
     sizes = find_sizes(schedule)
     batch, _, n_batches, n_steps, units = sizes
     halvings = np.ceil(np.log2(schedule.n_rows / batch))
-    kinds: dict[tuple[float, bool, float], list[int]] = {}
+    kinds: dict[tuple[float, bool, float, float], list[int]] = {}
     for i in np.lexsort((-batch, -units)).tolist():
-        kind = halvings[i], bool(schedule.dropout[i] > 0), n_batches[i] if by_epoch else 0.0
-        kinds.setdefault(kind, []).append(i)
+        alike = n_batches[i] if by_epoch else 0.0, units[i] if by_units else 0.0
+        kinds.setdefault((halvings[i], bool(schedule.dropout[i] > 0), *alike), []).append(i)
     cohorts = [
         members[start:end]
         for members in kinds.values()

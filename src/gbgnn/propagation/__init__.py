@@ -1,5 +1,6 @@
 """P: how it is described from a graph, and how representations are multiplied by it and its polynomials."""
 
+from gbgnn.propagation.neighbours import NeighbourEdges
 from gbgnn.propagation.operator import Csr, Operator
 from gbgnn.propagation.polynomial import PolynomialRows, chebyshev_terms, powers
 from gbgnn.propagation.propagator import Propagator
@@ -12,22 +13,28 @@ from gbgnn.propagation.recipes import (
     RandomWalk,
 )
 from gbgnn.propagation.rows import (
+    NORMS,
     DenseRows,
+    JoinedRows,
     MemberRows,
     Representation,
     SparseRows,
     as_rows,
     join_members,
+    normalised,
 )
 from gbgnn.propagation.spectrum import Interval, spectral_interval
 
 __all__ = [
+    "NORMS",
     "AugmentedAdjacency",
     "Csr",
     "DenseRows",
     "GivenMatrix",
     "Interval",
+    "JoinedRows",
     "MemberRows",
+    "NeighbourEdges",
     "NormalizedAdjacency",
     "NormalizedLaplacian",
     "Operator",
@@ -40,6 +47,7 @@ __all__ = [
     "as_rows",
     "chebyshev_terms",
     "join_members",
+    "normalised",
     "powers",
     "spectral_interval",
 ]

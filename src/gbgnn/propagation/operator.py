@@ -129,6 +129,15 @@ class Csr:
             values = None if self.values is None else self.values[order]
         return Csr(row_starts, columns.to(_column_type(n_rows)), values, n_rows)
 
+    def without_loops(self) -> Csr:
+        """Return the matrix without its diagonal; itself if that is empty."""
+        kept = self.rows_of_entries() != self.columns
+        if bool(kept.all()):
+            return self
+        before = torch.cat([kept.new_zeros(1, dtype=torch.int64), kept.cumsum(0)])
+        values = None if self.values is None else self.values[kept]
+        return Csr(before[self.row_starts], self.columns[kept], values, self.n_columns)
+
     def rows_of_entries(self) -> torch.Tensor:
         """Return the row of each entry."""
         n_rows = self.shape[0]

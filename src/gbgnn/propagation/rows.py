@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -245,6 +245,50 @@ class MemberRows(Representation):
             yield self.rows(ids)
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class JoinedRows(Representation):
+    """Columns of several representations side by side, each as it is: what is sparse stays so.
+
+    Examples
+    --------
+    >>> beside = JoinedRows((DenseRows(torch.ones(2, 1)), SparseRows.from_scipy(sp.eye_array(2))))
+    >>> beside.dense().tolist(), beside.shape
+    ([[1.0, 1.0, 0.0], [1.0, 0.0, 1.0]], (2, 3))
+    """
+
+    parts: tuple[Representation, ...]
+
+    @property
+    def _numbers(self) -> torch.Tensor:
+        return self.parts[0]._numbers
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows, and of the columns of all parts."""
+        return self.parts[0].shape[0], sum(part.shape[1] for part in self.parts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all parts."""
+        return sum(part.nbytes for part in self.parts)
+
+    def rows(self, ids: torch.Tensor) -> torch.Tensor:
+        """Return the rows of these nodes, dense."""
+        return torch.cat([part.rows(ids) for part in self.parts], dim=1)
+
+    def dense(self) -> torch.Tensor:
+        """Return all rows, put together anew each time."""
+        return torch.cat([part.dense() for part in self.parts], dim=1)
+
+    def blocks(self, n_bytes: int = BLOCK_BYTES, *, sparse: bool = False) -> Iterator[torch.Tensor]:
+        """Yield consecutive rows, dense, put together a block at a time."""
+        n_rows, n_columns = self.shape
+        step = _rows_within(n_bytes, n_columns * self.dtype.itemsize)
+        for ids in torch.arange(n_rows, device=self.device).split(step):
+            yield self.rows(ids)
+
+
 def join_members(parts: Sequence[Representation]) -> Representation:
     """Return the representations of several members as one."""
     first = parts[0]
@@ -277,16 +321,37 @@ def as_rows(
     if sp.issparse(features) and features.nnz <= SPARSE_BELOW * features.shape[0] * features.shape[1]:
         X = SparseRows.from_scipy(features, device, dtype)
         if norm is not None:
-            sums = segment_sums(X.values.double().abs() ** NORMS[norm], X.row_starts)
-            lengths = torch.where(sums > 0, sums ** (1 / NORMS[norm]), 1.0).to(dtype)
-            X.values.div_(lengths.repeat_interleave(X.row_starts.diff()))
+            X.values.div_(_lengths(X, norm))
         return X
     array = features.toarray() if sp.issparse(features) else np.asarray(features)
     tensor = as_tensor(np.ascontiguousarray(array)).to(device, dtype, copy=True)
     if norm is not None:
-        lengths = torch.linalg.vector_norm(tensor, NORMS[norm], dim=1, keepdim=True)
-        tensor.div_(torch.where(lengths > 0, lengths, 1.0))
+        tensor.div_(_lengths(DenseRows(tensor), norm))
     return DenseRows(tensor)
+
+
+def normalised(X: Representation, norm: str) -> Representation:
+    """Return a copy with every row of length one, by one of :data:`NORMS`; a row of zeros stays.
+
+    Examples
+    --------
+    >>> normalised(DenseRows(torch.tensor([[3.0, 1.0]])), "l1").dense()
+    tensor([[0.7500, 0.2500]])
+    """
+    if isinstance(X, SparseRows):
+        return replace(X, values=X.values / _lengths(X, norm))
+    dense = DenseRows(X.dense())
+    return DenseRows(dense.tensor / _lengths(dense, norm))
+
+
+def _lengths(X: SparseRows | DenseRows, norm: str) -> torch.Tensor:
+    """Return the length of each row, dense, or that of the row of each entry, sparse; of zeros it is one."""
+    if isinstance(X, DenseRows):
+        lengths = torch.linalg.vector_norm(X.tensor, NORMS[norm], dim=1, keepdim=True)
+        return torch.where(lengths > 0, lengths, 1.0)
+    sums = segment_sums(X.values.double().abs() ** NORMS[norm], X.row_starts)
+    lengths = torch.where(sums > 0, sums ** (1 / NORMS[norm]), 1.0).to(X.dtype)
+    return lengths.repeat_interleave(X.row_starts.diff())
 
 
 def _rows_within(n_bytes: int, row_bytes: int) -> int:
