@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gbgnn._checks import check_choice, check_integer, check_number
+from gbgnn._checks import as_seconds, check_choice, check_integer, check_number
 from gbgnn.errors import ParameterError
 
 
@@ -40,3 +40,26 @@ def test_choices_get_a_hint() -> None:
         check_choice("Part", "kind", "wran", ["stop", "warn"])
     with pytest.raises(ParameterError, match=r"got 3\.$"):
         check_choice("Part", "kind", 3, ["stop", "warn"])
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (90, 90),
+        (0.5, 0.5),
+        ("90", 90),
+        ("90s", 90),
+        ("10m", 600),
+        ("1h30m", 5400),
+        ("1.5H", 5400),
+        ("2 m", 120),
+    ],
+)
+def test_durations_are_numbers_or_words(value: object, seconds: float) -> None:
+    assert as_seconds("Part", "time_limit", value) == seconds
+
+
+@pytest.mark.parametrize("value", ["", "ten", "10 minutes", "-5", "0m", 0, -1, True, None, float("inf")])
+def test_other_durations_are_shown(value: object) -> None:
+    with pytest.raises(ParameterError, match=r"Part.time_limit must be a number of seconds above 0, or text"):
+        as_seconds("Part", "time_limit", value)

@@ -57,6 +57,9 @@ PAGES = [
     "targets",
     "tables",
     "importances",
+    "aggregations",
+    "presets",
+    "few-labels",
 ]
 
 

@@ -23,6 +23,7 @@ from gbgnn import (
     GBGNNClassifier,
     Graph,
     GraphNetwork,
+    PropagatedResiduals,
     RandomWalk,
     Stages,
 )
@@ -82,6 +83,7 @@ def check_scores(model: GBGNNClassifier, folder: Path, graph: Graph = GRAPH) -> 
     [
         MLP(hidden_layers=0, epochs=5),
         MLP(hidden_layers=2, units=8, epochs=5),
+        MLP(hidden_layers=2, units=8, epochs=5, norm="layer", scale_by="columns"),
         ConstrainedMLP(epochs=5),
         *(BoostedTrees(library=name, n_trees=6) for name in LIBRARIES),
     ],
@@ -123,6 +125,22 @@ def test_a_graph_network_is_one_file_with_the_entries_of_p(tmp_path, dtype: str,
     (output,) = session.run(["output"], {"X": X, **entries, "P_values": P.data.astype(dtype)})
     expected = model.ensemble_[1].kept_head().evaluate(inputs.features, inputs)
     np.testing.assert_allclose(output, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("learner", "words"),
+    [
+        (
+            GraphNetwork(epochs=3, depth=1, units=4, mixing="both"),
+            "graph network of round 1 cannot be written",
+        ),
+        (PropagatedResiduals(), "learner of round 1, a ResidualsHead, cannot be written"),
+    ],
+)
+def test_learners_along_the_graph_without_a_form_say_so(tmp_path, learner, words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        export_onnx(fit(learner, n_rounds=1, propagation="random_walk"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gbgnn import BoostedTrees, FineTuner, GBGNNClassifier, Graph, GraphNetwork, Stages, datasets
+from gbgnn import Beside, BoostedTrees, FineTuner, GBGNNClassifier, Graph, GraphNetwork, Stages, datasets
 
 pytestmark = [
     pytest.mark.gpu,
@@ -28,6 +28,9 @@ def fit(device: str, graph: Graph = DATA.graph, **settings: object) -> GBGNNClas
         {},
         {"aggregation": "kta"},
         {"aggregation": "linear"},
+        {"aggregation": Beside(statistics=("mean", "max", "sum"), directions="both")},
+        {"aggregation": "learned", "n_rounds": 3},
+        {"aggregation": "learned", "n_rounds": 3, "fine_tune": FineTuner(epochs=10, memory_limit="20MB")},
         {"rule": "samme_r"},
         {"learner": "constrained"},
         {"learner": "wide"},

@@ -10,19 +10,24 @@ from gbgnn import (
     MLP,
     BoostedTrees,
     Classification,
+    ConsistentNetwork,
     GBGNNClassifier,
     GBGNNRegressor,
     Graph,
+    GraphNetwork,
     Regression,
     Stages,
     load,
 )
+from gbgnn.datasets import csbm
 from gbgnn.errors import ParameterError
 from gbgnn.population import PopulationInputs, train_population
 from gbgnn.presets import (
     FEWEST_LABELS,
     FEWEST_PER_SCORE,
+    LEAST_HOMOPHILY,
     MANY_LABELS,
+    MANY_PER_CLASS,
     MOST_COLUMNS,
     MOST_NODES,
     MOST_NODES_OF_NUMBERS,
@@ -40,6 +45,16 @@ TABLE = Facts(
     n_columns=MOST_COLUMNS,
     is_sparse=False,
     has_validation=True,
+    has_classes=True,
+)
+WORDS = Facts(
+    n_nodes=2_000,
+    n_labels=60,
+    n_scores=3,
+    n_columns=MOST_COLUMNS + 1,
+    is_sparse=True,
+    has_validation=True,
+    has_classes=True,
 )
 
 
@@ -70,8 +85,9 @@ def test_a_network_follows_where_it_is_not_too_slow(kind: Any, most: int) -> Non
     [
         ({"n_labels": FEWEST_LABELS - 1}, {}),
         ({"n_scores": FEWEST_LABELS // FEWEST_PER_SCORE + 1, "n_columns": 2}, {}),
-        ({"n_columns": MOST_COLUMNS + 1}, {}),
         ({"is_sparse": True}, {}),
+        ({"n_columns": MOST_COLUMNS + 1, "has_classes": False}, {}),
+        ({"n_columns": MOST_COLUMNS + 1}, {"device": "cpu"}),  # more nodes than networks are trained on
         ({"n_scores": MOST_TO_LOOK_AT // MOST_COLUMNS + 1}, {}),
         ({}, {"preset": "fast"}),
         ({}, {"learner": MLP()}),
@@ -87,6 +103,40 @@ def test_a_network_follows_where_it_is_not_too_slow(kind: Any, most: int) -> Non
 def test_everything_else_stays_as_it_is(facts: dict[str, Any], settings: dict[str, Any]) -> None:
     model = GBGNNClassifier(**settings)
     assert adapt(model, Facts(**vars(TABLE) | facts)) is model
+
+
+def test_wide_features_with_few_labels_get_networks_that_all_nodes_train() -> None:
+    found = adapt(GBGNNClassifier(), WORDS)
+    assert isinstance(found.learner, Stages)
+    assert isinstance(found.learner.first, ConsistentNetwork)
+    assert (found.n_rounds, found.class_weight, found.validation_fraction) == (2, "validation", None)
+    alone = adapt(GBGNNClassifier(), Facts(**vars(WORDS) | {"has_validation": False}))
+    assert (alone.n_rounds, alone.validation_fraction) == (1, None)  # every label counts
+    assert "all nodes train" in str(explain(GBGNNClassifier(), WORDS))
+
+
+def test_wide_features_with_many_labels_get_a_graph_network() -> None:
+    many = Facts(**vars(WORDS) | {"n_labels": 3 * MANY_PER_CLASS, "has_validation": False})
+    found = adapt(GBGNNClassifier(), many)
+    assert isinstance(found.learner, GraphNetwork)
+    assert (found.n_rounds, found.validation_fraction) == (1, 0.2)
+    assert "a graph network" in str(explain(GBGNNClassifier(), many))
+
+
+def test_few_labels_do_not_travel_where_neighbours_differ() -> None:
+    model = GBGNNClassifier()
+    for homophily, is_kept in ((LEAST_HOMOPHILY - 0.01, True), (LEAST_HOMOPHILY, False), (None, False)):
+        assert (adapt(model, Facts(**vars(WORDS) | {"homophily": homophily})) is model) == is_kept
+
+
+def test_wide_features_are_learned_by_default() -> None:
+    data = csbm(n_nodes=400, n_classes=3, n_features=MOST_COLUMNS + 100, per_class=10, separation=3.0)
+    y, noise = data.y, np.random.default_rng(0).integers(3, size=400)
+    model = GBGNNClassifier(random_state=0)
+    model.fit(data.train, y[data.train], graph=data.graph, validation=(data.val, y[data.val]))
+    assert model.score(data.test, y[data.test]) > 0.8
+    model.fit(data.train, noise[data.train], graph=data.graph, validation=(data.val, noise[data.val]))
+    assert model.predict_proba(data.test).shape == (len(data.test), 3)  # of nothing, something is said
 
 
 def test_choices_are_explained() -> None:
@@ -132,15 +182,27 @@ def table(n: int = 500) -> tuple[Graph, np.ndarray]:
     return two_blocks(n, n_classes=3, n_features=5, seed=2)
 
 
+def brute_force_homophily(graph: Graph, y: np.ndarray) -> float:
+    A = graph.adjacency.toarray() != 0
+    edges = [(i, j) for i in range(len(y)) for j in range(len(y)) if A[i, j] and i != j]
+    degrees = [sum(y[i] == k for i, _ in edges) / len(edges) for k in np.unique(y)]
+    h = sum(y[i] == y[j] for i, j in edges) / len(edges)
+    return (h - sum(p**2 for p in degrees)) / (1 - sum(p**2 for p in degrees))
+
+
 def test_facts_are_those_of_the_graph() -> None:
     graph, y = table()
-    facts = Facts.of(graph, Classification(), y[:7], has_validation=False)
-    assert facts == Facts(500, 7, 3, 5, False, False)
-    numbers = Facts.of(graph, Regression(), np.ones((4, 2)) * np.arange(4)[:, None], has_validation=False)
+    nodes = np.arange(500)
+    facts = Facts.of(graph, Classification(), nodes[:7], y[:7], has_validation=False)
+    assert facts == Facts(500, 7, 3, 5, False, False, True)
+    all_labels = Facts.of(graph, Classification(), nodes, y, has_validation=False)
+    assert all_labels.homophily == pytest.approx(brute_force_homophily(graph, y))
+    targets = np.ones((4, 2)) * np.arange(4)[:, None]
+    numbers = Facts.of(graph, Regression(), nodes[:4], targets, has_validation=False)
     assert (numbers.n_labels, numbers.n_scores) == (4, 2)
     sparse = Graph(graph.adjacency, sp.csr_array(graph.features))
-    assert Facts.of(sparse, Classification(), y, has_validation=True).is_sparse
-    assert Facts.of(graph, Classification(), [], has_validation=True).n_scores == 1  # the fit says more
+    assert Facts.of(sparse, Classification(), nodes, y, has_validation=True).is_sparse
+    assert Facts.of(graph, Classification(), [], [], has_validation=True).n_scores == 1  # the fit says more
 
 
 def test_default_fit_is_saved_with_the_parts_that_it_got(tmp_path) -> None:

@@ -159,7 +159,7 @@ def test_parts_may_differ_in_numbers_with_a_fraction() -> None:
 
 def test_a_part_may_say_itself_what_members_may_differ_in() -> None:
     assert names(KernelTargetAlignment()) == {"degree", "solver", "rescale"}
-    assert names(MLP()) == {"hidden_layers", "patience", "standardize", "basis"}
+    assert names(MLP()) == {"hidden_layers", "patience", "standardize", "scale_by", "norm", "basis"}
     several = [MLP(units=3, epochs=9, weight_decay=None, batch_size=7), MLP(weight_decay=0.1)]
     assert shared_settings(several[0]) == shared_settings(several[1])
 
@@ -353,3 +353,16 @@ def test_weights_that_cancel_all_rows_have_no_slope_and_are_left_as_they_are() -
     assert torch.equal(rescaled[1], weights[1])
     mixed = torch.einsum("k,knc->nc", rescaled[0], terms[0])
     torch.testing.assert_close(mixed.norm(), terms[0, 0].norm())
+
+
+def test_heads_of_the_round_before_are_handed_on_to_whom_they_belong() -> None:
+    scores = PROBLEM.inputs.zero_scores(3, 3)
+    training = TrainingLoss.at(scores, PROBLEM.train, SoftmaxCrossEntropy())
+    features, hops, seeds = PROBLEM.inputs.features, [()] * 3, [0] * 3
+    context = RoundContext(2, PROBLEM, features, hops, scores, training, seeds, ids=[4, 5, 6], previous="abc")
+    assert context.member(1).previous == "b"
+    assert context.members([2, 0]).previous == ["c", "a"]
+    assert context.member(2).batched().previous == ["c"]
+    nobody = replace(context, previous=None)
+    assert nobody.member(0).previous is None
+    assert nobody.members([1]).previous is None

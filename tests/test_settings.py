@@ -8,7 +8,15 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeClassifier
 
-from gbgnn import MLP, FineTuner, FunctionalGradient, GBGNNClassifier, GivenMatrix, SoftmaxCrossEntropy
+from gbgnn import (
+    MLP,
+    FineTuner,
+    FunctionalGradient,
+    GBGNNClassifier,
+    GBGNNRegressor,
+    GivenMatrix,
+    SoftmaxCrossEntropy,
+)
 from gbgnn.errors import ParameterError
 from gbgnn.registry import FAMILIES, PARAMETERS, as_part
 from gbgnn.settings import (
@@ -164,3 +172,11 @@ def test_estimators_are_described_by_their_public_names() -> None:
         "estimator_params": {"strategy": "uniform"},
     }
     assert describe_estimator(None) == {"estimator": None}
+
+
+def test_a_record_of_defaults_leaves_parts_untouched() -> None:
+    for kind in (GBGNNClassifier, GBGNNRegressor):
+        again = build_model(flatten_document(nest_settings(read_settings(kind()))))
+        assert repr(again) == repr(kind())
+    assert build_model({"learner": "mlp", "learner__units": 64}).learner == "mlp"
+    assert build_model({"learner__units": 65}).learner.units == 65

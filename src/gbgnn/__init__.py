@@ -11,13 +11,16 @@ if TYPE_CHECKING:
     from gbgnn import datasets
     from gbgnn.aggregation import (
         Adjacency,
+        Beside,
         Identity,
         InputInjection,
         KernelTargetAlignment,
         Lazy,
+        LearnedHops,
         Linear,
         NonLinear,
     )
+    from gbgnn.blend import BlendedModel
     from gbgnn.boosting import FunctionalGradient, Samme, SammeR, StopReason
     from gbgnn.callbacks import Callback, Checkpoint, EarlyStopping
     from gbgnn.estimators import GBGNNClassifier, GBGNNRegressor
@@ -29,10 +32,15 @@ if TYPE_CHECKING:
     from gbgnn.learners import (
         MLP,
         BoostedTrees,
+        ConsistentNetwork,
         ConstrainedMLP,
+        ConvolutionNetwork,
+        CrossFitted,
         GraphNetwork,
+        PropagatedResiduals,
         SklearnLearner,
         Stages,
+        Turns,
         WideReLU,
     )
     from gbgnn.losses import (
@@ -63,11 +71,16 @@ __all__ = [
     "AbsoluteError",
     "Adjacency",
     "AugmentedAdjacency",
+    "Beside",
+    "BlendedModel",
     "BoostedTrees",
     "Callback",
     "Checkpoint",
     "Classification",
+    "ConsistentNetwork",
     "ConstrainedMLP",
+    "ConvolutionNetwork",
+    "CrossFitted",
     "EarlyStopping",
     "FineTuner",
     "FittedModel",
@@ -83,6 +96,7 @@ __all__ = [
     "InputInjection",
     "KernelTargetAlignment",
     "Lazy",
+    "LearnedHops",
     "Linear",
     "MultiLabel",
     "Neighbourhood",
@@ -92,6 +106,7 @@ __all__ = [
     "NormalizedAdjacency",
     "NormalizedLaplacian",
     "Poisson",
+    "PropagatedResiduals",
     "Quantile",
     "RandomWalk",
     "Regression",
@@ -104,6 +119,7 @@ __all__ = [
     "Stages",
     "StopReason",
     "TableEncoder",
+    "Turns",
     "WideReLU",
     "__version__",
     "datasets",
@@ -116,9 +132,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "gbgnn.blend": ("BlendedModel",),
     "gbgnn.aggregation": (
         *("Adjacency", "Identity", "InputInjection", "KernelTargetAlignment", "Lazy"),
-        *("Linear", "NonLinear"),
+        *("Linear", "NonLinear", "Beside", "LearnedHops"),
     ),
     "gbgnn.boosting": ("FunctionalGradient", "Samme", "SammeR", "StopReason"),
     "gbgnn.callbacks": ("Callback", "Checkpoint", "EarlyStopping"),
@@ -135,7 +152,8 @@ _HOMES = {
     "gbgnn.model": ("FittedModel",),
     "gbgnn.tasks": ("Classification", "MultiLabel", "Regression"),
     "gbgnn.learners": (
-        *("MLP", "BoostedTrees", "ConstrainedMLP", "GraphNetwork", "SklearnLearner", "Stages", "WideReLU"),
+        *("MLP", "BoostedTrees", "ConsistentNetwork", "ConstrainedMLP", "ConvolutionNetwork", "CrossFitted"),
+        *("GraphNetwork", "PropagatedResiduals", "SklearnLearner", "Stages", "Turns", "WideReLU"),
     ),
     "gbgnn.persistence": ("load",),
     "gbgnn.predictions": ("predictions_frame",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -49,3 +50,31 @@ def check_choice(owner: str, name: str, value: Any, choices: Iterable[str]) -> N
     if value not in known:
         hint = suggest(value, known) if isinstance(value, str) else ""
         raise ParameterError(f"{owner}.{name} must be one of {', '.join(known)}; got {value!r}.{hint}")
+
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+_DURATION = re.compile(r"(?=.)" + "".join(rf"(?:(?P<{unit}>\d+(?:\.\d+)?){unit})?" for unit in _UNITS))
+
+
+def as_seconds(owner: str, name: str, value: Any) -> float:
+    """Return a duration in seconds: a number of them, or text such as ``"90"``, ``"10m"`` or ``"1h30m"``.
+
+    Examples
+    --------
+    >>> as_seconds("GBGNNClassifier", "time_limit", "1h30m")
+    5400.0
+    """
+    seconds = value
+    if isinstance(value, str):
+        parts = _DURATION.fullmatch(value.strip().lower().replace(" ", ""))
+        if parts is not None:
+            seconds = sum(float(count) * _UNITS[unit] for unit, count in parts.groupdict("0").items())
+        elif re.fullmatch(r"\d+(\.\d+)?", value.strip()):
+            seconds = float(value)
+    is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
+    if not is_number or not 0 < seconds < math.inf:
+        raise ParameterError(
+            f'{owner}.{name} must be a number of seconds above 0, or text such as "90s", "10m" or "1h30m"; '
+            f"got {value!r}."
+        )
+    return float(seconds)

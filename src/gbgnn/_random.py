@@ -68,6 +68,10 @@ class Seeds:
         """Seed of fine-tuning."""
         return self._derive(2)
 
+    def repeat(self, i: int) -> int:
+        """Root seed of the ``i``-th repeat of a fit; the first, 0, has this one."""
+        return self._derive(3, i) if i else self.root
+
     def _derive(self, stream: int, t: int = 0, attempt: int = 0) -> int:
         sequence = np.random.SeedSequence(self.root, spawn_key=(stream, t, attempt))
         return int(sequence.generate_state(1, dtype=np.uint64)[0] >> np.uint64(1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -10,6 +12,9 @@ from gbgnn.losses import Loss
 
 N_STEPS = 20
 """How often a model is added to the mean, at most."""
+
+Judge = Callable[[torch.Tensor], float]
+"""Returns how bad a mean of outputs is."""
 
 _SAME = 1e-9  # losses whose difference, relative to them, is smaller are the same up to rounding
 
@@ -54,11 +59,24 @@ def select_average(
     """
     outputs = outputs.double()
     start = torch.zeros_like(outputs[0]) if offsets is None else offsets.double()
+    return select_greedily(
+        outputs, lambda mean: float(loss.mean(start + mean, targets, weights)), n_steps=n_steps
+    )
+
+
+def select_greedily(outputs: torch.Tensor, judge: Judge, *, n_steps: int = N_STEPS) -> NDArray[np.float64]:
+    """Return weights of models, as :func:`select_average` does, for any judge of a mean.
+
+    Examples
+    --------
+    >>> outputs = torch.tensor([[0.0], [3.0]])
+    >>> select_greedily(outputs, lambda mean: abs(float(mean) - 1.0)).round(2).tolist()
+    [0.67, 0.33]
+    """
     counts, total, smallest = np.zeros(len(outputs), dtype=np.int64), torch.zeros_like(outputs[0]), np.inf
     for n_chosen in range(1, n_steps + 1):
         # One mean after another: all at once would take several times the memory of the outputs.
-        means = (start + (total + each) / n_chosen for each in outputs)
-        losses = np.array([float(loss.mean(mean, targets, weights)) for mean in means])
+        losses = np.array([judge((total + each) / n_chosen) for each in outputs])
         chosen = _first_smallest(losses)
         if n_chosen > 1 and not losses[chosen] < smallest - _SAME * abs(smallest):
             break

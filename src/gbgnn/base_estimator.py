@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from dataclasses import dataclass, fields
+from functools import cache, cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -19,18 +19,22 @@ from sklearn.utils.validation import check_is_fitted
 from gbgnn._checks import check_integer
 from gbgnn._random import root_seed
 from gbgnn._threads import one_thread
-from gbgnn.boosting import Boosted, Ensemble, StopReason, boost_many
-from gbgnn.callbacks import Callback, EarlyStopping, LogProgress, RoundReport, StartReport, announce
-from gbgnn.errors import ParameterError, WeakLearnerError
-from gbgnn.finetuning import FineTuner, FineTuningReport, as_fine_tuner, fine_tune_model
+from gbgnn.best import train_best
+from gbgnn.blend import BlendedModel
+from gbgnn.boosting import Ensemble
+from gbgnn.callbacks import Callback, find_deadline, list_callbacks
+from gbgnn.errors import AbsentError, ParameterError
+from gbgnn.finetuning import FineTuner, as_fine_tuner
 from gbgnn.fitting import FitPlan, Labels, check_same
 from gbgnn.graph import Graph
 from gbgnn.losses import Loss
 from gbgnn.model import FittedModel, check_graph
 from gbgnn.persistence import save
+from gbgnn.predictor import Predictor
 from gbgnn.presets import Facts, adapt
 from gbgnn.registry import PARAMETERS, as_part
 from gbgnn.tasks import Task
+from gbgnn.training import train
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -52,6 +56,7 @@ class GBGNNEstimator(BaseEstimator, ABC):
     fine_tune: Any = None
     validation_fraction: float | None = None
     n_iter_no_change: int | None = None
+    time_limit: float | str | None = None
     keep_learners: bool = True
     device: Any = "auto"
     dtype: Any = "float32"
@@ -88,31 +93,20 @@ class GBGNNEstimator(BaseEstimator, ABC):
         check_integer(type(self).__name__, "verbose", self.verbose, 0)
         task, seed = self.task_for(y), self._root_seed()
         check_graph(graph)
-        facts = Facts.of(graph, task, y, has_validation=validation is not None)
-        labels = {"validation": validation, "sample_weight": sample_weight}
+        facts = Facts.of(graph, task, nodes, y, has_validation=validation is not None)
+        labels: dict[str, Any] = {"validation": validation, "sample_weight": sample_weight}
+        if self.preset == "best":
+            self._keep(train_best(self, task, nodes, y, graph, seed=seed, keep=self._keep, **labels))
+            return self
+        deadline = find_deadline(self)
         plan = FitPlan.build(adapt(self, facts), task, nodes, y, graph, seed=seed, **labels)
-        known, callbacks = self._known_rounds(plan), self._callbacks()
-
-        def on_round(so_far: Boosted) -> StopReason | None:
-            self.model_ = plan.model(so_far)  # so that an interrupted fit keeps its rounds
-            report = RoundReport(self.model_, plan.member.n_rounds, so_far.scores)
-            return announce(callbacks, "on_round", report)
-
-        announce(callbacks, "on_start", StartReport(plan.problem, plan.member.n_rounds, len(known)))
-        member = replace(plan.member, announce=on_round, known=known)
-        (boosted,) = boost_many(plan.problem, [member])
-        if not len(boosted.ensemble):
-            raise WeakLearnerError(
-                f"round 1: {boosted.stop.message}, so there is nothing to predict with ({member.learner!r}). "
-                "Give the learner more capacity or epochs, check the features, or try another rule."
-            )
-        self.model_ = plan.model(boosted)
-        announce(callbacks, "on_end", self.model_)
-        if plan.tuner is not None and boosted.stop is not StopReason.PRUNED:
-            on_epoch = partial(announce, callbacks, "on_epoch")
-            self.model_ = fine_tune_model(self.model_, plan.problem, plan.tuner, on_epoch)
-            announce(callbacks, "on_fine_tuned", FineTuningReport.from_model(self.model_))
+        known, callbacks = self._known_rounds(plan), list_callbacks(self, deadline)
+        self._keep(train(plan, callbacks, keep=self._keep, known=known))
         return self
+
+    def _keep(self, model: Predictor) -> None:
+        """Hold on to what is trained so far: a fit may be interrupted."""
+        self.model_: Any = model
 
     @abstractmethod
     def task_for(self, y: ArrayLike) -> Task:
@@ -129,14 +123,18 @@ class GBGNNEstimator(BaseEstimator, ABC):
     def __getattr__(self, name: str) -> Any:
         """Show what the fitted model has: ``classes_`` is ``model_.classes``."""
         model = vars(self).get("model_")
-        if name not in _shown():
+        of_one, of_several = _shown(FittedModel), _shown(BlendedModel)
+        if name not in of_one | of_several:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if model is None:  # an AttributeError too, so that hasattr says no
             raise NotFittedError(f"{name} is known after a fit; call fit first.")
+        if isinstance(model, FittedModel) and name not in of_one:
+            raise AbsentError(f'there is no {name}: this is one model; preset="best" averages several.')
         return getattr(model, name.removesuffix("_"))
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *(_shown() if "model_" in vars(self) else ())})
+        model: Predictor | None = vars(self).get("model_")
+        return sorted({*super().__dir__(), *(() if model is None else _shown(type(model)))})
 
     def score(
         self,
@@ -210,9 +208,9 @@ class GBGNNEstimator(BaseEstimator, ABC):
         super().set_params(**params)
         return self
 
-    def _fitted(self) -> FittedModel:
+    def _fitted(self) -> Predictor:
         check_is_fitted(self, "model_")
-        model: FittedModel = self.model_
+        model: Predictor = self.model_
         return model
 
     def _continues(self) -> bool:
@@ -233,7 +231,12 @@ class GBGNNEstimator(BaseEstimator, ABC):
         """Return the rounds that a warm start goes on from, or say why it cannot."""
         if not self._continues():
             return Ensemble()
-        known: FittedModel = self.model_
+        known = self.model_
+        if not isinstance(known, FittedModel):
+            raise ParameterError(
+                'warm_start goes on with the rounds of one model, but preset="best" made an average of '
+                "several; fit anew with warm_start=False."
+            )
         if known.is_fine_tuned:
             raise ParameterError(
                 "warm_start goes on with boosting, but these rounds were fine-tuned; fit anew, or boost on "
@@ -247,17 +250,11 @@ class GBGNNEstimator(BaseEstimator, ABC):
         check_same(known, plan.graph, plan.depends_on)
         return known.ensemble
 
-    def _callbacks(self) -> list[Callback]:
-        extra: list[Callback] = list(self.callbacks)
-        if self.n_iter_no_change is not None:
-            extra.append(EarlyStopping(self.n_iter_no_change))
-        if self.verbose:
-            extra.append(LogProgress(self.verbose))
-        return extra
-
 
 @cache
-def _shown() -> frozenset[str]:
+def _shown(kind: type[Predictor]) -> frozenset[str]:
     """Return the names of what a fitted model has, its fields and properties, as the estimator shows them."""
-    computed = [k for k, v in vars(FittedModel).items() if isinstance(v, (property, cached_property))]
-    return frozenset(f"{name}_" for name in (*FittedModel.__dataclass_fields__, *computed))
+    described = [pair for each in (Predictor, kind) for pair in vars(each).items()]
+    computed = [name for name, value in described if isinstance(value, (property, cached_property))]
+    stated = [each.name for each in fields(kind)]  # type: ignore[arg-type]  # both kinds are dataclasses
+    return frozenset(f"{name}_" for name in (*stated, *computed))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gbgnn._checks import check_integer, check_number
+from gbgnn._checks import as_seconds, check_integer, check_number
 from gbgnn.boosting import Ensemble, History, StopReason
 from gbgnn.boosting.history import Row
 from gbgnn.boosting.selection import validation_key
@@ -33,11 +33,15 @@ _SHARE = 0.02
 
 @dataclass(frozen=True, eq=False)
 class StartReport:
-    """What is known before round 1; ``n_known`` rounds will only be replayed."""
+    """What is known before round 1; ``n_known`` rounds will only be replayed.
+
+    Where several models are tried, ``candidate`` says which one this is.
+    """
 
     problem: Problem
     n_rounds: int
     n_known: int = 0
+    candidate: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +208,20 @@ class EarlyStopping(Callback):
 
 
 @dataclass(eq=False)
+class TimeLimit(Callback):
+    """End boosting with the first round that ends after ``deadline``, by :func:`time.monotonic`.
+
+    At least one round is trained, and a round that has begun is finished.
+    """
+
+    deadline: float
+
+    def on_round(self, report: RoundReport) -> StopReason | None:
+        """Stop when the time is up."""
+        return StopReason.TIME_IS_UP if time.monotonic() >= self.deadline else None
+
+
+@dataclass(eq=False)
 class LogProgress(Callback):
     """Log a line every so often, through :mod:`logging`; what ``verbose`` turns on."""
 
@@ -217,6 +235,8 @@ class LogProgress(Callback):
             _LOGGER.addHandler(logging.StreamHandler())
         if _LOGGER.getEffectiveLevel() > logging.INFO:
             _LOGGER.setLevel(logging.INFO)
+        if start.candidate is not None:
+            _LOGGER.info("%s", start.candidate)
 
     def on_round(self, report: RoundReport) -> StopReason | None:
         """Log the newest row."""
@@ -246,7 +266,8 @@ class ShowProgress(Callback):
     def on_start(self, start: StartReport) -> None:
         """Count the rounds; those that are only replayed are no news."""
         self._n_known = start.n_known
-        self._counter.begin("round", start.n_rounds, start.n_known)
+        noun = "round" if start.candidate is None else f"{start.candidate}: round"
+        self._counter.begin(noun, start.n_rounds, start.n_known)
 
     def on_round(self, report: RoundReport) -> StopReason | None:
         """Show the numbers of a new round."""
@@ -267,6 +288,25 @@ class ShowProgress(Callback):
     def on_fine_tuned(self, report: FineTuningReport) -> None:
         """Show that all epochs are there."""
         self._counter.update(report.epochs, total=report.epochs)
+
+
+def list_callbacks(model: Any, deadline: float | None = None) -> list[Callback]:
+    """Return the callbacks of an estimator, and those that its settings stand for."""
+    found: list[Callback] = list(model.callbacks)
+    if model.n_iter_no_change is not None:
+        found.append(EarlyStopping(model.n_iter_no_change))
+    if deadline is not None:
+        found.append(TimeLimit(deadline))
+    if model.verbose:
+        found.append(LogProgress(model.verbose))
+    return found
+
+
+def find_deadline(model: Any) -> float | None:
+    """Return when the time of a fit that begins now is up, by :func:`time.monotonic`; None without limit."""
+    if model.time_limit is None:
+        return None
+    return time.monotonic() + as_seconds(type(model).__name__, "time_limit", model.time_limit)
 
 
 def announce(callbacks: Sequence[Callback], event: str, report: Any) -> StopReason | None:

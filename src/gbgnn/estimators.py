@@ -32,7 +32,9 @@ class GBGNNClassifier(ClassifierMixin, GBGNNEstimator):
     preset
         Which parts a model gets whose settings were left as they are. ``"default"``: the paper's method, and
         for tables of at most 200 columns with at least 200 labels boosted trees on the columns of a node, of
-        its neighbours and of labelled nodes nearby. ``"fast"``: the paper's method.
+        its neighbours and of labelled nodes nearby. ``"fast"``: the paper's method. ``"best"``: models of
+        several families are trained, judged on the validation nodes and averaged; without such nodes, on
+        folds of the labelled ones. It chooses all parts itself, so that none may be given.
     aggregation
         How representations are mixed: ``"adjacency"``, ``"injection"``, ``"lazy"``, ``"kta"``, ``"linear"``,
         ``"nonlinear"``, ``"identity"`` or an object such as ``KernelTargetAlignment(degree=2)``.
@@ -80,6 +82,9 @@ class GBGNNClassifier(ClassifierMixin, GBGNNEstimator):
         aside. Not with ``validation=``.
     n_iter_no_change
         Stop after so many rounds without a better validation result; None never stops early.
+    time_limit
+        Seconds that training may take, or text such as ``"10m"``; None for as long as it needs. The first
+        round that ends later is the last, and ``preset="best"`` begins nothing that would not end in time.
     keep_learners
         Whether to keep the fitted learners, which staged and inductive prediction need. Without,
         memory is flat in ``n_rounds``.
@@ -101,7 +106,11 @@ class GBGNNClassifier(ClassifierMixin, GBGNNEstimator):
     ----------
     model_
         The fitted model, a :class:`~gbgnn.model.FittedModel`: a value that later changes of the parameters do
-        not touch. All attributes below are its fields.
+        not touch. All attributes below are its fields. With ``preset="best"`` it is a
+        :class:`~gbgnn.blend.BlendedModel`, whose members have what belongs to rounds.
+    leaderboard_, members_
+        With ``preset="best"``: what was tried, a dictionary for each candidate, and the models whose average
+        predicts, with their weights.
     classes_
         The classes, or the labels of the columns.
     n_features_in_

@@ -17,6 +17,7 @@ from gbgnn.aggregation import Hop, MixingHop, PolynomialHop
 from gbgnn.boosting import Round
 from gbgnn.errors import ParameterError, import_needed
 from gbgnn.learners import GraphNetworkHead, MLPHead, TreesHead
+from gbgnn.learners.batched import NORM_FLOOR
 from gbgnn.learners.tree_arrays import LEAF, TreeArrays
 from gbgnn.model import FittedModel
 from gbgnn.registry import part_name
@@ -183,6 +184,11 @@ def _make_model(trained: Round, dtype: torch.dtype) -> Any:
     elif isinstance(head, TreesHead):
         written = _write_trees(head, floats, trained.t)
     elif isinstance(head, GraphNetworkHead):
+        if not head.is_plain:
+            raise ParameterError(
+                f"the graph network of round {trained.t} cannot be written as ONNX: that is for "
+                'GraphNetwork(mixing="mean") on dense features.'
+            )
         written = _write_graph_network(head, floats)
     else:
         name = f"{type(getattr(head, 'estimators', [head])[0]).__name__}"
@@ -203,7 +209,7 @@ def _write_network(head: MLPHead, floats: np.dtype[Any]) -> Written:
     """Return linear layers with ReLU between them."""
     from onnx import helper, numpy_helper
 
-    state = {name: value.cpu().numpy().astype(floats) for name, value in head.state().items()}
+    state = {name: value.cpu().numpy().astype(floats) for name, value in head.state_dict().items()}
     n_layers, last = len(head.layers), "X"
     nodes = []
     for i in range(n_layers):
@@ -212,6 +218,12 @@ def _write_network(head: MLPHead, floats: np.dtype[Any]) -> Written:
         nodes.append(helper.make_node("Gemm", inputs, [reached], transB=1))
         if reached != "output":
             last = f"hidden.{i}"
+            if head.is_normed:
+                parts, normed = [reached, f"ones.{i}", f"zeros.{i}"], f"normed.{i}"
+                nodes.append(helper.make_node("LayerNormalization", parts, [normed], epsilon=NORM_FLOOR))
+                ones = np.ones_like(state[f"layers.{i}.bias"])
+                state |= {f"ones.{i}": ones, f"zeros.{i}": 0 * ones}
+                reached = normed
             nodes.append(helper.make_node("Relu", [reached], [last]))
     constants = [numpy_helper.from_array(value, name) for name, value in state.items()]
     n_features, n_outputs = state["layers.0.weight"].shape[1], len(state[f"layers.{n_layers - 1}.bias"])

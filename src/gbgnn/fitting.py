@@ -24,7 +24,7 @@ from gbgnn.errors import GraphError, ParameterError
 from gbgnn.features import Neighbourhood
 from gbgnn.finetuning import FineTuner, as_fine_tuner, check_fine_tuning
 from gbgnn.graph import Graph
-from gbgnn.labels import as_nodes, check_disjoint, check_range, count_labels
+from gbgnn.labels import as_nodes, check_disjoint, check_length, check_range
 from gbgnn.learners import Learner
 from gbgnn.metrics import Metric
 from gbgnn.model import FittedModel, check_graph
@@ -206,6 +206,7 @@ def resolve_member(model: Any, problem: Problem, seed: int, keep_learners: bool)
     rule = resolve_rule(model)
     aggregation.check()
     learner.check()
+    aggregation.check_learner(learner)
     rule.check(problem.task)
     check_offsets(rule, learner)
     check_selection(model.select, problem.validation is not None)
@@ -254,13 +255,6 @@ def check_norm(feature_norm: str | None) -> None:
     """Raise for a length that is not known."""
     if feature_norm is not None:
         check_choice("GBGNNClassifier", "feature_norm", feature_norm, NORMS)
-
-
-def check_length(y: Any, n_nodes: int, name: str) -> None:
-    """Raise unless there are as many labels as nodes."""
-    n_labels = count_labels(y)
-    if n_labels != n_nodes:
-        raise GraphError(f"{name} has {n_labels} labels for {n_nodes} nodes.")
 
 
 def given_validation(
@@ -349,7 +343,7 @@ def check_same(known: FittedModel, graph: Graph, depends_on: Mapping[str, str]) 
         changed.append("the graph")
     if changed:
         was, now = known.depends_on.get(changed[0]), depends_on.get(changed[0])
-        shown = "" if was is None or now is None or len(was + now) > 400 else f": it was {was}, and is {now}"
+        shown = "" if was is None or now is None or len(was + now) > 600 else f": it was {was}, and is {now}"
         raise ParameterError(
             f"warm_start goes on with trained rounds, which depend on {changed[0]}, and that has changed"
             f"{shown}. Restore it, or fit anew with warm_start=False."

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn.aggregation import HopSpace
+from gbgnn.blend import BlendedModel
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.graph import Graph
@@ -222,8 +223,13 @@ def _for_any_steps(
     return spent * inflation, failure / (3 * (abs(power) + 1) ** 2)
 
 
-def covered_spaces(model: FittedModel) -> tuple[HopSpace, HeadSpace]:
+def covered_spaces(model: FittedModel | BlendedModel) -> tuple[HopSpace, HeadSpace]:
     """Return what the hops and heads were chosen from, or say which part no bound covers."""
+    if isinstance(model, BlendedModel):
+        raise ParameterError(
+            "no bound covers an average of models whose weights were chosen by validation nodes; it would be "
+            "of one model alone."
+        )
     rule, aggregation, learner = (as_part(k, model.settings[k]) for k in ("rule", "aggregation", "learner"))
     hops, heads = aggregation.hypothesis_space(), learner.hypothesis_space()
     if not model.task.has_classes:
@@ -242,7 +248,7 @@ def covered_spaces(model: FittedModel) -> tuple[HopSpace, HeadSpace]:
     if hops is None:
         raise ParameterError(
             f"no bound covers {type(aggregation).__name__}: it chooses weights by the labels, and nothing "
-            "limits them. Use Adjacency(), InputInjection(), Lazy(), Linear() or NonLinear()."
+            "limits them. Use Adjacency(), InputInjection(), Lazy(), Beside(), Linear() or NonLinear()."
         )
     return hops, heads
 

@@ -18,13 +18,18 @@ Floats = NDArray[np.float64]
 
 
 def importances_of_rounds(
-    ensemble: Ensemble, voting: Voting, build_inputs: Callable[[], NodeInputs]
-) -> Floats:
-    r"""Return shares of the columns that learners see, which sum to one; zeros where no learner used any.
+    ensemble: Ensemble,
+    voting: Voting,
+    build_inputs: Callable[[], NodeInputs],
+    describe: Callable[[int], Sequence[Origin]],
+) -> tuple[Floats, list[Origin]]:
+    r"""Return shares of the columns that learners see, which sum to one, and what these columns are.
 
     Round t counts by its step: :math:`\sum_t |\eta_t| v_t`, with :math:`v_t` what its head says. Where votes
     have a size of their own, whatever the size of outputs, or learners are of several kinds, the sum of every
     :math:`v_t` is made one first. Rounds whose learner sees the graph rather than these columns do not count.
+    Where rounds see different columns, a column counts in those that see it. Shares are zero where no learner
+    used any column.
 
     Parameters
     ----------
@@ -35,17 +40,24 @@ def importances_of_rounds(
     build_inputs
         Returns P and features of the graph; called where a head's importances are those of a change by one,
         to be multiplied by the standard deviation of its columns.
+    describe
+        Returns what the columns of the raw features are, of which there are so many.
     """
-    _check_columns_are_kept(ensemble)
     asked = [trained for trained in ensemble if trained.head is None or trained.head.sees_rows]
     asked = asked or list(ensemble)  # none of whom knows
+    _check_columns_are_known(ensemble)
     found = [_ask(trained) for trained in asked]
     if any(trained.kept_head().importances_per_unit for trained in asked):
         spreads = dict(_find_spreads(ensemble, build_inputs()))
         found = [values * spreads[trained.t] for values, trained in zip(found, asked, strict=True)]
     if not voting.adds_outputs or len({type(trained.head) for trained in asked}) > 1:  # in other units
         found = [_as_shares(values) for values in found]
-    return _as_shares(np.abs([trained.eta for trained in asked]) @ np.array(found))
+    seen = _name_columns(ensemble, describe(_count_features(asked[0], len(found[0]), ensemble)))
+    totals: dict[Origin, float] = {}
+    for trained, values in zip(asked, found, strict=True):
+        for origin, value in zip(seen[trained.t], values.tolist(), strict=True):
+            totals[origin] = totals.get(origin, 0.0) + abs(trained.eta) * value
+    return _as_shares(np.array(list(totals.values()))), list(totals)
 
 
 def sum_by_name(importances: Floats, origins: Sequence[Origin]) -> dict[str, float]:
@@ -105,13 +117,28 @@ def find_spread(X: Representation) -> Floats:
     return spread
 
 
-def _check_columns_are_kept(ensemble: Ensemble) -> None:
-    mixed = next((each for each in ensemble if not each.hop.keeps_columns), None)
+def _check_columns_are_known(ensemble: Ensemble) -> None:
+    mixed = next((each for each in ensemble if each.hop.name_columns((), each.t - 1) is None), None)
     if mixed is not None:
         raise AbsentError(
             f"there are no importances of columns: from round {mixed.t} on, {type(mixed.hop).__name__} makes "
             "every column of several others."
         )
+
+
+def _name_columns(ensemble: Ensemble, raw: Sequence[Origin]) -> dict[int, list[Origin]]:
+    """Return what the columns are that the learner of each round sees."""
+    seen, now = {}, list(raw)
+    for trained in ensemble:
+        now = trained.hop.name_columns(now, trained.t - 1) or []
+        seen[trained.t] = now
+    return seen
+
+
+def _count_features(first: Round, n_seen: int, ensemble: Ensemble) -> int:
+    """Return how many raw columns there are, by how many the first learner sees that looks at columns."""
+    of_one = _name_columns(ensemble[: first.t], [Origin("", None)])[first.t]
+    return n_seen // len(of_one)
 
 
 def _ask(trained: Round) -> Floats:

@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import type_of_target
 
@@ -192,3 +193,44 @@ def count_labels(y: Any) -> int:
     """
     shape = getattr(y, "shape", None)  # a sparse matrix has no length
     return int(shape[0]) if shape else len(y) if hasattr(y, "__len__") else int(np.size(y))
+
+
+def check_length(y: Any, n_nodes: int, name: str) -> None:
+    """Raise unless there are as many labels as nodes."""
+    n_labels = count_labels(y)
+    if n_labels != n_nodes:
+        raise GraphError(f"{name} has {n_labels} labels for {n_nodes} nodes.")
+
+
+FEWEST_EDGES = 30
+"""With fewer edges between labelled nodes there is nothing to say of their homophily."""
+
+
+def adjusted_homophily(adjacency: Any, nodes: NDArray[np.int64], classes: NDArray[np.int64]) -> float | None:
+    r"""Return how alike neighbours are among labelled nodes; None where too few of them are neighbours.
+
+    The share of the edges between nodes of the same class, less what chance would give edges with these ends,
+    in relation to the most that it could be: :math:`(h - \sum_k p_k^2) / (1 - \sum_k p_k^2)`, with
+    :math:`p_k` the share of class k among the ends of edges (Platonov et al. 2023). 1 is the most, 0 is
+    chance, whatever the number and the sizes of the classes. Self loops do not count, weights neither.
+
+    Examples
+    --------
+    >>> pairs = np.kron(np.eye(20), [[0, 1], [1, 0]])  # of two nodes each
+    >>> alike, unlike = np.repeat([0, 1], 20), np.tile([0, 1], 20)
+    >>> [adjusted_homophily(pairs, np.arange(40), classes) for classes in (alike, unlike)]
+    [1.0, -1.0]
+    """
+    edges = sp.csr_array(adjacency)[nodes].tocoo()
+    place = np.full(edges.shape[1], -1)
+    place[nodes] = np.arange(len(nodes))
+    one, other = edges.row, place[edges.col]
+    is_known = (other >= 0) & (one != other)
+    ends = classes[np.stack([one[is_known], other[is_known]])]
+    if ends.shape[1] < FEWEST_EDGES:
+        return None
+    shares = np.bincount(ends.ravel()) / ends.size
+    by_chance = float(np.square(shares).sum())
+    if by_chance == 1:  # of one class
+        return None
+    return float((np.mean(ends[0] == ends[1]) - by_chance) / (1 - by_chance))

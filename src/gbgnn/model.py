@@ -15,17 +15,17 @@ from gbgnn.boosting import Ensemble, History, StopReason, Voting, apply, stage
 from gbgnn.errors import AbsentError, GraphError, ParameterError
 from gbgnn.graph import Graph
 from gbgnn.importances import importances_of_rounds, sum_by_column, sum_by_name
-from gbgnn.labels import as_nodes, check_range
 from gbgnn.losses import Loss
-from gbgnn.metrics import Metric, Predicted
+from gbgnn.metrics import Metric
 from gbgnn.origins import Origin, describe_columns
+from gbgnn.predictor import Predictor, as_rows
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, encode_labels
-from gbgnn.tasks import Task
+from gbgnn.tasks import Link, Task
 from gbgnn.theory import Certificate
 
 
 @dataclass(frozen=True, eq=False)
-class FittedModel:
+class FittedModel(Predictor):
     """All that predicts, stages, certifies, saves and explains reads this, and nothing else.
 
     An estimator makes one of its parameters and shows the fields and properties below as attributes with an
@@ -92,6 +92,21 @@ class FittedModel:
     stored_checksum: str | None = None
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """What boosting came to, for a record: rounds, the one that predicts, why it ended, fine-tuning."""
+        return {
+            "rounds": len(self.history),  # a tuned model has those up to the best only
+            "best_round": self.best_round,
+            "stop_reason": str(self.stop_reason),
+            "stop_message": self.stop_reason.message,
+        }
+
+    @property
+    def history_rows(self) -> list[dict[str, Any]]:
+        """What was measured of every round, a row each."""
+        return self.history.rows
+
+    @property
     def graph_checksum(self) -> str | None:
         """Checksum of the graph of the fit; None where a file does not tell."""
         return self.stored_checksum if self.graph is None else self.graph.checksum
@@ -119,19 +134,6 @@ class FittedModel:
         output, times its standard deviation over the nodes of ``graph``, or of that of the fit.
         """
         return sum_by_name(*self._importances(graph))
-
-    @property
-    def classes(self) -> NDArray[Any]:
-        """The classes or labels, in the order of the columns of probabilities."""
-        names = self.task.class_names
-        if names is None:
-            raise AbsentError(f"{type(self.task).__name__} has no classes.")
-        return names
-
-    @cached_property
-    def scores(self) -> NDArray[Any]:
-        """Scores of all nodes at ``best_round``, shape (N, K); copied from the device when asked for."""
-        return np.asarray(self.score_tensor.cpu())
 
     @property
     def etas(self) -> NDArray[np.float64]:
@@ -169,59 +171,15 @@ class FittedModel:
         notes = [f"of the training loss, {type(self.loss).__name__}, whatever the learner looked at"]
         if self.is_fine_tuned:
             notes.append("of the rounds as they were boosted, before fine-tuning moved them")
+        notes += dict.fromkeys(hop.caveat for hop in self.ensemble.hops if hop.caveat is not None)
         return Certificate.from_history(
             self.history.rows, self.loss.smoothness, self.train.size, tuple(notes), self.task.has_classes
         )
 
-    def predict(
-        self, nodes: ArrayLike, *, graph: Graph | None = None, quantiles: ArrayLike | None = None
-    ) -> NDArray[Any]:
-        """Return what is predicted of each node; ``graph`` other than that of the fit for inductive use.
-
-        With ``quantiles``, levels that were fitted, these quantiles instead, the last axis over them.
-        """
-        scores = self.find_scores(nodes, graph)
-        if quantiles is None:
-            return self._decode(scores, self.best_round)
-        decided = self.task.decide(scores, self._link(self.best_round))
-        return self.task.decode_quantiles(decided.cpu().numpy(), quantiles)
-
-    def predict_proba(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
-        """Return probabilities, a column per class or label."""
-        return self._proba(self.find_scores(nodes, graph), self.best_round)
-
-    def decision_function(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
-        """Return the scores, shape (n, K); for two classes one number, positive for the second."""
-        return np.asarray(self.task.margins(self.find_scores(nodes, graph)).cpu())
-
-    def predict_all(self, nodes: ArrayLike, *, graph: Graph | None = None) -> dict[str, NDArray[Any]]:
-        """Return predictions and, where there are any, probabilities, the model applied once."""
-        scores = self.find_scores(nodes, graph)
-        result = {"predict": self._decode(scores, self.best_round)}
-        if self.task.has_proba:
-            result["predict_proba"] = self._proba(scores, self.best_round)
-        return result
-
-    def evaluate(self, nodes: ArrayLike, y: ArrayLike, *, graph: Graph | None = None) -> float:
-        """Return how good the predictions are, by the metric that chose the round."""
-        scores = self.find_scores(nodes, graph)
-        targets = torch.as_tensor(self.task.encode(y), device=scores.device)
-        return self.metric.score(Predicted(self.task, scores, targets, self._link(self.best_round)))
-
-    def staged_predict(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Iterator[NDArray[Any]]:
-        """Yield the predictions after each round, of the model stopped there."""
-        for t, scores in self.stage(nodes, graph):
-            yield self._decode(scores, t)
-
-    def staged_predict_proba(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Iterator[NDArray[Any]]:
-        """Yield the probabilities after each round."""
-        for t, scores in self.stage(nodes, graph):
-            yield self._proba(scores, t)
-
     def stage(self, nodes: ArrayLike, graph: Graph | None = None) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield (t, scores of ``nodes``) of the model stopped at each round, applied anew."""
         graph = self.known_graph(graph)
-        rows = _as_rows(nodes, graph.n_nodes)
+        rows = as_rows(nodes, graph.n_nodes)
         for t, scores in stage(self.ensemble, self.build_inputs(graph), self.voting):
             yield t, scores[rows.to(scores.device)]
 
@@ -232,7 +190,7 @@ class FittedModel:
         else:
             inputs = self.build_inputs(graph)
             scores = apply(self.ensemble[: self.best_round], inputs, self.voting)
-        return scores[_as_rows(nodes, len(scores)).to(scores.device)]
+        return scores[as_rows(nodes, len(scores)).to(scores.device)]
 
     def build_inputs(self, graph: Graph | None = None) -> NodeInputs:
         """Return P and the features of a graph, or of that of the fit, as the rounds see them."""
@@ -267,12 +225,11 @@ class FittedModel:
         """Return shares of the columns that learners see, and what these are."""
         if graph is not None:
             self.known_graph(graph)
-        values = importances_of_rounds(
-            self.ensemble[: self.best_round], self.voting, partial(self._build, graph)
-        )
         names = self.task.class_names
         classes = [] if names is None else list(map(str, names))
-        return values, describe_columns(self.inputs, self.feature_names_in.tolist(), classes, len(values))
+        describe = partial(describe_columns, self.inputs, self.feature_names_in.tolist(), classes)
+        rounds = self.ensemble[: self.best_round]
+        return importances_of_rounds(rounds, self.voting, partial(self._build, graph), describe)
 
     def _build(self, graph: Graph | None) -> NodeInputs:
         if graph is None and self.graph is None:
@@ -282,13 +239,9 @@ class FittedModel:
             )
         return self.build_inputs(graph)
 
-    def _decode(self, scores: torch.Tensor, t: int) -> NDArray[Any]:
-        return self.task.decode(self.task.decide(scores, self._link(t)).cpu().numpy())
-
-    def _proba(self, scores: torch.Tensor, t: int) -> NDArray[Any]:
-        return np.asarray(self.task.proba(scores, self._link(t)).cpu())
-
-    def _link(self, t: int) -> Any:
+    def link(self, t: int | None = None) -> Link:
+        """Return what makes predictions of scores at a round, or at the one that predicts."""
+        t = self.best_round if t is None else t
         return partial(self.voting.link, total_eta=sum(self.ensemble.etas[:t]))
 
 
@@ -299,9 +252,3 @@ def check_graph(graph: Any) -> None:
             f"graph must be a gbgnn.Graph; got {type(graph).__name__}. "
             "Build one with Graph(adjacency, features)."
         )
-
-
-def _as_rows(nodes: ArrayLike, n_nodes: int) -> torch.Tensor:
-    rows = as_nodes(nodes, unique=False)
-    check_range(rows, n_nodes)
-    return torch.from_numpy(rows)

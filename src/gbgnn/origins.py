@@ -15,6 +15,7 @@ _STATISTICS = {
     "min": "minimum",
     "max": "maximum",
     "missing": "missing share",
+    "sum": "degree-scaled mean",
 }
 _UNDIRECTED, _DIRECTED = ("",), ("in-", "out-")
 
@@ -80,7 +81,7 @@ def _describe_neighbours(
 ) -> list[Origin]:
     """Return statistics of the neighbours' columns, in the order of :meth:`Neighbourhood.widen`."""
     return [
-        Origin(_word_statistic(statistic, each, hop, direction), each.column)
+        Origin(word_statistic(statistic, each, hop, direction), each.column)
         for direction in directions
         for hop in range(1, neighbourhood.hops + 1)
         for statistic in neighbourhood.statistics
@@ -88,7 +89,14 @@ def _describe_neighbours(
     ]
 
 
-def _word_statistic(statistic: str, of: Origin, hop: int, direction: str) -> str:
+def word_statistic(statistic: str, of: Origin, hop: int, direction: str = "") -> str:
+    """Return a statistic of a column of the nodes some steps away, in words.
+
+    Examples
+    --------
+    >>> word_statistic("max", Origin("age", "age"), 2, "in-")
+    'maximum of age 2 in-steps away'
+    """
     away = f"{hop} {direction}steps away"
     if of.is_indicator and statistic == "mean":
         return f"share of {f'{direction}neighbours' if hop == 1 else f'nodes {away}'} with {of.name}"

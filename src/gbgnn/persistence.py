@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 
 from gbgnn._files import as_plain, atomic_path
 from gbgnn._version import __version__
+from gbgnn.blend import BlendedModel, BlendMember
 from gbgnn.boosting import Ensemble, History, Round, StopReason
 from gbgnn.errors import ModelFileError, ParameterError, import_needed
 from gbgnn.features import Neighbourhood
@@ -26,6 +27,7 @@ from gbgnn.learners import SklearnLearner
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric, Scorer
 from gbgnn.model import FittedModel
+from gbgnn.predictor import Predictor
 from gbgnn.problem import InputRecipe, LabelledNodes
 from gbgnn.propagation import GivenMatrix
 from gbgnn.registry import INNER_PARTS, PARAMETERS, as_device, as_dtype, as_part, part_class, part_name
@@ -37,12 +39,37 @@ if TYPE_CHECKING:  # base_estimator.py imports this module
     from gbgnn.base_estimator import GBGNNEstimator
 
 FORMAT_VERSION, OLDEST_VERSION = 3, 2
+BLEND_VERSION = 4
+"""That of files with several models, which libraries up to format 3 cannot read; one model stays format 3."""
+
 _NEEDED = ("safetensors.torch", "saving and loading models", "save")
 Tensors = dict[str, torch.Tensor]
 
 
-def save(model: FittedModel, path: str | os.PathLike[str], *, learners: bool = True) -> None:
+def save(model: Predictor, path: str | os.PathLike[str], *, learners: bool = True) -> None:
     """Write a fitted model; see :meth:`GBGNNClassifier.save <gbgnn.GBGNNClassifier.save>`."""
+    if isinstance(model, BlendedModel):
+        header, tensors = _pack_blend(model, learners)
+    else:
+        assert isinstance(model, FittedModel)
+        header, tensors = _pack_model(model, learners)
+    text = json.dumps(as_plain(header, unknown=_refuse))
+    metadata = {"gbgnn": text, "sha256": _digest(text, tensors)}
+    save_file = import_needed(*_NEEDED).save_file
+    from safetensors import SafetensorError
+
+    with atomic_path(path) as part:
+        try:
+            save_file(tensors, part, metadata=metadata)
+        except SafetensorError as error:  # how it tells of a full disk, among others
+            found = re.search(r"os error (\d+)", str(error))
+            if found is None:
+                raise ModelFileError(f"{path} cannot be written: {error}.") from error
+            raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from error
+
+
+def _pack_model(model: FittedModel, learners: bool) -> tuple[dict[str, Any], Tensors]:
+    """Return the header and the tensors of one model."""
     tensors: Tensors = {
         "scores": model.score_tensor.detach().cpu().contiguous(),
         "train.nodes": model.train.rows.cpu(),
@@ -67,19 +94,32 @@ def save(model: FittedModel, path: str | os.PathLike[str], *, learners: bool = T
         "fine_tuning": model.fine_tuning,
         "rounds": [_pack_round(r, tensors, learners) for r in model.ensemble],
     }
-    text = json.dumps(as_plain(header, unknown=_refuse))
-    metadata = {"gbgnn": text, "sha256": _digest(text, tensors)}
-    save_file = import_needed(*_NEEDED).save_file
-    from safetensors import SafetensorError
+    return header, tensors
 
-    with atomic_path(path) as part:
-        try:
-            save_file(tensors, part, metadata=metadata)
-        except SafetensorError as error:  # how it tells of a full disk, among others
-            found = re.search(r"os error (\d+)", str(error))
-            if found is None:
-                raise ModelFileError(f"{path} cannot be written: {error}.") from error
-            raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from error
+
+def _pack_blend(model: BlendedModel, learners: bool) -> tuple[dict[str, Any], Tensors]:
+    """Return the header of an average, with those of its members in it, and the tensors of all."""
+    tensors: Tensors = {}
+    header: dict[str, Any] = {
+        "format_version": BLEND_VERSION,
+        "library_version": __version__,
+        "params": _pack_params(model, tensors),
+        "task": _pack_record("task", model.task),
+        "loss": _pack_part("loss", model.loss, tensors),
+        "metric": model.metric.name,
+        "graph": model.graph_checksum,
+        "seed": model.seed,
+        "validation_score": model.validation_score,
+        "validation_loss": model.validation_loss,
+        "leaderboard": model.leaderboard,
+        "members": [],
+    }
+    for i, own in enumerate(model.members):
+        packed, more = _pack_model(own.model, learners)
+        _put(tensors, f"member.{i}.", {name: each.clone() for name, each in more.items()})  # some share
+        facts = {"name": own.name, "weight": own.weight, "temperature": own.temperature, "model": packed}
+        header["members"].append(facts)
+    return header, tensors
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -135,10 +175,10 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
         version = int(header["format_version"])
     except (ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{path} is damaged: its header cannot be read.") from error
-    if version > FORMAT_VERSION:
+    if version > BLEND_VERSION:
         raise ModelFileError(
             f"{path} has format {version}, written by gbgnn {header.get('library_version')}; this is gbgnn "
-            f"{__version__}, which reads up to format {FORMAT_VERSION}. Upgrade: pip install -U gbgnn."
+            f"{__version__}, which reads up to format {BLEND_VERSION}. Upgrade: pip install -U gbgnn."
         )
     if version < OLDEST_VERSION:
         raise ModelFileError(
@@ -152,6 +192,9 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
 
 def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNEstimator:
     estimator = _unpack_params(header["params"], tensors)
+    if "members" in header:
+        estimator.model_ = _unpack_blend(header, tensors, estimator)
+        return estimator
     if header["format_version"] == 2:
         header = _as_version_3(header, tensors, estimator)
     inputs, loss = header["inputs"], _unpack_part("loss", header["loss"], tensors)
@@ -193,6 +236,30 @@ def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNEstimator:
     )
     estimator.model_ = fitted.with_device(device)
     return estimator
+
+
+def _unpack_blend(header: dict[str, Any], tensors: Tensors, estimator: GBGNNEstimator) -> BlendedModel:
+    members = [
+        BlendMember(
+            name=own["name"],
+            model=_unpack(own["model"], _take(tensors, f"member.{i}.")).model_,
+            weight=float(own["weight"]),
+            temperature=float(own["temperature"]),
+        )
+        for i, own in enumerate(header["members"])
+    ]
+    task = header["task"]
+    return BlendedModel(
+        task=part_class("task", task["name"]).from_record(task["record"]),
+        loss=_unpack_part("loss", header["loss"], tensors),
+        metric=_known_metric(header["metric"]),
+        members=tuple(members),
+        leaderboard=header["leaderboard"],
+        seed=int(header["seed"]),
+        settings={name: copy.copy(value) for name, value in estimator.get_params(deep=False).items()},
+        validation_score=float(header["validation_score"]),
+        validation_loss=float(header["validation_loss"]),
+    )
 
 
 def _as_version_3(header: dict[str, Any], tensors: Tensors, estimator: GBGNNEstimator) -> dict[str, Any]:
@@ -257,7 +324,7 @@ def _take(tensors: Tensors, prefix: str) -> Tensors:
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 
-def _pack_params(model: FittedModel, tensors: Tensors) -> dict[str, Any]:
+def _pack_params(model: Predictor, tensors: Tensors) -> dict[str, Any]:
     params = dict(model.settings)
     params["callbacks"] = []  # they are code
     params["warm_start"] = False  # whoever loads a model and fits other data wants other rounds

@@ -45,7 +45,13 @@ _DATA = (
     "dtype",
 )  # of a Problem
 _SHARED = (*_DATA, "metric", "device")
-_ALONE = {"validation_fraction": None, "n_iter_no_change": None, "warm_start": False, "fine_tune": None}
+_ALONE = {
+    "validation_fraction": None,
+    "n_iter_no_change": None,
+    "time_limit": None,
+    "warm_start": False,
+    "fine_tune": None,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +154,9 @@ class PopulationInputs:
         >>> inputs.problem.inputs.dtype
         torch.float64
         """
+        reason = _why_alone(model)
+        if reason is not None:
+            raise ParameterError(f"this model {reason}")
         if model.validation_fraction is not None:
             raise ParameterError(
                 "validation_fraction sets other nodes aside for every seed, but a population shares its "
@@ -156,7 +165,7 @@ class PopulationInputs:
         labels: dict[str, Any] = {"validation": validation, "sample_weight": sample_weight}
         check_graph(graph)
         task = model.task_for(y)
-        facts = Facts.of(graph, task, y, has_validation=validation is not None)
+        facts = Facts.of(graph, task, nodes, y, has_validation=validation is not None)
         problem = build_problem(adapt(model, facts), task, nodes, y, graph, **labels, seed=0)
         return cls(problem, predict_nodes, facts)
 
@@ -320,6 +329,9 @@ def reason_apart(models: Sequence[Any], inputs: PopulationInputs | None = None) 
 
 def _reasons(models: Sequence[GBGNNEstimator], inputs: PopulationInputs | None) -> Iterator[str]:
     for i, model in enumerate(models):
+        reason = _why_alone(model)
+        if reason is not None:
+            yield f"member {i} {reason}"
         for name, only in _ALONE.items():
             got = as_fine_tuner(model.fine_tune) if name == "fine_tune" else getattr(model, name)
             if got != only:
@@ -346,6 +358,12 @@ def _reasons(models: Sequence[GBGNNEstimator], inputs: PopulationInputs | None) 
                     f"members of a population share the {name}; member 0 has "
                     f"{describe_part(first.get(name))}, member {i} {describe_part(value)}. Train them apart."
                 )
+
+
+def _why_alone(model: GBGNNEstimator) -> str | None:
+    """Return why a model is no member of any population."""
+    is_several = model.preset == "best"
+    return 'has preset="best", which trains several models by itself; fit it alone.' if is_several else None
 
 
 def _shared_values(model: GBGNNEstimator) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,18 +14,18 @@ from gbgnn._checks import check_choice
 from gbgnn.boosting import FunctionalGradient
 from gbgnn.features import Neighbourhood
 from gbgnn.graph import Graph
-from gbgnn.labels import count_labels
-from gbgnn.learners import BoostedTrees, GraphNetwork, Stages
+from gbgnn.labels import adjusted_homophily, as_nodes, check_length, check_range, count_labels
+from gbgnn.learners import BoostedTrees, ConsistentNetwork, GraphNetwork, Learner, Stages
 from gbgnn.registry import as_device
 from gbgnn.tasks import Task
 
-PRESETS = ("default", "fast")
+PRESETS = ("default", "fast", "best")
 
 FEWEST_LABELS, FEWEST_PER_SCORE = 200, 10
-"""With fewer labelled nodes, in all or per class, the paper's method stays: trees were not compared there."""
+"""With fewer labelled nodes, in all or per class, narrow tables stay with the paper's method."""
 
 MOST_COLUMNS = 200
-"""Wider tables are mostly words or pixels, and stay with the paper's method for the same reason."""
+"""Wider features are mostly words or pixels, which networks look at rather than trees."""
 
 MOST_TO_LOOK_AT = 2_000
 """Columns times scores: a tree is grown for every class or number, and looks at every column."""
@@ -32,9 +33,16 @@ MOST_TO_LOOK_AT = 2_000
 MANY_LABELS = 20_000
 """From here on trees are larger, their steps longer and see fewer columns: time counts there."""
 
+MANY_PER_CLASS = 200
+"""From here on labels are many enough for a graph network to learn from them alone, also what those of other
+nodes tell; with fewer, all nodes train a smaller one."""
+
+LEAST_HOMOPHILY = 0.2
+"""Where labelled neighbours are alike less than this, as far as is known, few labels do not travel."""
+
 MOST_NODES, MOST_NODES_OF_NUMBERS, MOST_NODES_ON_GPU = 50_000, 10_000, 1_000_000
-"""Up to so many nodes a network follows the trees: a node takes one to two milliseconds on a CPU. Of numbers
-it has less to add to them, so that there it must be cheap."""
+"""Up to so many nodes networks along the graph are trained: a node takes one to two milliseconds on a CPU. Of
+numbers they have less to add to trees, so that there they must be cheap."""
 
 # What a model must have left as it is to get other parts: a choice that somebody made is kept.
 _OPEN = (
@@ -47,7 +55,10 @@ M = TypeVar("M")
 
 @dataclass(frozen=True)
 class Facts:
-    """What the parts are chosen by; no label is among it but their number."""
+    """What the parts are chosen by. Of labels there is their number, and how alike those of neighbours are.
+
+    ``homophily`` is :func:`~gbgnn.labels.adjusted_homophily` of the labelled nodes, None where it is unknown.
+    """
 
     n_nodes: int
     n_labels: int
@@ -55,81 +66,178 @@ class Facts:
     n_columns: int
     is_sparse: bool
     has_validation: bool
+    has_classes: bool
+    homophily: float | None = None
 
     @classmethod
-    def of(cls, graph: Graph, task: Task, y: ArrayLike, *, has_validation: bool) -> Facts:
-        """Look at a graph, and at how much is known of it."""
-        is_sparse = graph.table is None and sp.issparse(graph.features)
+    def of(cls, graph: Graph, task: Task, nodes: ArrayLike, y: ArrayLike, *, has_validation: bool) -> Facts:
+        """Look at a graph, and at what is known of it: y of these nodes."""
+        n_scores, homophily = 1, None
         try:
-            n_scores = task.fit(y).n_columns
-        except ValueError:  # of a y that is none, which the fit will say
-            n_scores = 1
+            fitted = task.fit(y)
+            n_scores = fitted.n_columns
+            if fitted.has_classes:
+                ids = as_nodes(nodes)
+                check_range(ids, graph.n_nodes)
+                check_length(y, len(ids), "y")
+                homophily = adjusted_homophily(graph.adjacency, ids, fitted.encode(y))
+        except ValueError:  # of a y or of nodes that are none, which the fit will say
+            pass
         return cls(
-            graph.n_nodes, count_labels(y), n_scores, len(graph.column_names), is_sparse, has_validation
+            n_nodes=graph.n_nodes,
+            n_labels=count_labels(y),
+            n_scores=n_scores,
+            n_columns=len(graph.column_names),
+            is_sparse=graph.table is None and sp.issparse(graph.features),
+            has_validation=has_validation,
+            has_classes=task.has_classes,
+            homophily=homophily,
         )
+
+
+def is_narrow(facts: Facts) -> bool:
+    """Return whether features are a table that trees can look at in reasonable time."""
+    is_small = facts.n_columns <= MOST_COLUMNS and facts.n_columns * facts.n_scores <= MOST_TO_LOOK_AT
+    return is_small and not facts.is_sparse
 
 
 def adapt(model: M, facts: Facts) -> M:
     """Return a model with the parts that suit what it is given, or as it is.
 
-    ``"fast"`` is the paper's method, whatever the data. ``"default"`` is the same, except for narrow tables
-    with many labels. There boosted trees see a node's own columns, those of its neighbours and the labels
-    nearby, as much of these as helps the validation nodes. Where there are not too many nodes, a graph
-    network follows in a second round. A model with any setting of its own keeps all.
+    ``"fast"`` is the paper's method, whatever the data. ``"default"`` looks at the data:
+
+    - Narrow tables with many labels get boosted trees, which see a node's own columns, those of its
+      neighbours and the labels nearby, as much of these as helps the validation nodes. Where there are not
+      too many nodes, a graph network follows in a second round.
+    - Wide features and classes with few labels get one or two of :class:`~gbgnn.ConsistentNetwork`, which
+      all nodes train, where labelled neighbours are alike as far as is known; with many labels a
+      :class:`~gbgnn.GraphNetwork`.
+    - Everything else is the paper's method.
+
+    A model with any setting of its own keeps all. ``"best"`` chooses its parts in training, among others
+    these.
 
     Examples
     --------
-    >>> from gbgnn import GBGNNRegressor
-    >>> facts = {"n_nodes": 900, "n_labels": 500, "n_scores": 1, "n_columns": 8}
-    >>> narrow = Facts(**facts, is_sparse=False, has_validation=True)
-    >>> adapt(GBGNNRegressor(), narrow).n_rounds
-    2
-    >>> adapt(GBGNNRegressor(preset="fast"), narrow).n_rounds
-    20
+    >>> from gbgnn import GBGNNClassifier
+    >>> known = {"n_nodes": 9000, "n_scores": 3, "is_sparse": False, "has_validation": True}
+    >>> narrow, wide, few = (
+    ...     Facts(**known, n_labels=n_labels, n_columns=n_columns, has_classes=True)
+    ...     for n_labels, n_columns in ((5000, 8), (5000, 1000), (60, 1000))
+    ... )
+    >>> model = GBGNNClassifier(device="cpu")
+    >>> adapt(model, narrow).learner.first
+    BoostedTrees(learning_rate=0.06, max_leaves=15, n_trees=1000, n_variants=2,
+                 patience=20)
+    >>> adapt(model, wide).learner
+    GraphNetwork(depth=2, dropout=0.5, mixing='both', units=64)
+    >>> adapt(model, few).learner.first
+    ConsistentNetwork(n_hops=5, n_views=2)
+    >>> adapt(GBGNNClassifier(preset="fast"), narrow).learner
+    'mlp'
     """
     settings: Any = model
     check_choice(type(model).__name__, "preset", settings.preset, PRESETS)
-    names = [name for name in _OPEN if hasattr(model, name)]
-    plain = type(model)()
-    is_untouched = all(_same(getattr(model, name), getattr(plain, name)) for name in names)
-    is_narrow = facts.n_columns <= MOST_COLUMNS and facts.n_columns * facts.n_scores <= MOST_TO_LOOK_AT
-    is_table = is_narrow and not facts.is_sparse
-    is_table &= facts.n_labels >= max(FEWEST_LABELS, FEWEST_PER_SCORE * facts.n_scores)
-    if settings.preset != "default" or not is_untouched or not is_table:
+    recipe = None if settings.preset != "default" or find_touched(model, _OPEN) else _choose(facts)
+    if recipe is None or (recipe is not _for_tables and facts.n_nodes > _most_nodes(settings)):
         return model
     adapted: Any = copy.copy(model)
-    trees = BoostedTrees(n_trees=1000, learning_rate=0.06, max_leaves=15, patience=20, n_variants=2)
-    if facts.n_labels >= MANY_LABELS:
-        trees.set_params(learning_rate=0.1, max_leaves=31, column_share=0.3, n_variants=1)
-    adapted.set_params(
-        aggregation="identity",
-        rule=FunctionalGradient(target="loss", learning_rate=1.0, retries=0),
-        neighbourhood=Neighbourhood(),
-    )
-    if facts.n_nodes <= _most_nodes(settings):
-        # Both rounds stop where the loss of the validation nodes is least, so that the last is the best.
-        adapted.set_params(
-            learner=Stages(first=trees, then=GraphNetwork()),
-            propagation="random_walk",
-            n_rounds=2,
-            select="last" if settings.select == "auto" else settings.select,
-        )
-    else:
-        adapted.set_params(learner=trees, n_rounds=1, device="cpu")  # where trees grow
+    recipe(adapted, facts)
     if hasattr(settings, "class_weight") and settings.class_weight is None:
         adapted.set_params(class_weight="validation")
-    if not facts.has_validation and adapted.validation_fraction is None:
-        adapted.set_params(validation_fraction=0.2)  # trees must know when to stop
     return adapted  # type: ignore[no-any-return]
 
 
 def explain(model: Any, facts: Facts) -> str | None:
     """Return in words which parts a model gets by what it is given; None where it keeps its own."""
+    if model.preset == "best":
+        return "an average of models of several families, chosen by the validation nodes"
     adapted = adapt(model, facts)
     if adapted is model:
         return None
-    network = ", then a graph network" if isinstance(adapted.learner, Stages) else ""
+    if isinstance(adapted.learner, GraphNetwork):
+        return "for wide features with many labels, a graph network"
+    has_stages = isinstance(adapted.learner, Stages)
+    if has_stages and isinstance(adapted.learner.first, ConsistentNetwork):
+        return "for wide features with few labels, small networks that all nodes train"
+    network = ", then a graph network" if has_stages else ""
     return f"for a narrow table with many labels, boosted trees on columns of the neighbourhood{network}"
+
+
+def _choose(facts: Facts) -> Callable[[Any, Facts], None] | None:
+    """Return what gives a model its parts, or None where they are the paper's."""
+    if is_narrow(facts):
+        has_many = facts.n_labels >= max(FEWEST_LABELS, FEWEST_PER_SCORE * facts.n_scores)
+        return _for_tables if has_many else None
+    if not facts.has_classes or facts.n_columns <= MOST_COLUMNS:
+        return None
+    if facts.n_labels >= MANY_PER_CLASS * facts.n_scores:
+        return _for_many_labels
+    travels = facts.homophily is None or facts.homophily >= LEAST_HOMOPHILY
+    return _for_few_labels if travels else None
+
+
+def _for_tables(model: Any, facts: Facts) -> None:
+    trees = BoostedTrees(n_trees=1000, learning_rate=0.06, max_leaves=15, patience=20, n_variants=2)
+    if facts.n_labels >= MANY_LABELS:
+        trees.set_params(learning_rate=0.1, max_leaves=31, column_share=0.3, n_variants=1)
+    model.set_params(aggregation="identity", rule=_loss_rule(), neighbourhood=Neighbourhood())
+    if facts.n_nodes <= _most_nodes(model):
+        # Both rounds stop where the loss of the validation nodes is least, so that the last is the best.
+        model.set_params(
+            learner=Stages(first=trees, then=GraphNetwork()),
+            propagation="random_walk",
+            n_rounds=2,
+            select=_last_unless_told(model),
+        )
+    else:
+        model.set_params(learner=trees, n_rounds=1, device="cpu")  # where trees grow
+    _set_some_aside(model, facts)  # trees must know when to stop
+
+
+def _for_few_labels(model: Any, facts: Facts) -> None:
+    # Where many hops and small weights miss something, the second round says it; else it stays silent.
+    far = ConsistentNetwork(n_hops=5, n_views=2)
+    near = ConsistentNetwork(n_hops=2, n_views=2, weight_decay=0.0002)
+    n_rounds = 2 if facts.has_validation or model.validation_fraction is not None else 1
+    _set_networks(model, Stages(first=far, then=near), n_rounds)
+
+
+def _for_many_labels(model: Any, facts: Facts) -> None:
+    _set_networks(model, GraphNetwork(depth=2, units=64, dropout=0.5, mixing="both"), 1)
+    _set_some_aside(model, facts)
+
+
+def _set_networks(model: Any, learner: Learner, n_rounds: int) -> None:
+    rule, select = _loss_rule(), _last_unless_told(model)
+    model.set_params(aggregation="identity", learner=learner, rule=rule, n_rounds=n_rounds, select=select)
+
+
+def _loss_rule() -> FunctionalGradient:
+    return FunctionalGradient(target="loss", learning_rate=1.0, retries=0)
+
+
+def _last_unless_told(model: Any) -> str:
+    return "last" if model.select == "auto" else model.select
+
+
+def _set_some_aside(model: Any, facts: Facts) -> None:
+    """Have validation nodes where there are none."""
+    if not facts.has_validation and model.validation_fraction is None:
+        model.set_params(validation_fraction=0.2)
+
+
+def find_touched(model: Any, names: Iterable[str]) -> list[str]:
+    """Return which of these settings a model has that are not as they would be by themselves.
+
+    Examples
+    --------
+    >>> from gbgnn import GBGNNClassifier
+    >>> find_touched(GBGNNClassifier(rule="samme"), ["rule", "n_rounds"])
+    ['rule']
+    """
+    plain, known = type(model)(), model.get_params(deep=False)
+    return [name for name in names if name in known and not _same(known[name], getattr(plain, name))]
 
 
 def _most_nodes(model: Any) -> int:

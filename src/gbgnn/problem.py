@@ -17,7 +17,15 @@ from gbgnn._threads import threads_for
 from gbgnn.errors import GraphError
 from gbgnn.features import LabelledRows, Neighbourhood
 from gbgnn.graph import Graph
-from gbgnn.propagation import DenseRows, Operator, Propagation, Propagator, Representation, as_rows
+from gbgnn.propagation import (
+    DenseRows,
+    NeighbourEdges,
+    Operator,
+    Propagation,
+    Propagator,
+    Representation,
+    as_rows,
+)
 from gbgnn.propagation.operator import Csr, as_tensor
 from gbgnn.tables import RawColumns, TableEncoder
 from gbgnn.tables.frames import list_names
@@ -82,6 +90,11 @@ class NodeInputs:
     def own(self) -> Representation:
         """What a node has of its own, without gaps: the features, less what a neighbourhood put beside."""
         return self.features if self.own_columns is None else self.own_columns()
+
+    @cached_property
+    def neighbours(self) -> NeighbourEdges:
+        """The edges that P was made of, without self loops, in both directions."""
+        return NeighbourEdges(self.P.operator.edges, self.dtype)
 
     def zero_scores(self, n_outputs: int, *n_members: int) -> torch.Tensor:
         """Return the scores before round 1: of one model, or of several with an axis of members in front."""

@@ -18,6 +18,8 @@ FAMILIES: dict[str, dict[str, type[Any]]] = {
         "injection": aggregation.InputInjection,
         "lazy": aggregation.Lazy,
         "kta": aggregation.KernelTargetAlignment,
+        "beside": aggregation.Beside,
+        "learned": aggregation.LearnedHops,
         "linear": aggregation.Linear,
         "nonlinear": aggregation.NonLinear,
         "identity": aggregation.Identity,
@@ -29,7 +31,12 @@ FAMILIES: dict[str, dict[str, type[Any]]] = {
         "sklearn": learners.SklearnLearner,
         "trees": learners.BoostedTrees,
         "graph_network": learners.GraphNetwork,
+        "convolutions": learners.ConvolutionNetwork,
+        "residuals": learners.PropagatedResiduals,
+        "consistent": learners.ConsistentNetwork,
+        "cross_fitted": learners.CrossFitted,
         "stages": learners.Stages,
+        "turns": learners.Turns,
     },
     "rule": {"gradient": boosting.FunctionalGradient, "samme": boosting.Samme, "samme_r": boosting.SammeR},
     "propagation": {
@@ -51,19 +58,27 @@ FAMILIES: dict[str, dict[str, type[Any]]] = {
 """Family, then name, then class. Other packages add theirs as entry points ``gbgnn.<family>``. The names of
 scikit-learn's scorers are metrics too."""
 
-INNER_PARTS = {"loss": "loss", "first": "learner", "then": "learner"}
-"""The families of settings that are parts themselves: a rule has a loss, stages have learners."""
+INNER_PARTS = {"loss": "loss", **dict.fromkeys(("first", "then", "odd", "even", "inner"), "learner")}
+"""The families of settings that are parts themselves: a rule has a loss, some learners have others inside."""
 
 PARAMETERS = ("aggregation", "learner", "rule", "propagation", "neighbourhood")
 """The families whose parts are parameters of an estimator."""
 
 FITTED: dict[str, dict[str, type[Any]]] = {
-    "hop": {"polynomial": aggregation.PolynomialHop, "mixing": aggregation.MixingHop},
+    "hop": {
+        "polynomial": aggregation.PolynomialHop,
+        "mixing": aggregation.MixingHop,
+        "beside": aggregation.BesideHop,
+        "learned": aggregation.LearnedHop,
+    },
     "head": {
         "mlp": learners.MLPHead,
         "sklearn": learners.SklearnHead,
         "trees": learners.TreesHead,
         "graph_network": learners.GraphNetworkHead,
+        "hops": learners.HopHead,
+        "residuals": learners.ResidualsHead,
+        "cross_fitted": learners.CrossFittedHead,
     },
     "voting": {
         "outputs": voting.OutputVoting,

@@ -138,6 +138,9 @@ class RoundContext:
         The members' numbers among all that began; None for one model without the axis of members.
     workspace
         Where parts may keep memory, not results, from round to round.
+    previous
+        Returns the head of the round before when called, None before there is one; of several members a
+        sequence of such.
     """
 
     t: int
@@ -150,6 +153,7 @@ class RoundContext:
     task: WeakTask | None = None
     ids: Sequence[int] | None = None
     workspace: dict[Any, Any] = field(default_factory=dict)
+    previous: Any = None
 
     @property
     def inputs(self) -> NodeInputs:
@@ -176,13 +180,14 @@ class RoundContext:
         """Return the round of one model with an axis of members, of which it is the only one."""
         if self.ids is not None:
             return self
-        return self._select(None, self.X, [self.hops], [self.seed], [0])
+        return self._select(None, self.X, [self.hops], [self.seed], [0], [self.previous])
 
     def member(self, i: int) -> RoundContext:
         """Return the round of one member, without the axis of members."""
         if self.ids is None:
             return self
-        return self._select(i, self.X.member(i), self.hops[i], self.seed[i], None)
+        previous = None if self.previous is None else self.previous[i]
+        return self._select(i, self.X.member(i), self.hops[i], self.seed[i], None, previous)
 
     def members(self, positions: Sequence[int]) -> RoundContext:
         """Return the round of some members."""
@@ -191,10 +196,17 @@ class RoundContext:
             return self
         hops, seeds, ids = ([each[i] for i in positions] for each in (self.hops, self.seed, self.ids))
         index = torch.tensor(positions, device=self.scores.device, dtype=torch.int64)
-        return self._select(index, self.X.members(positions), hops, seeds, ids)
+        previous = None if self.previous is None else [self.previous[i] for i in positions]
+        return self._select(index, self.X.members(positions), hops, seeds, ids, previous)
 
     def _select(
-        self, index: Index, X: Representation, hops: Sequence[Any], seed: Any, ids: Sequence[int] | None
+        self,
+        index: Index,
+        X: Representation,
+        hops: Sequence[Any],
+        seed: Any,
+        ids: Sequence[int] | None,
+        previous: Any,
     ) -> RoundContext:
         return replace(
             self,
@@ -205,6 +217,7 @@ class RoundContext:
             seed=seed,
             task=None if self.task is None else self.task.members(index),
             ids=ids,
+            previous=previous,
         )
 
     def propagate(self, features: Representation) -> Representation:

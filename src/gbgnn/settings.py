@@ -46,7 +46,8 @@ WITH_TABLES = (*PARAMETERS, FINE_TUNE)
 ESTIMATOR_PACKAGES = ("sklearn", "lightgbm", "xgboost")
 """Where estimators may come from. Settings may be somebody else's, so they may not name any module."""
 
-_INNER_LEARNERS = tuple(f"learner__{name}" for name, kind in INNER_PARTS.items() if kind == "learner")
+_INNER_NAMES = tuple(name for name, kind in INNER_PARTS.items() if kind == "learner")
+_INNER_LEARNERS = tuple(f"learner__{name}" for name in _INNER_NAMES)
 
 # Facts of one fit, not of a model.
 _NOT_SETTINGS = ("callbacks", "warm_start", "verbose")
@@ -171,7 +172,8 @@ def build_model(settings: Mapping[str, Any]) -> Any:
         if isinstance(_chosen(family, params), str):
             part_class(family, _chosen(family, params))  # an unknown name is not to wait for the fit
     if params.get(FINE_TUNE) is False:
-        params = {k: v for k, v in params.items() if not k.startswith(f"{FINE_TUNE}__")}
+        params = {k: v for k, v in params.items() if not k.startswith(FINE_TUNE)}
+    params = _without_defaults(params)
     if params.get("learner") == "sklearn":
         name, own = (params.pop(f"learner__{k}", None) for k in ("estimator", "estimator_params"))
         is_object = name is not None and not isinstance(name, str)
@@ -182,6 +184,24 @@ def build_model(settings: Mapping[str, Any]) -> Any:
         return (GBGNNRegressor() if _is_of_numbers(params) else GBGNNClassifier()).set_params(**params)
     except ValueError as error:  # scikit-learn's, of a name that the estimator does not have
         raise ParameterError(f"these settings are not those of a model: {error}") from error
+
+
+def _without_defaults(settings: Settings) -> Settings:
+    """Return settings without those of a usual part that has its own defaults and no other value.
+
+    A record has them all, and a preset is to find such a part untouched: the run is then the same again.
+    """
+    usual = default_params()
+    for family in PARAMETERS:
+        nested = [name for name in settings if name.startswith(f"{family}__")]
+        chosen = settings.get(family, usual[family])
+        if not nested or not isinstance(chosen, str) or chosen != usual[family]:
+            continue
+        own = part_class(family, chosen)().get_params(deep=False)
+        plain = {f"{family}__{k}": _plain_setting(f"{family}__{k}", v) for k, v in own.items()}
+        if all(settings[name] == plain[name] for name in nested):
+            settings = {name: value for name, value in settings.items() if name not in nested}
+    return settings
 
 
 def _build_inner(path: str, value: Any) -> Any:
@@ -199,7 +219,8 @@ def _build_inner(path: str, value: Any) -> Any:
             f"{path.replace('__', '.')}.{unknown[0]} is unknown: learner {name} has no such setting."
             f"{suggest(unknown[0], known)} Known: {', '.join(['name', *known])}."
         )
-    return kind(**table)
+    inside = {key: _build_inner(f"{path}__{key}", table[key]) for key in table if key in _INNER_NAMES}
+    return kind(**table | inside)
 
 
 def _is_of_numbers(settings: Mapping[str, Any]) -> bool:
@@ -285,7 +306,7 @@ def _plain_setting(name: str, value: Any) -> Any:
         raise ParameterError(f"{name} cannot be written as text or a number; got {unknown!r}.")
 
     last = name.rpartition("__")[2]
-    if name in _INNER_LEARNERS:
+    if last in _INNER_NAMES and not isinstance(value, str):
         inner = value.get_params(deep=False)
         return {"name": part_name("learner", value)} | {k: _plain_setting(k, v) for k, v in inner.items()}
     if last in ("loss", "task") and not isinstance(value, str):

@@ -14,11 +14,18 @@ from sklearn.base import clone
 from gbgnn.aggregation import Aggregation
 from gbgnn.boosting import BoostingRule
 from gbgnn.graph import Graph
-from gbgnn.learners import Learner
+from gbgnn.learners import Learner, MLPHead
 from gbgnn.learners.base import ALL_ROWS, GRAPH, LABELLED, USES
 from gbgnn.losses import Loss, SoftmaxCrossEntropy, SquaredError
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, Problem
-from gbgnn.propagation import AugmentedAdjacency, DenseRows, NormalizedLaplacian, Propagation, Propagator
+from gbgnn.propagation import (
+    AugmentedAdjacency,
+    DenseRows,
+    NormalizedLaplacian,
+    Propagation,
+    Propagator,
+    Representation,
+)
 from gbgnn.rounds import RoundContext, TrainingLoss, WeakTask, for_rows
 from gbgnn.tasks import Classification, Task
 from gbgnn.theory import WeakLearnings
@@ -74,7 +81,18 @@ def make_context(problem: Problem, X: torch.Tensor | None = None, seed: int = 0)
     loss = problem.task.default_loss
     scores = problem.inputs.zero_scores(problem.task.n_outputs(loss))
     rows = problem.inputs.features if X is None else DenseRows(X)
-    return RoundContext(2, problem, rows, (), scores, TrainingLoss.at(scores, problem.train, loss), seed)
+    training, head = TrainingLoss.at(scores, problem.train, loss), _some_network(rows)
+    return RoundContext(2, problem, rows, (), scores, training, seed, previous=lambda: head)
+
+
+def _some_network(rows: Representation) -> MLPHead:
+    """Return a network that the round before could have trained."""
+    random = np.random.default_rng(0)
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.tensor(random.normal(size=shape), dtype=rows.dtype, device=rows.device)
+
+    return MLPHead([(draw(3, rows.shape[1]), draw(3)), (draw(2, 3), draw(2))])
 
 
 def learner_round(

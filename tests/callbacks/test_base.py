@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gbgnn import Callback, EarlyStopping, FineTuner, FittedModel, GBGNNClassifier, StopReason
+from gbgnn import MLP, Callback, EarlyStopping, FineTuner, FittedModel, GBGNNClassifier, Graph, StopReason
 from gbgnn.callbacks import EpochReport, FineTuningReport, LogProgress, RoundReport, StartReport, announce
 from gbgnn.errors import ParameterError
 
@@ -275,3 +275,15 @@ def test_lines_name_the_metric_of_the_fit(toy, caplog: pytest.LogCaptureFixture)
     row = model.history_[0]
     assert f"  f1_macro {row['train_f1_macro']:.3f}  val f1_macro {row['val_f1_macro']:.3f}  cos " in first
     assert "  val f1_macro " in epoch
+
+
+def test_a_time_limit_ends_boosting_after_the_round_that_it_falls_in(
+    blocks: tuple[Graph, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(100))
+    monkeypatch.setattr("gbgnn.callbacks.time.monotonic", lambda: float(next(clock)))
+    graph, y = blocks
+    model = GBGNNClassifier(learner=MLP(units=8, epochs=20), n_rounds=9, time_limit=3, random_state=0)
+    model.fit(np.arange(20), y[:20], graph=graph)
+    assert len(model.ensemble_) == 3
+    assert model.stop_reason_.message == "the time limit was reached"

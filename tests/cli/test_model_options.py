@@ -62,17 +62,17 @@ def test_every_setting_of_every_part_has_an_option() -> None:
             own = {f"{family}__{name}" for name in kind().get_params(deep=False)}
             # One number has one flag, and a matrix and a learner in another have none.
             without = {"rule__learning_rate", "propagation__matrix", "learner__first", "learner__then"}
+            without |= {"learner__inner", "learner__odd", "learner__even", "learner__layer_options"}
             assert own - names <= without
 
 
 def test_help_says_whose_setting_it_is_what_it_does_and_its_defaults(run) -> None:
     text = " ".join(run("fit", "--help").stdout.replace("│", " ").split())
-    assert (
-        "(mlp, constrained, wide, graph_network) Width of each hidden layer. Default: 64; wide 4096;" in text
-    )
+    owners = "(mlp, constrained, wide, graph_network, convolutions, consistent)"
+    assert f"{owners} Width of each hidden layer. Default: 64; wide 4096;" in text
     assert "(injection, lazy) Share of the aggregated features, in [0, 1]" in text
     assert "e is kept within [error_floor, 1 - error_floor]" in text
-    assert "(mlp) See --optimizer." in text
+    assert "(mlp, consistent) See --optimizer." in text
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

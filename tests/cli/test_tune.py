@@ -370,7 +370,7 @@ def test_a_file_narrows_fixes_and_widens(tmp_path: Path) -> None:
 def test_a_table_of_fine_tuning_turns_it_on(tmp_path: Path) -> None:
     space = _read("[space.fine_tune]\nepochs = 20\n", tmp_path)
     assert space == default_space("adj", fine_tune=True).changed({"fine_tune__epochs": 20})
-    assert _read("[space]\nfine_tune = false\n", tmp_path).build({}, seed=0).fine_tune is False
+    assert not _read("[space]\nfine_tune = false\n", tmp_path).build({}, seed=0).fine_tune
 
 
 def test_another_part_brings_its_own_settings(tmp_path: Path) -> None:

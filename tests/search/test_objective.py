@@ -10,7 +10,7 @@ from optuna.trial import TrialState, create_trial
 from sklearn.metrics import get_scorer
 
 from gbgnn import GBGNNClassifier
-from gbgnn.errors import GBGNNWarning, WeakLearnerError
+from gbgnn.errors import GBGNNWarning, ParameterError, WeakLearnerError
 from gbgnn.metrics import Metric
 from gbgnn.search.loop import Batch
 from gbgnn.search.objective import (
@@ -204,3 +204,9 @@ def test_members_of_a_trial_are_given_up_together_by_their_mean() -> None:
 
 def test_what_is_not_a_number_is_below_every_limit() -> None:
     assert MedianStopping([{1: -9.0}])(1, {0: math.nan}) == [0]
+
+
+def test_a_preset_that_searches_by_itself_is_no_trial(toy) -> None:
+    objective = FitObjective(toy.space.changed({"preset": "best"}), toy.known, "cpu")
+    with pytest.raises(ParameterError, match='preset="best" searches by itself'):
+        objective.build({}, seed=0)

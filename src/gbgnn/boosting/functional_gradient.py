@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from gbgnn._checks import check_choice, check_integer, check_number
-from gbgnn.boosting.line_search import find_step
+from gbgnn._line_search import find_step
 from gbgnn.boosting.rules import BoostingRule, Vote, check_classes, label_task, normalized
 from gbgnn.boosting.selection import StopReason
 from gbgnn.boosting.voting import LabelVoting, OutputVoting, Voting

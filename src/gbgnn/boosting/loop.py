@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -94,18 +95,20 @@ def boost_many(problem: Problem, members: Sequence[Member], *, listen: Listen | 
     models = [Boosted(Ensemble(), History(metric=metric.name), own, None) for own in scores]
     total_eta = torch.zeros(len(members), dtype=torch.float64, device=scores.device)
     paths: list[tuple[Hop, ...]] = [()] * len(members)  # g^(1), ..., g^(t) of every member
+    previous: list[Any] | None = None  # returns b^(t-1) of every member
     ids, t = list(range(len(members))), 0
     workspace: dict[Any, Any] = {}
     while ids:
         t, started = t + 1, time.perf_counter()
         going = [members[i] for i in ids]
         seeds = RoundSeeds([member.seeds for member in going], t)
-        context = RoundContext(t, problem, X, paths, scores, training, seeds, None, ids, workspace)
+        context = RoundContext(t, problem, X, paths, scores, training, seeds, None, ids, workspace, previous)
         hops, X = take_hops(context, going)  # g^(t), and X^(t) = g^(t)(X^(t-1)) of all nodes
         paths = [(*path, hop) for path, hop in zip(paths, hops, strict=True)]
         context = replace(context, X=X, hops=paths)
         context = replace(context, task=rule.ask(context, state))  # labelled rows, targets, weights, loss
         heads, vote = find_votes(context, going, rule, state)  # b^(t), f^(t), eta^(t)
+        previous = [partial(fitted.head, place) for fitted, place in heads]
         models = end_some(models, dict(zip(ids, vote.refusals(), strict=True)))
         if not any(models[i].goes_on for i in ids):
             break
@@ -128,7 +131,8 @@ def boost_many(problem: Problem, members: Sequence[Member], *, listen: Listen | 
         if len(stay) < len(ids):
             ids, index = [ids[place] for place in stay], torch.tensor(stay, device=scores.device).long()
             X, scores, training = X.members(stay), scores[index], training.members(index)
-            total_eta, paths = total_eta[index], [paths[place] for place in stay]
+            total_eta = total_eta[index]
+            paths, previous = ([each[place] for place in stay] for each in (paths, previous))
             state = map_tensors(lambda each, index=index: each[index], state)
             rule = stack([members[i].rule for i in ids] or [rule], scores.device)
     return models

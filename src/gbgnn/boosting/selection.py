@@ -34,6 +34,7 @@ class StopReason(StrEnum):
     DIVERGED = "diverged", "a learner returned NaN or infinity"
     REQUESTED = "requested", "a callback asked for it"
     PRUNED = "pruned", "a search gave the model up"
+    TIME_IS_UP = "time_is_up", "the time limit was reached"
     INTERRUPTED = "interrupted", "training was interrupted"
 
     def __new__(cls, value: str, message: str = "") -> Self:

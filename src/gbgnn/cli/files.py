@@ -197,9 +197,10 @@ def save_model(model: gbgnn.GBGNNClassifier, run: RunFolder) -> list[str]:
 
 def finish_run(run: RunFolder, model: gbgnn.GBGNNClassifier, metrics: dict[str, Any]) -> None:
     """Write the record of what has run, and put the folder in place; the model is there already."""
-    told = {HISTORY: to_lines(model.history_.rows), METRICS: to_json(metrics, indent=2) + "\n"}
-    if model.fine_tuning_ is not None:
-        told[EPOCHS] = to_lines(model.fine_tuning_["history"])
+    told = {HISTORY: to_lines(model.history_rows_), METRICS: to_json(metrics, indent=2) + "\n"}
+    tuning = getattr(model, "fine_tuning_", None)  # which an average of models has not
+    if tuning is not None:
+        told[EPOCHS] = to_lines(tuning["history"])
     run.finish(told)
 
 

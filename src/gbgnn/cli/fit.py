@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import gbgnn
 from gbgnn.cli import files, screen
 from gbgnn.cli.command import UsageError
 from gbgnn.cli.importances import record_importances, show_importances
+from gbgnn.cli.leaderboard import show_leaderboard
 from gbgnn.cli.model_options import override_by_options, read_flags
 from gbgnn.cli.scores import score_splits, show_scores
 from gbgnn.cli.source import DataOptions, Source
@@ -76,7 +77,7 @@ def fit(
         for line in (files.describe(data), *files.describe_choices(data)):
             screen.note(line)
         y = data.y[data.train]
-        facts = Facts.of(data.graph, model.task_for(y), y, has_validation=len(data.val) > 0)
+        facts = Facts.of(data.graph, model.task_for(y), data.train, y, has_validation=len(data.val) > 0)
         reason = explain(model, facts)
         if reason is not None:
             screen.note(f"model: {reason} (--preset fast: the paper's method)")
@@ -84,7 +85,7 @@ def fit(
             screen.note(f"going on from round {job.n_known} of {model.n_rounds}")
     started = time.perf_counter()
     try:
-        with _rounds_kept(job, BaseException), screen.show_progress(quiet=quiet) as progress:
+        with _rounds_kept(job, BaseException), _show_progress(job, quiet) as progress:
             model.set_params(callbacks=[ShowProgress(progress), *_checkpoints(job)])
             seen = data.snapshot("train")  # all of it, but for inductive data
             own = len(seen.val) > 0 and model.validation_fraction is None
@@ -165,6 +166,8 @@ def resumed_job(path: Path, *, data_dir: Path | None, checkpoint_every: int | No
         for name in (CHECKPOINT, MODEL):
             if (run.partial / name).is_file():
                 model = gbgnn.load(run.partial / name)
+                if model.preset == "best":  # there is no way on from an average: it is trained again
+                    continue
                 has_learners = all(each.head is not None for each in model.ensemble_)
                 if has_learners and model.fine_tuning_ is None:  # of tuned rounds there is no way on
                     return Job(model.set_params(warm_start=True), data, run, every, len(model.ensemble_))
@@ -224,6 +227,12 @@ def _keep_rounds(job: Job) -> str:
     return f"{where}: gbgnn fit --resume {run.path}"
 
 
+def _show_progress(job: Job, quiet: bool) -> AbstractContextManager[screen.Progress]:
+    """Return what shows progress, of many candidates in one line each."""
+    n_lines = {"n_lines": 1} if job.model.preset == "best" else {}
+    return screen.show_progress(quiet=quiet, **n_lines)
+
+
 def _checkpoints(job: Job) -> list[gbgnn.Callback]:
     every = job.checkpoint_every
     if every is None and _why_not_resumable(job.model) is not None:
@@ -235,6 +244,8 @@ def _why_not_resumable(model: gbgnn.GBGNNClassifier) -> str | None:
     """Return what it would take to go on with a killed fit of this model; None where nothing is missing."""
     from gbgnn.registry import as_part
 
+    if model.preset == "best":
+        return "one model to go on with; --preset best trains several, and begins again."
     if not model.keep_learners:
         return "the fitted learners; leave out --no-keep-learners."
     if isinstance(as_part("learner", model.learner), gbgnn.SklearnLearner):
@@ -262,16 +273,14 @@ def _report(job: Job, seconds: float, notes: list[str]) -> dict[str, Any]:
     from gbgnn.callbacks import FineTuningReport
 
     model, data = job.model, job.data
-    tuned = None if model.fine_tuning_ is None else asdict(FineTuningReport.from_model(model.model_))
+    is_tuned = getattr(model, "fine_tuning_", None) is not None  # an average of models never is
+    tuned = asdict(FineTuningReport.from_model(model.model_)) if is_tuned else None
     return {
         "dataset": data.name,
         "task": data.task,
         "split": data.split_name,
         "n_splits": data.n_splits,
-        "rounds": len(model.history_),  # a tuned model has those up to the best only
-        "best_round": model.best_round_,
-        "stop_reason": str(model.stop_reason_),
-        "stop_message": model.stop_reason_.message,
+        **model.facts_,
         "seconds": seconds,
         "seed": model.seed_,
         "fine_tuning": tuned,
@@ -287,10 +296,13 @@ def _show(result: dict[str, Any]) -> None:
 
     show_scores(result["splits"])
     show_importances(result["column_importances"])
-    screen.out(
-        f"best round {result['best_round']} of {result['rounds']} ({result['stop_message']}), "
-        f"{result['seconds']:.1f} s, seed {result['seed']}"
-    )
+    ended = f"{result['seconds']:.1f} s, seed {result['seed']}"
+    if "leaderboard" in result:
+        show_leaderboard(result["leaderboard"])
+        screen.out(f"average of {screen.counted(result['models'], 'model')}, {ended}")
+    else:
+        best = f"best round {result['best_round']} of {result['rounds']}"
+        screen.out(f"{best} ({result['stop_message']}), {ended}")
     if result["fine_tuning"] is not None:
         screen.out(str(FineTuningReport(**result["fine_tuning"])))
     for sentence in result["notes"]:

@@ -33,6 +33,7 @@ _TYPES: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str, 
 # Flags of settings whose own name is another's flag already, or never was theirs.
 _FLAGS = {
     "learner__learning_rate": "--lr",
+    "learner__mixing": "--network-mixing",
     "rule__target": "--rule-target",  # --target is the column to be predicted
     "aggregation__mixing": "--mixing",
     "aggregation__max_norm": "--mixing-norm",

@@ -12,6 +12,7 @@ from gbgnn._files import atomic_path
 from gbgnn.cli import screen
 from gbgnn.cli.files import Saved, describe_split, name_class, open_saved
 from gbgnn.cli.importances import show_importances
+from gbgnn.cli.leaderboard import show_leaderboard
 from gbgnn.cli.scores import score_splits, show_scores
 from gbgnn.errors import DataError, GraphError, ParameterError, import_needed
 
@@ -163,6 +164,9 @@ def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:
 
     saved = open_saved(saved_path)
     header = read_header(saved.model_path)
+    if "members" in header:
+        _inspect_blend(saved, header, as_json)
+        return
     history: list[dict[str, Any]] = header["history"]
     if as_json:
         screen.emit_json(
@@ -183,12 +187,7 @@ def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:
         f"written by gbgnn {header['library_version']}, seed {header['seed']}, "
         f"{screen.counted(header.get('inputs', header)['n_features'], 'feature')}, learners {kept}"
     )
-    # Files of format 3, and of format 2; numbers have no classes.
-    classes = header["task"]["record"].get("classes", []) if "task" in header else header["classes"]["values"]
-    if classes:
-        named = {str(label): name_class(label, saved.class_names) for label in classes}
-        words = [label if name == label else f"{label} ({name})" for label, name in named.items()]
-        screen.out(f"classes: {', '.join(words)}")
+    _show_classes(header, saved)
     screen.out()
     for name, value in header["params"].items():
         if name not in ("callbacks", "warm_start", "verbose") and value is not None:
@@ -205,6 +204,54 @@ def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:
         _show_curves(epochs, measured)
     if rounds:
         _show_rounds(header, measured, rounds)
+
+
+def _inspect_blend(saved: Saved, header: dict[str, Any], as_json: bool) -> None:
+    """Show what an average is made of, and what was tried for it."""
+    members = header["members"]
+    facts = ["name", "weight", "temperature"]
+    if as_json:
+        screen.emit_json(
+            {
+                "model": str(saved.model_path),
+                **header,
+                "members": [
+                    {**{k: own[k] for k in facts}, **{k: v for k, v in own["model"].items() if k != "rounds"}}
+                    for own in members
+                ],
+                "run": saved.config.get("run", {}),
+                "metrics": saved.metrics,
+            }
+        )
+        return
+    screen.out(f"{saved.model_path}: average of {screen.counted(len(members), 'model')}")
+    screen.out(
+        f"written by gbgnn {header['library_version']}, seed {header['seed']}, "
+        f"validation {header['metric']} {header['validation_score']:.4f}, "
+        f"loss {header['validation_loss']:.4f}"
+    )
+    _show_classes(header, saved)
+    show_leaderboard(header["leaderboard"])
+    show_importances(saved.metrics.get("column_importances"))
+    rows = [
+        {
+            **{k: own[k] for k in facts},
+            "round": own["model"]["best_round"],
+            "rounds": len(own["model"]["history"]),
+        }
+        for own in members
+    ]
+    heads = {"name": "member", "round": "best round"}
+    screen.show_records(rows, (*facts, "round", "rounds"), heads=heads, left=("member",))
+
+
+def _show_classes(header: dict[str, Any], saved: Saved) -> None:
+    # Files of format 3 on, and of format 2; numbers have no classes.
+    classes = header["task"]["record"].get("classes", []) if "task" in header else header["classes"]["values"]
+    if classes:
+        named = {str(label): name_class(label, saved.class_names) for label in classes}
+        words = [label if name == label else f"{label} ({name})" for label, name in named.items()]
+        screen.out(f"classes: {', '.join(words)}")
 
 
 def _words(name: str, value: Any) -> str:

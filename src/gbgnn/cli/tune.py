@@ -59,6 +59,8 @@ def tune(
     from gbgnn.search import tune as search  # says that optuna is missing before anything slow
 
     fixed = read_given(context)
+    if fixed.get("preset") == "best":
+        raise UsageError("--preset best searches by itself; it is for gbgnn fit.")
     if "validation_fraction" in fixed:
         raise UsageError("--validation-fraction is for gbgnn fit; draw validation nodes with --split.")
     if out is not None:

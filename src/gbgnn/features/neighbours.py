@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from gbgnn.propagation import Csr, Propagator, RandomWalk, powers
-from gbgnn.propagation.propagator import sparse_csr
+from gbgnn.propagation.neighbours import maxima
 
 STATISTICS = ("mean", "std", "min", "max", "missing")
 # A variance below this share of the mean square is a difference of equal numbers, up to rounding.
@@ -102,15 +102,11 @@ class Neighbours:
 
     def _extremes(self, X: Floats, hops: int) -> Iterator[dict[str, Floats]]:
         """Yield the smallest and the largest value, by products in which the maximum stands for the sum."""
-        edges, n_columns = self._edges, X.shape[1]
+        n_columns = X.shape[1]
         Z = torch.from_numpy(np.hstack([X, -X]))
         Z[Z.isnan()] = -torch.inf
-        ones = torch.ones(edges.n_entries, dtype=Z.dtype)
-        pattern = sparse_csr(edges.row_starts, edges.columns, ones, edges.shape)
-        hears_nobody = edges.row_starts.diff() == 0
         for _ in range(hops):
-            Z = torch.sparse.mm(pattern, Z, "amax")
-            Z[hears_nobody] = -torch.inf
+            Z = maxima(self._edges, Z)
             found = np.where(torch.isinf(Z), np.nan, Z)
             yield {"min": -found[:, n_columns:], "max": found[:, :n_columns]}
 

@@ -49,7 +49,8 @@ class TrainingData:
     def fit(self, model: GBGNNEstimator) -> float:
         """Fit the model and return how good it is on the validation nodes, fine-tuned where it is to be."""
         model.fit(self.nodes, self.y, graph=self.graph, validation=self.validation)
-        return model.model_.evaluate(*self.validation)
+        score: float = model.model_.evaluate(*self.validation)
+        return score
 
     def curves(self, models: Iterable[GBGNNEstimator]) -> list[list[float]]:
         """Fit models; return how good each is on the validation nodes after every round, or an empty list."""
@@ -107,7 +108,10 @@ class FitObjective:
 
     def build(self, settings: Settings, seed: int) -> GBGNNEstimator:
         """Return an unfitted model of the space."""
-        return self.space.build(settings, seed).set_params(device=self.device)
+        model = self.space.build(settings, seed)
+        if model.preset == "best":
+            raise ParameterError('a search trains one model for a trial; preset="best" searches by itself.')
+        return model.set_params(device=self.device)
 
 
 def run_one_by_one(

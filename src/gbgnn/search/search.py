@@ -18,9 +18,9 @@ from gbgnn._checks import check_integer, check_number
 from gbgnn._isolation import n_cores
 from gbgnn.base_estimator import GBGNNEstimator
 from gbgnn.errors import ParameterError
-from gbgnn.fitting import Labels, check_length, given_validation
+from gbgnn.fitting import Labels, given_validation
 from gbgnn.graph import Graph
-from gbgnn.labels import as_nodes, check_range
+from gbgnn.labels import as_nodes, check_length, check_range
 from gbgnn.model import check_graph
 from gbgnn.search.loop import DRAW, Runner, TrialReport, run_studies, start_proposing
 from gbgnn.search.objective import (

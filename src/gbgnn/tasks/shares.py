@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2_contingency
+from scipy.stats import chi2_contingency, chisquare
 
 BY_CHANCE = 1e-3
 """Shares that differ as much by chance less often than this differ."""
@@ -19,7 +19,8 @@ def match_shares(
 
     Training nodes are often picked evenly by class, and what is to be predicted is not. If the nodes of a
     class look the same here and there, weights by the ratio of its shares make all of them look the same.
-    Where a chi-squared test finds no difference, all weights are one.
+    Where a chi-squared test finds no difference, all weights are one. Training nodes with exactly as many of
+    every class were picked so: then the test is whether classes are equally frequent elsewhere.
 
     Examples
     --------
@@ -29,11 +30,19 @@ def match_shares(
     ([1.59, 0.41], True)
     >>> match_shares(targets, np.repeat([0, 1], [55, 45]), 2)[1]
     False
+    >>> [match_shares(np.repeat([0, 1], [5, n]), elsewhere, 2)[1] for n in (5, 4)]
+    [True, False]
     """
     here, there = (np.bincount(each, minlength=n_classes) for each in (targets, elsewhere))
     both = np.vstack([here, there])
     seen = both.sum(axis=0) > 0
-    differ = bool(seen.sum() > 1 and chi2_contingency(both[:, seen]).pvalue < BY_CHANCE)
+    is_even = here.min() > 1 and here.min() == here.max()
+    if seen.sum() < 2 or not there.sum():
+        differ = False
+    elif is_even:
+        differ = bool(chisquare(there).pvalue < BY_CHANCE)
+    else:
+        differ = bool(chi2_contingency(both[:, seen]).pvalue < BY_CHANCE)
     if not differ:
         return np.ones(len(targets)), False
     # One more of every class, so that none that is rare there vanishes here.

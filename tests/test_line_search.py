@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbgnn.boosting.line_search import find_step
+from gbgnn._line_search import find_step
 
 
 @settings(max_examples=50)
