@@ -21,10 +21,13 @@ def development_data(data: Dataset, seed: int) -> Dataset:
     The sizes are those of the public splits. What is held out takes the place of the test nodes.
     """
     labelled = np.flatnonzero(data.y >= 0)
-    pool = np.random.default_rng(seed).permutation(np.setdiff1d(labelled, data.test))
+    random = np.random.default_rng(seed)
+    pool = random.permutation(np.setdiff1d(labelled, data.test))
     classes = np.unique(data.y[pool])
     train = np.concatenate([pool[data.y[pool] == label][:PER_CLASS] for label in classes])
-    rest = pool[~np.isin(pool, train)]
+    # Shuffled again: the nodes of small classes that come first in the pool all train, and validation nodes
+    # that follow them closely would have too few of these classes.
+    rest = random.permutation(pool[~np.isin(pool, train)])
     split = NodeSplit(train, rest[:N_VAL], rest[N_VAL : N_VAL + N_HELD_OUT])
     return data.with_split(split, f"development {seed}")
 

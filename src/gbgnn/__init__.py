@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gbgnn.labels import NodeSplit
     from gbgnn.learners import (
         MLP,
+        BestOf,
         BoostedTrees,
         ConsistentNetwork,
         ConstrainedMLP,
@@ -72,6 +73,7 @@ __all__ = [
     "Adjacency",
     "AugmentedAdjacency",
     "Beside",
+    "BestOf",
     "BlendedModel",
     "BoostedTrees",
     "Callback",
@@ -152,8 +154,16 @@ _HOMES = {
     "gbgnn.model": ("FittedModel",),
     "gbgnn.tasks": ("Classification", "MultiLabel", "Regression"),
     "gbgnn.learners": (
-        *("MLP", "BoostedTrees", "ConsistentNetwork", "ConstrainedMLP", "ConvolutionNetwork", "CrossFitted"),
-        *("GraphNetwork", "PropagatedResiduals", "SklearnLearner", "Stages", "Turns", "WideReLU"),
+        *("MLP", "BestOf", "BoostedTrees", "ConsistentNetwork", "ConstrainedMLP", "ConvolutionNetwork"),
+        *(
+            "CrossFitted",
+            "GraphNetwork",
+            "PropagatedResiduals",
+            "SklearnLearner",
+            "Stages",
+            "Turns",
+            "WideReLU",
+        ),
     ),
     "gbgnn.persistence": ("load",),
     "gbgnn.predictions": ("predictions_frame",),

@@ -37,6 +37,7 @@ FAMILIES: dict[str, dict[str, type[Any]]] = {
         "cross_fitted": learners.CrossFitted,
         "stages": learners.Stages,
         "turns": learners.Turns,
+        "best_of": learners.BestOf,
     },
     "rule": {"gradient": boosting.FunctionalGradient, "samme": boosting.Samme, "samme_r": boosting.SammeR},
     "propagation": {
@@ -58,7 +59,10 @@ FAMILIES: dict[str, dict[str, type[Any]]] = {
 """Family, then name, then class. Other packages add theirs as entry points ``gbgnn.<family>``. The names of
 scikit-learn's scorers are metrics too."""
 
-INNER_PARTS = {"loss": "loss", **dict.fromkeys(("first", "then", "odd", "even", "inner"), "learner")}
+INNER_PARTS = {
+    "loss": "loss",
+    **dict.fromkeys(("first", "then", "odd", "even", "one", "other", "inner"), "learner"),
+}
 """The families of settings that are parts themselves: a rule has a loss, some learners have others inside."""
 
 PARAMETERS = ("aggregation", "learner", "rule", "propagation", "neighbourhood")

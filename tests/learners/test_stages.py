@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gbgnn import MLP, BoostedTrees, GBGNNClassifier, GraphNetwork, Stages, load
+from gbgnn import MLP, BestOf, BoostedTrees, FunctionalGradient, GBGNNClassifier, GraphNetwork, Stages, load
+from gbgnn.datasets import csbm
 from gbgnn.errors import ParameterError
 from gbgnn.learners import GraphNetworkHead, MLPHead, TreesHead
 from gbgnn.learners.base import GRAPH, LABELLED
@@ -85,3 +86,71 @@ def test_heads_of_two_networks() -> None:
     heads = [each.kept_head() for each in model.ensemble_]
     assert all(isinstance(head, MLPHead) for head in heads)
     assert [len(head.layers[0].weight) for head in heads] == [3, 5]
+
+
+RULE = FunctionalGradient(target="loss", learning_rate=1.0, retries=0)
+DATA = csbm(n_nodes=200, per_class=10, n_val=60, seed=3)
+
+
+def fit_on(learner, *, has_validation: bool = True, n_rounds: int = 2) -> GBGNNClassifier:
+    model = GBGNNClassifier(learner=learner, rule=RULE, n_rounds=n_rounds, select="last", random_state=0)
+    validation = (DATA.val, DATA.y[DATA.val]) if has_validation else None
+    return model.fit(DATA.train, DATA.y[DATA.train], graph=DATA.graph, validation=validation)
+
+
+def validation_loss(model: GBGNNClassifier) -> float:
+    proba = model.predict_proba(DATA.val)
+    return float(-np.log(proba[np.arange(len(DATA.val)), DATA.y[DATA.val]]).mean())
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_learner_is_kept_that_validation_nodes_prefer(order: int, tmp_path) -> None:
+    learners = [MLP(epochs=100, units=16), MLP(epochs=10, units=16)]
+    alone = [fit_on(learner, n_rounds=1) for learner in learners]
+    losses = [validation_loss(model) for model in alone]
+    assert losses[0] != losses[1]
+    better = alone[int(np.argmin(losses))]
+    one, other = learners[::order]
+    model = fit_on(BestOf(one=one, other=other), n_rounds=1)
+    nodes = np.arange(200)
+    np.testing.assert_array_equal(model.predict_proba(nodes), better.predict_proba(nodes))
+    model.save(tmp_path / "model.gbgnn")
+    np.testing.assert_array_equal(
+        load(tmp_path / "model.gbgnn").predict_proba(nodes, graph=DATA.graph), model.predict_proba(nodes)
+    )
+
+
+def test_every_round_chooses_by_the_scores_so_far() -> None:
+    small, large = MLP(epochs=30, units=2), MLP(epochs=30, units=16)
+    both = fit_on(BestOf(one=small, other=large))
+    for first in (small, large):
+        begun = fit_on(first, n_rounds=1)
+        if validation_loss(begun) == validation_loss(fit_on(BestOf(one=small, other=large), n_rounds=1)):
+            then = [fit_on(Stages(first=first, then=second)) for second in (small, large)]
+            assert validation_loss(both) == min(map(validation_loss, then))
+            return
+    pytest.fail("the first round is neither learner's")
+
+
+def test_more_than_two_are_chosen_from_and_none_is_preferred_without_validation() -> None:
+    learners = [MLP(epochs=20, units=units) for units in (2, 4, 8)]
+    nested = BestOf(one=BestOf(one=learners[0], other=learners[1]), other=learners[2])
+    losses = [validation_loss(fit_on(learner, n_rounds=1)) for learner in learners]
+    assert validation_loss(fit_on(nested, n_rounds=1)) == min(losses)
+    blind, first = (fit_on(each, has_validation=False, n_rounds=1) for each in (nested, learners[0]))
+    np.testing.assert_array_equal(blind.predict_proba(DATA.test), first.predict_proba(DATA.test))
+    assert BestOf().watches_validation
+    check_learner(BestOf(one=MLP(epochs=3), other=MLP(epochs=3, units=3)))
+    named = build_model({"learner": "best_of", "learner__one": "mlp", "learner__other": "trees"})
+    assert repr(named.learner) == "BestOf(one=MLP(), other=BoostedTrees())"
+
+
+def test_a_learner_whose_outputs_are_no_numbers_is_not_kept() -> None:
+    class Broken(MLP):
+        def fit(self, context):
+            head = MLP(epochs=1).fit(context)
+            head.layers[0].weight.data.fill_(float("nan"))
+            return head
+
+    model = fit_on(BestOf(one=Broken(), other=MLP(epochs=3)), n_rounds=1)
+    assert np.isfinite(model.predict_proba(DATA.test)).all()

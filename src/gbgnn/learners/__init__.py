@@ -12,7 +12,7 @@ from gbgnn.learners.mlp import MLP
 from gbgnn.learners.network import MLPHead
 from gbgnn.learners.residuals import PropagatedResiduals, ResidualsHead
 from gbgnn.learners.sklearn import SklearnHead, SklearnLearner
-from gbgnn.learners.stages import Stages, Turns
+from gbgnn.learners.stages import BestOf, Stages, Turns
 from gbgnn.learners.tree_head import TreesHead
 from gbgnn.learners.trees import BoostedTrees
 from gbgnn.learners.wide import WideReLU
@@ -20,6 +20,7 @@ from gbgnn.rounds import WeakTask
 
 __all__ = [
     "MLP",
+    "BestOf",
     "BoostedTrees",
     "ConsistentNetwork",
     "ConstrainedMLP",

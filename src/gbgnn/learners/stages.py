@@ -1,20 +1,22 @@
-"""Stages and Turns: different learners in different rounds."""
+"""Stages, Turns and BestOf: learners made of learners, one of which speaks in a round."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, replace
 
 from gbgnn.errors import ParameterError
 from gbgnn.learners.base import USES, Head, Learner
 from gbgnn.learners.consistency import ConsistentNetwork
 from gbgnn.learners.graph_network import GraphNetwork
+from gbgnn.learners.graph_training import validation_losses
 from gbgnn.learners.trees import BoostedTrees
 from gbgnn.rounds import RoundContext
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Several(Learner):
-    """Has learners as settings, one of which trains in a round: needs what any of them needs."""
+    """Has learners as settings, one of which speaks in a round: needs what any of them needs."""
 
     @property
     def _learners(self) -> dict[str, Learner]:
@@ -116,3 +118,50 @@ class Turns(_Several):
         """Train the head of a round."""
         turn, is_even = divmod(context.t - 1, 2)
         return (self.even if is_even else self.odd).fit(replace(context, t=turn + 1))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BestOf(_Several):
+    """Two learners that are both trained in every round; the one that validation nodes prefer is kept.
+
+    What a graph wants, many hops or few, strong penalties or weak ones, is best found out by trying. The head
+    is kept for which the mean loss of the validation nodes is less, of scores so far plus output where there
+    are some. To choose among more than two, give one that chooses itself.
+
+    Parameters
+    ----------
+    one
+        A learner; the only one that is trained where there are no validation nodes.
+    other
+        Another.
+
+    Examples
+    --------
+    >>> weak, strong = ConsistentNetwork(weight_decay=0.001), ConsistentNetwork(weight_decay=0.003)
+    >>> BestOf(one=weak, other=strong)
+    BestOf(one=ConsistentNetwork(weight_decay=0.001),
+           other=ConsistentNetwork(weight_decay=0.003))
+    """
+
+    one: Learner = field(default_factory=ConsistentNetwork)
+    other: Learner = field(default_factory=lambda: ConsistentNetwork(n_hops=2))
+
+    @property
+    def watches_validation(self) -> bool:
+        """Always: who is kept depends on it."""
+        return True
+
+    def fit(self, context: RoundContext) -> Head:
+        """Train both heads, and return the better one."""
+        first = self.one.fit(context)
+        if context.weak_task.val_rows is None:
+            return first
+        heads = (first, self.other.fit(context))
+        return min(heads, key=lambda head: _validation_loss(head, context))
+
+
+def _validation_loss(head: Head, context: RoundContext) -> float:
+    """Return the mean loss of the validation nodes, infinity where it is no number."""
+    output = head.evaluate(context.X, context.inputs)
+    loss = float(validation_losses(output, context.weak_task).mean())
+    return math.inf if math.isnan(loss) else loss
