@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from gbgnn import (
     MLP,
+    BestOf,
     BoostedTrees,
     Classification,
     ConsistentNetwork,
@@ -85,10 +86,10 @@ def test_a_network_follows_where_it_is_not_too_slow(kind: Any, most: int) -> Non
     [
         ({"n_labels": FEWEST_LABELS - 1}, {}),
         ({"n_scores": FEWEST_LABELS // FEWEST_PER_SCORE + 1, "n_columns": 2}, {}),
-        ({"is_sparse": True}, {}),
+        ({"is_sparse": True}, {"device": "cpu"}),  # more nodes than networks are trained on
         ({"n_columns": MOST_COLUMNS + 1, "has_classes": False}, {}),
         ({"n_columns": MOST_COLUMNS + 1}, {"device": "cpu"}),  # more nodes than networks are trained on
-        ({"n_scores": MOST_TO_LOOK_AT // MOST_COLUMNS + 1}, {}),
+        ({"n_scores": MOST_TO_LOOK_AT // MOST_COLUMNS + 1}, {"device": "cpu"}),
         ({}, {"preset": "fast"}),
         ({}, {"learner": MLP()}),
         ({}, {"learner": "wide"}),
@@ -107,9 +108,9 @@ def test_everything_else_stays_as_it_is(facts: dict[str, Any], settings: dict[st
 
 def test_wide_features_with_few_labels_get_networks_that_all_nodes_train() -> None:
     found = adapt(GBGNNClassifier(), WORDS)
-    assert isinstance(found.learner, Stages)
-    assert isinstance(found.learner.first, ConsistentNetwork)
-    assert (found.n_rounds, found.class_weight, found.validation_fraction) == (2, "validation", None)
+    assert isinstance(found.learner, BestOf)
+    assert isinstance(found.learner.one.one, ConsistentNetwork)
+    assert (found.n_rounds, found.class_weight, found.validation_fraction) == (1, "validation", None)
     alone = adapt(GBGNNClassifier(), Facts(**vars(WORDS) | {"has_validation": False}))
     assert (alone.n_rounds, alone.validation_fraction) == (1, None)  # every label counts
     assert "all nodes train" in str(explain(GBGNNClassifier(), WORDS))
@@ -121,6 +122,13 @@ def test_wide_features_with_many_labels_get_a_graph_network() -> None:
     assert isinstance(found.learner, GraphNetwork)
     assert (found.n_rounds, found.validation_fraction) == (1, 0.2)
     assert "a graph network" in str(explain(GBGNNClassifier(), many))
+
+
+def test_embeddings_with_too_many_classes_for_trees_get_networks() -> None:
+    known = vars(WORDS) | {"n_columns": 128, "n_scores": 40, "is_sparse": False}
+    many, few = (Facts(**known | {"n_labels": 40 * n}) for n in (MANY_PER_CLASS, 20))
+    assert isinstance(adapt(GBGNNClassifier(), many).learner, GraphNetwork)
+    assert isinstance(adapt(GBGNNClassifier(), few).learner, BestOf)
 
 
 def test_few_labels_do_not_travel_where_neighbours_differ() -> None:

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from gbgnn._checks import check_choice
 from gbgnn.boosting import FunctionalGradient
 from gbgnn.features import Neighbourhood
 from gbgnn.graph import Graph
 from gbgnn.labels import adjusted_homophily, as_nodes, check_length, check_range, count_labels
-from gbgnn.learners import BoostedTrees, ConsistentNetwork, GraphNetwork, Learner, Stages
+from gbgnn.learners import BestOf, BoostedTrees, ConsistentNetwork, GraphNetwork, Learner, Stages
 from gbgnn.registry import as_device
 from gbgnn.tasks import Task
 
@@ -25,7 +26,7 @@ FEWEST_LABELS, FEWEST_PER_SCORE = 200, 10
 """With fewer labelled nodes, in all or per class, narrow tables stay with the paper's method."""
 
 MOST_COLUMNS = 200
-"""Wider features are mostly words or pixels, which networks look at rather than trees."""
+"""Wider features are mostly words or embeddings, which networks look at rather than trees."""
 
 MOST_TO_LOOK_AT = 2_000
 """Columns times scores: a tree is grown for every class or number, and looks at every column."""
@@ -109,8 +110,8 @@ def adapt(model: M, facts: Facts) -> M:
     - Narrow tables with many labels get boosted trees, which see a node's own columns, those of its
       neighbours and the labels nearby, as much of these as helps the validation nodes. Where there are not
       too many nodes, a graph network follows in a second round.
-    - Wide features and classes with few labels get one or two of :class:`~gbgnn.ConsistentNetwork`, which
-      all nodes train, where labelled neighbours are alike as far as is known; with many labels a
+    - Wide features and classes with few labels get the best of four of :class:`~gbgnn.ConsistentNetwork`,
+      which all nodes train, where labelled neighbours are alike as far as is known; with many labels a
       :class:`~gbgnn.GraphNetwork`.
     - Everything else is the paper's method.
 
@@ -131,8 +132,8 @@ def adapt(model: M, facts: Facts) -> M:
                  patience=20)
     >>> adapt(model, wide).learner
     GraphNetwork(depth=2, dropout=0.5, mixing='both', units=64)
-    >>> adapt(model, few).learner.first
-    ConsistentNetwork(n_hops=5, n_views=2)
+    >>> adapt(model, few).learner.one.one
+    ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
     >>> adapt(GBGNNClassifier(preset="fast"), narrow).learner
     'mlp'
     """
@@ -157,10 +158,9 @@ def explain(model: Any, facts: Facts) -> str | None:
         return None
     if isinstance(adapted.learner, GraphNetwork):
         return "for wide features with many labels, a graph network"
-    has_stages = isinstance(adapted.learner, Stages)
-    if has_stages and isinstance(adapted.learner.first, ConsistentNetwork):
-        return "for wide features with few labels, small networks that all nodes train"
-    network = ", then a graph network" if has_stages else ""
+    if isinstance(adapted.learner, BestOf):
+        return "for wide features with few labels, the best of four small networks that all nodes train"
+    network = ", then a graph network" if isinstance(adapted.learner, Stages) else ""
     return f"for a narrow table with many labels, boosted trees on columns of the neighbourhood{network}"
 
 
@@ -169,7 +169,7 @@ def _choose(facts: Facts) -> Callable[[Any, Facts], None] | None:
     if is_narrow(facts):
         has_many = facts.n_labels >= max(FEWEST_LABELS, FEWEST_PER_SCORE * facts.n_scores)
         return _for_tables if has_many else None
-    if not facts.has_classes or facts.n_columns <= MOST_COLUMNS:
+    if not facts.has_classes:
         return None
     if facts.n_labels >= MANY_PER_CLASS * facts.n_scores:
         return _for_many_labels
@@ -196,11 +196,18 @@ def _for_tables(model: Any, facts: Facts) -> None:
 
 
 def _for_few_labels(model: Any, facts: Facts) -> None:
-    # Where many hops and small weights miss something, the second round says it; else it stays silent.
-    far = ConsistentNetwork(n_hops=5, n_views=2)
-    near = ConsistentNetwork(n_hops=2, n_views=2, weight_decay=0.0002)
-    n_rounds = 2 if facts.has_validation or model.validation_fraction is not None else 1
-    _set_networks(model, Stages(first=far, then=near), n_rounds)
+    # How strong penalties must be, whether few columns tell all, and how far to look, differ from graph to
+    # graph by more than anything else: validation nodes choose. Without them there is the first alone.
+    far = ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
+    small, gated, near = (
+        clone(far).set_params(**own)
+        for own in (
+            {"weight_decay": 0.003},
+            {"gate_decay": 0.02, "feature_dropout": 0.5},
+            {"n_hops": 2, "weight_decay": 0.0002},
+        )
+    )
+    _set_networks(model, BestOf(one=BestOf(one=far, other=small), other=BestOf(one=gated, other=near)), 1)
 
 
 def _for_many_labels(model: Any, facts: Facts) -> None:
