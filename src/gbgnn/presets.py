@@ -207,7 +207,7 @@ def _for_few_labels(model: Any, facts: Facts) -> None:
             {"n_hops": 2, "weight_decay": 0.0002},
         )
     )
-    _set_networks(model, BestOf(one=BestOf(one=far, other=small), other=BestOf(one=gated, other=near)), 1)
+    _set_networks(model, BestOf(one=BestOf(one=far, other=gated), other=BestOf(one=small, other=near)), 1)
 
 
 def _for_many_labels(model: Any, facts: Facts) -> None:

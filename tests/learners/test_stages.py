@@ -2,8 +2,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-from gbgnn import MLP, BestOf, BoostedTrees, FunctionalGradient, GBGNNClassifier, GraphNetwork, Stages, load
+from gbgnn import (
+    MLP,
+    BestOf,
+    BoostedTrees,
+    ConsistentNetwork,
+    FunctionalGradient,
+    GBGNNClassifier,
+    GraphNetwork,
+    Stages,
+    load,
+)
 from gbgnn.datasets import csbm
 from gbgnn.errors import ParameterError
 from gbgnn.learners import GraphNetworkHead, MLPHead, TreesHead
@@ -89,6 +100,7 @@ def test_heads_of_two_networks() -> None:
 
 
 RULE = FunctionalGradient(target="loss", learning_rate=1.0, retries=0)
+SMALL = {"units": 4, "n_hops": 2, "n_views": 2, "row_norm": None}
 DATA = csbm(n_nodes=200, per_class=10, n_val=60, seed=3)
 
 
@@ -154,3 +166,25 @@ def test_a_learner_whose_outputs_are_no_numbers_is_not_kept() -> None:
 
     model = fit_on(BestOf(one=Broken(), other=MLP(epochs=3)), n_rounds=1)
     assert np.isfinite(model.predict_proba(DATA.test)).all()
+
+
+def test_networks_that_are_trained_at_once_are_those_that_are_trained_one_by_one() -> None:
+    before = torch.get_num_threads()
+    learner = BestOf(
+        one=BestOf(one=ConsistentNetwork(**SMALL, epochs=30), other=ConsistentNetwork(**SMALL, epochs=5)),
+        other=ConsistentNetwork(**SMALL, epochs=60, weight_decay=0.0),
+    )
+    assert all(each.trains_in_threads for each in learner._candidates())
+    found = []
+    try:
+        for n_threads in (1, 2):
+            torch.set_num_threads(n_threads)
+            found.append(fit_on(learner, n_rounds=1).predict_proba(np.arange(200)))
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_array_equal(*found)
+    best = min(
+        (fit_on(each, n_rounds=1) for each in learner._candidates()),
+        key=validation_loss,
+    )
+    np.testing.assert_array_equal(found[0], best.predict_proba(np.arange(200)))

@@ -177,6 +177,9 @@ class Learner(BaseEstimator, ABC):
     takes_offsets: ClassVar[bool] = False
     """Whether it can be asked to make the loss of offsets and outputs small; see :class:`WeakTask`."""
 
+    trains_in_threads: ClassVar[bool] = False
+    """Whether several threads may call ``fit`` at once, as long as each computes on a CPU."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         """Let a class that trains in its own way be asked to, also where its parent trains many at once."""
         super().__init_subclass__(**options)

@@ -119,6 +119,7 @@ class ConsistentNetwork(Learner):
     uses = GRAPH
     takes_gaps = True  # which are in rows that it does not look at
     takes_offsets = True
+    trains_in_threads = True
 
     def check(self) -> None:
         """Raise when a setting is out of range."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields, replace
 
+from gbgnn._threads import map_threads
 from gbgnn.errors import ParameterError
 from gbgnn.learners.base import USES, Head, Learner
 from gbgnn.learners.consistency import ConsistentNetwork
@@ -126,7 +127,8 @@ class BestOf(_Several):
 
     What a graph wants, many hops or few, strong penalties or weak ones, is best found out by trying. The head
     is kept for which the mean loss of the validation nodes is less, of scores so far plus output where there
-    are some. To choose among more than two, give one that chooses itself.
+    are some. To choose among more than two, give one that chooses itself. On a CPU, several may be trained at
+    the same time.
 
     Parameters
     ----------
@@ -152,12 +154,28 @@ class BestOf(_Several):
         return True
 
     def fit(self, context: RoundContext) -> Head:
-        """Train both heads, and return the better one."""
-        first = self.one.fit(context)
+        """Train all heads, and return the best one."""
+        learners = self._candidates()
         if context.weak_task.val_rows is None:
-            return first
-        heads = (first, self.other.fit(context))
-        return min(heads, key=lambda head: _validation_loss(head, context))
+            return learners[0].fit(context)
+        in_threads = all(each.trains_in_threads for each in learners) and context.scores.device.type == "cpu"
+
+        def train(learner: Learner) -> tuple[float, Head]:
+            # Memory that is kept from round to round is for one learner at a time.
+            head = learner.fit(replace(context, workspace={}) if in_threads else context)
+            return _validation_loss(head, context), head
+
+        trained = map_threads(train, learners, work=math.inf) if in_threads else list(map(train, learners))
+        return min(trained, key=lambda each: each[0])[1]
+
+    def _candidates(self) -> list[Learner]:
+        """Return the learners to choose from, also those of another one of this kind."""
+        own = (self.one, self.other)
+        return [
+            each
+            for learner in own
+            for each in (learner._candidates() if isinstance(learner, BestOf) else [learner])
+        ]
 
 
 def _validation_loss(head: Head, context: RoundContext) -> float:
