@@ -17,7 +17,7 @@ from gbgnn.learners import (
     PropagatedResiduals,
     Stages,
 )
-from gbgnn.presets import MOST_COLUMNS, MOST_NODES_ON_GPU, Facts, is_narrow
+from gbgnn.presets import MOST_NODES_ON_GPU, Facts, choose_by_validation, is_narrow
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,13 +60,14 @@ _HALF_STEPS = FunctionalGradient(target="loss", learning_rate=0.5, retries=0)
 _ONE_ROUND: Mapping[str, Any] = {"aggregation": "identity", "rule": _LOSS, "n_rounds": 1}
 _NETWORK: Mapping[str, Any] = {**_ONE_ROUND, "propagation": "random_walk", "select": "last"}
 _TREES: Mapping[str, Any] = {**_ONE_ROUND, "neighbourhood": Neighbourhood()}
-_CONSISTENT: Mapping[str, Any] = {**_ONE_ROUND, "select": "last"}
+_CONSISTENT: Mapping[str, Any] = {**_ONE_ROUND, "select": "last", "class_weight": "validation"}
+_GATED: Mapping[str, Any] = {"gate_decay": 0.02, "feature_dropout": 0.5, "weight_decay": 0.001}
 _PLAIN_TREES = BoostedTrees(n_trees=1000, learning_rate=0.06, max_leaves=15, patience=20)
 _LONG_MLP = MLP(units=64, epochs=200, dropout=0.2, patience=20, scale_by="columns", norm="layer")
 
 
 def _is_wide(facts: Facts) -> bool:
-    return facts.has_classes and facts.n_columns > MOST_COLUMNS
+    return facts.has_classes and not is_narrow(facts)
 
 
 FAMILIES: tuple[Family, ...] = (
@@ -98,16 +99,18 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         name="consistency",
         variants=(
-            {**_CONSISTENT, "learner": ConsistentNetwork()},
-            {**_CONSISTENT, "learner": ConsistentNetwork(n_hops=4, row_norm="l1", weight_decay=0.0005)},
-            {
-                **_CONSISTENT,
-                "learner": ConsistentNetwork(
-                    n_hops=5, gate_decay=0.005, learning_rate=0.01, weight_decay=0.0005
-                ),
-            },
-            {**_CONSISTENT, "learner": ConsistentNetwork(hops="pagerank", n_hops=10, units=64)},
-            {**_CONSISTENT, "learner": ConsistentNetwork(n_hops=2, node_dropout=0.3)},
+            {**_CONSISTENT, "learner": choose_by_validation()},
+            *(
+                {**_CONSISTENT, "learner": ConsistentNetwork(n_views=2, **own)}
+                for own in (
+                    {"hops": "pagerank", "n_hops": 10, "weight_decay": 0.001},
+                    {"hops": "pagerank", "n_hops": 10, **_GATED},
+                    {"n_hops": 8, "weight_decay": 0.001, "units": 128},
+                    {"n_hops": 8, **_GATED},
+                    {"n_hops": 4, "row_norm": "l1", "weight_decay": 0.0005},
+                    {"n_hops": 5, "weight_decay": 0.004, "temperature": 0.5},
+                )
+            ),
         ),
         cost=6.0,
         suits=lambda facts: _is_wide(facts) and facts.n_nodes <= MOST_NODES_ON_GPU,

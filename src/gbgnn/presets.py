@@ -195,19 +195,26 @@ def _for_tables(model: Any, facts: Facts) -> None:
     _set_some_aside(model, facts)  # trees must know when to stop
 
 
-def _for_few_labels(model: Any, facts: Facts) -> None:
-    # How strong penalties must be, whether few columns tell all, and how far to look, differ from graph to
-    # graph by more than anything else: validation nodes choose. Without them there is the first alone.
+def choose_by_validation() -> BestOf:
+    """Return the best of four networks that all nodes train, for wide features with few labels.
+
+    How strong penalties must be, whether few columns tell all, and how far to look, differ from graph to
+    graph by more than anything else: validation nodes choose. Without them there is the first alone.
+    """
     far = ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
-    small, gated, near = (
+    gated, small, near = (
         clone(far).set_params(**own)
         for own in (
-            {"weight_decay": 0.003},
             {"gate_decay": 0.02, "feature_dropout": 0.5},
+            {"weight_decay": 0.003},
             {"n_hops": 2, "weight_decay": 0.0002},
         )
     )
-    _set_networks(model, BestOf(one=BestOf(one=far, other=gated), other=BestOf(one=small, other=near)), 1)
+    return BestOf(one=BestOf(one=far, other=gated), other=BestOf(one=small, other=near))
+
+
+def _for_few_labels(model: Any, facts: Facts) -> None:
+    _set_networks(model, choose_by_validation(), 1)
 
 
 def _for_many_labels(model: Any, facts: Facts) -> None:
