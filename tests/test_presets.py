@@ -26,6 +26,7 @@ from gbgnn.population import PopulationInputs, train_population
 from gbgnn.presets import (
     FEWEST_LABELS,
     FEWEST_PER_SCORE,
+    FEWEST_TO_CHOOSE,
     LEAST_HOMOPHILY,
     MANY_LABELS,
     MANY_PER_CLASS,
@@ -84,8 +85,8 @@ def test_a_network_follows_where_it_is_not_too_slow(kind: Any, most: int) -> Non
 @pytest.mark.parametrize(
     ("facts", "settings"),
     [
-        ({"n_labels": FEWEST_LABELS - 1}, {}),
-        ({"n_scores": FEWEST_LABELS // FEWEST_PER_SCORE + 1, "n_columns": 2}, {}),
+        ({"n_labels": FEWEST_TO_CHOOSE - 1}, {}),
+        ({"n_labels": FEWEST_LABELS - 1, "has_validation": False}, {}),
         ({"is_sparse": True}, {"device": "cpu"}),  # more nodes than networks are trained on
         ({"n_columns": MOST_COLUMNS + 1, "has_classes": False}, {}),
         ({"n_columns": MOST_COLUMNS + 1}, {"device": "cpu"}),  # more nodes than networks are trained on
@@ -104,6 +105,43 @@ def test_a_network_follows_where_it_is_not_too_slow(kind: Any, most: int) -> Non
 def test_everything_else_stays_as_it_is(facts: dict[str, Any], settings: dict[str, Any]) -> None:
     model = GBGNNClassifier(**settings)
     assert adapt(model, Facts(**vars(TABLE) | facts)) is model
+
+
+@pytest.mark.parametrize("kind", [GBGNNClassifier, GBGNNRegressor])
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"n_labels": FEWEST_LABELS - 1},
+        {"n_labels": FEWEST_TO_CHOOSE},
+        {"n_scores": FEWEST_LABELS // FEWEST_PER_SCORE + 1, "n_columns": 2},
+    ],
+)
+def test_narrow_tables_with_few_labels_get_small_trees_or_a_network(kind: Any, facts: dict[str, Any]) -> None:
+    large, small = (Facts(**vars(TABLE) | facts | {"n_nodes": n}) for n in (MOST_NODES + 1, 900))
+    model = kind(device="cpu")
+    assert isinstance(adapt(model, large).learner, BoostedTrees)
+    stages = adapt(model, small).learner
+    assert [type(each) for each in stages.first.candidates()] == [BoostedTrees, ConsistentNetwork]
+    assert isinstance(stages.then, GraphNetwork)
+    assert str(explain(model, large)).endswith("neighbourhood")
+    assert str(explain(model, small)).endswith("a network by validation, then a graph network")
+
+
+@pytest.mark.parametrize("kind", [GBGNNClassifier, GBGNNRegressor])
+def test_narrow_tables_with_few_labels_are_learned(kind: Any) -> None:
+    graph, y = table()
+    y = y if kind is GBGNNClassifier else np.asarray(graph.features)[:, 0] * 1000
+    train, val, test = np.arange(0, 60), np.arange(60, 120), np.arange(120, 500)
+    model = kind(random_state=0).fit(train, y[train], graph=graph, validation=(val, y[val]))
+    assert model.score(test, y[test]) > 0.9
+    assert len(model.ensemble_) <= 2
+
+
+def test_few_numbers_without_validation_nodes_set_some_aside() -> None:
+    few = Facts(**vars(TABLE) | {"n_labels": 50, "has_validation": False, "has_classes": False})
+    found = adapt(GBGNNRegressor(device="cpu"), few)
+    assert isinstance(found.learner, BoostedTrees)
+    assert found.validation_fraction == 0.2
 
 
 def test_wide_features_with_few_labels_get_networks_that_all_nodes_train() -> None:

@@ -61,6 +61,7 @@ _ONE_ROUND: Mapping[str, Any] = {"aggregation": "identity", "rule": _LOSS, "n_ro
 _NETWORK: Mapping[str, Any] = {**_ONE_ROUND, "propagation": "random_walk", "select": "last"}
 _TREES: Mapping[str, Any] = {**_ONE_ROUND, "neighbourhood": Neighbourhood()}
 _CONSISTENT: Mapping[str, Any] = {**_ONE_ROUND, "select": "last", "class_weight": "validation"}
+_THINNED: Mapping[str, Any] = {"n_hops": 8, "node_dropout": 0.7, "weight_decay": 0.001, "units": 128}
 _GATED: Mapping[str, Any] = {"gate_decay": 0.02, "feature_dropout": 0.5, "weight_decay": 0.001}
 _PLAIN_TREES = BoostedTrees(n_trees=1000, learning_rate=0.06, max_leaves=15, patience=20)
 _LONG_MLP = MLP(units=64, epochs=200, dropout=0.2, patience=20, scale_by="columns", norm="layer")
@@ -101,14 +102,15 @@ FAMILIES: tuple[Family, ...] = (
         variants=(
             {**_CONSISTENT, "learner": choose_by_validation()},
             *(
-                {**_CONSISTENT, "learner": ConsistentNetwork(n_views=2, **own)}
+                {**_CONSISTENT, "learner": ConsistentNetwork(**{"n_views": 2, **own})}
                 for own in (
-                    {"hops": "pagerank", "n_hops": 10, "weight_decay": 0.001},
-                    {"hops": "pagerank", "n_hops": 10, **_GATED},
-                    {"n_hops": 8, "weight_decay": 0.001, "units": 128},
+                    {**_THINNED, "feature_dropout": 0.3},
+                    {"n_hops": 10, "hops": "pagerank", **_GATED},
+                    {**_THINNED, "n_hops": 10, "hops": "pagerank"},
                     {"n_hops": 8, **_GATED},
-                    {"n_hops": 4, "row_norm": "l1", "weight_decay": 0.0005},
+                    {**_THINNED, "units": 32, "n_views": 4, "temperature": 0.5},
                     {"n_hops": 5, "weight_decay": 0.004, "temperature": 0.5},
+                    {"n_hops": 8, "row_norm": "l1", "weight_decay": 0.0005, "units": 128},
                 )
             ),
         ),

@@ -23,7 +23,11 @@ from gbgnn.tasks import Task
 PRESETS = ("default", "fast", "best")
 
 FEWEST_LABELS, FEWEST_PER_SCORE = 200, 10
-"""With fewer labelled nodes, in all or per class, narrow tables stay with the paper's method."""
+"""With fewer labelled nodes, in all or per class, narrow tables get smaller trees, or a network."""
+
+FEWEST_TO_CHOOSE = 20
+"""With fewer labelled nodes they stay with the paper's method; so do classes without validation nodes, of
+which few labels leave none to spare."""
 
 MOST_COLUMNS = 200
 """Wider features are mostly words or embeddings, which networks look at rather than trees."""
@@ -110,6 +114,8 @@ def adapt(model: M, facts: Facts) -> M:
     - Narrow tables with many labels get boosted trees, which see a node's own columns, those of its
       neighbours and the labels nearby, as much of these as helps the validation nodes. Where there are not
       too many nodes, a graph network follows in a second round.
+    - Narrow tables with few labels get smaller trees or a :class:`~gbgnn.ConsistentNetwork`, whichever
+      validation nodes prefer, and then a graph network; classes without validation nodes the paper's method.
     - Wide features and classes with few labels get the best of four of :class:`~gbgnn.ConsistentNetwork`,
       which all nodes train, where labelled neighbours are alike as far as is known; with many labels a
       :class:`~gbgnn.GraphNetwork`.
@@ -140,7 +146,8 @@ def adapt(model: M, facts: Facts) -> M:
     settings: Any = model
     check_choice(type(model).__name__, "preset", settings.preset, PRESETS)
     recipe = None if settings.preset != "default" or find_touched(model, _OPEN) else _choose(facts)
-    if recipe is None or (recipe is not _for_tables and facts.n_nodes > _most_nodes(settings)):
+    has_trees = recipe in (_for_tables, _for_small_tables)
+    if recipe is None or (not has_trees and facts.n_nodes > _most_nodes(settings)):
         return model
     adapted: Any = copy.copy(model)
     recipe(adapted, facts)
@@ -156,19 +163,26 @@ def explain(model: Any, facts: Facts) -> str | None:
     adapted = adapt(model, facts)
     if adapted is model:
         return None
-    if isinstance(adapted.learner, GraphNetwork):
+    recipe, trees = _choose(facts), "boosted trees on columns of the neighbourhood"
+    if recipe is _for_many_labels:
         return "for wide features with many labels, a graph network"
-    if isinstance(adapted.learner, BestOf):
+    if recipe is _for_few_labels:
         return "for wide features with few labels, the best of four small networks that all nodes train"
+    if recipe is _for_small_tables:
+        networks = " or a network by validation, then a graph network" if adapted.n_rounds > 1 else ""
+        return f"for a narrow table with few labels, small {trees}{networks}"
     network = ", then a graph network" if isinstance(adapted.learner, Stages) else ""
-    return f"for a narrow table with many labels, boosted trees on columns of the neighbourhood{network}"
+    return f"for a narrow table with many labels, {trees}{network}"
 
 
 def _choose(facts: Facts) -> Callable[[Any, Facts], None] | None:
     """Return what gives a model its parts, or None where they are the paper's."""
     if is_narrow(facts):
-        has_many = facts.n_labels >= max(FEWEST_LABELS, FEWEST_PER_SCORE * facts.n_scores)
-        return _for_tables if has_many else None
+        if facts.n_labels >= max(FEWEST_LABELS, FEWEST_PER_SCORE * facts.n_scores):
+            return _for_tables
+        has_judges = facts.has_validation or not facts.has_classes
+        can_choose = has_judges and facts.n_labels >= FEWEST_TO_CHOOSE
+        return _for_small_tables if can_choose else None
     if not facts.has_classes:
         return None
     if facts.n_labels >= MANY_PER_CLASS * facts.n_scores:
@@ -193,6 +207,18 @@ def _for_tables(model: Any, facts: Facts) -> None:
     else:
         model.set_params(learner=trees, n_rounds=1, device="cpu")  # where trees grow
     _set_some_aside(model, facts)  # trees must know when to stop
+
+
+def _for_small_tables(model: Any, facts: Facts) -> None:
+    learner: Learner = BoostedTrees(n_trees=300, learning_rate=0.06, max_leaves=4, patience=20, n_variants=2)
+    n_rounds = 1
+    if facts.n_nodes <= _most_nodes(model):
+        # Small trees do not see what a graph of like nodes smooths, nor patterns of neighbours.
+        smooth = ConsistentNetwork(n_hops=5, n_views=2, row_norm=None, weight_decay=0.001)
+        learner, n_rounds = Stages(first=BestOf(one=learner, other=smooth), then=GraphNetwork()), 2
+    _set_networks(model, learner, n_rounds)
+    model.set_params(neighbourhood=Neighbourhood(), propagation="random_walk")
+    _set_some_aside(model, facts)
 
 
 def choose_by_validation() -> BestOf:

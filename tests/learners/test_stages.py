@@ -174,7 +174,7 @@ def test_networks_that_are_trained_at_once_are_those_that_are_trained_one_by_one
         one=BestOf(one=ConsistentNetwork(**SMALL, epochs=30), other=ConsistentNetwork(**SMALL, epochs=5)),
         other=ConsistentNetwork(**SMALL, epochs=60, weight_decay=0.0),
     )
-    assert all(each.trains_in_threads for each in learner._candidates())
+    assert all(each.trains_in_threads for each in learner.candidates())
     found = []
     try:
         for n_threads in (1, 2):
@@ -184,7 +184,7 @@ def test_networks_that_are_trained_at_once_are_those_that_are_trained_one_by_one
         torch.set_num_threads(before)
     np.testing.assert_array_equal(*found)
     best = min(
-        (fit_on(each, n_rounds=1) for each in learner._candidates()),
+        (fit_on(each, n_rounds=1) for each in learner.candidates()),
         key=validation_loss,
     )
     np.testing.assert_array_equal(found[0], best.predict_proba(np.arange(200)))

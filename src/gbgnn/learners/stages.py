@@ -155,7 +155,7 @@ class BestOf(_Several):
 
     def fit(self, context: RoundContext) -> Head:
         """Train all heads, and return the best one."""
-        learners = self._candidates()
+        learners = self.candidates()
         if context.weak_task.val_rows is None:
             return learners[0].fit(context)
         in_threads = all(each.trains_in_threads for each in learners) and context.scores.device.type == "cpu"
@@ -168,13 +168,13 @@ class BestOf(_Several):
         trained = map_threads(train, learners, work=math.inf) if in_threads else list(map(train, learners))
         return min(trained, key=lambda each: each[0])[1]
 
-    def _candidates(self) -> list[Learner]:
+    def candidates(self) -> list[Learner]:
         """Return the learners to choose from, also those of another one of this kind."""
         own = (self.one, self.other)
         return [
             each
             for learner in own
-            for each in (learner._candidates() if isinstance(learner, BestOf) else [learner])
+            for each in (learner.candidates() if isinstance(learner, BestOf) else [learner])
         ]
 
 
