@@ -32,7 +32,7 @@ from gbgnn.errors import AbsentError, GBGNNWarning, GraphError, ParameterError
 from gbgnn.families import FAMILIES, Family
 from gbgnn.folds import N_FOLDS, draw_folds
 from gbgnn.population import PopulationInputs, reason_apart
-from gbgnn.presets import Facts
+from gbgnn.presets import FEWEST_TO_CHOOSE, Facts
 from gbgnn.testing import two_blocks
 
 SMALL = MLP(units=8, epochs=20)
@@ -322,7 +322,8 @@ def test_other_settings_are_those_of_every_candidate() -> None:
 
 
 def test_nothing_is_tried_twice() -> None:
-    facts = Facts.of(GRAPH, GBGNNClassifier().task_for(Y), TRAIN, Y[TRAIN], has_validation=True)
+    few = TRAIN[: FEWEST_TO_CHOOSE - 1]
+    facts = Facts.of(GRAPH, GBGNNClassifier().task_for(Y), few, Y[few], has_validation=True)
     task = GBGNNClassifier().task_for(Y).fit(Y)
     found = list_candidates(GBGNNClassifier(preset="best"), task, facts, FAMILIES)
     names = [each.family.name for each in found]

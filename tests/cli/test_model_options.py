@@ -63,6 +63,7 @@ def test_every_setting_of_every_part_has_an_option() -> None:
             # One number has one flag, and a matrix and a learner in another have none.
             without = {"rule__learning_rate", "propagation__matrix", "learner__first", "learner__then"}
             without |= {"learner__inner", "learner__odd", "learner__even", "learner__layer_options"}
+            without |= {"learner__one", "learner__other"}
             assert own - names <= without
 
 
