@@ -275,6 +275,8 @@ def compare(comparison: Comparison, about: str | None, write_page: Callable[[Res
     parser.add_argument("--graphs", **known)
     words = "which to run, by the names of gbgnn compare; all that have runs are shown"
     parser.add_argument("--systems", nargs="*", default=comparison.systems, help=words)
+    kinds = sorted({column.split for column in comparison.columns})
+    parser.add_argument("--splits", nargs="+", choices=kinds, default=kinds, help="the kinds of them to run")
     parser.add_argument("--runs", type=int, default=N_RUNS, help="splits or seeds of each")
     parser.add_argument("--device", default="cpu", help="where networks are trained")
     parser.add_argument("--jobs", type=int, default=1, help="runs at once; times are best with one")
@@ -291,7 +293,8 @@ def compare(comparison: Comparison, about: str | None, write_page: Callable[[Res
     for other in asked.merge:
         runner.merge(other)
     runner.forget(lambda task: task[-1] in asked.again)
-    runner(comparison.tasks(asked.graphs, asked.systems, asked.runs))
+    tasks = comparison.tasks(asked.graphs, asked.systems, asked.runs)
+    runner([task for task in tasks if task[1] in asked.splits])
     if not asked.no_page:
         results = Results(comparison, runner, asked.graphs, asked.runs)
         publish(comparison.name, comparison.title, write_page(results), summarize(results))
