@@ -39,8 +39,8 @@ MANY_LABELS = 20_000
 """From here on trees are larger, their steps longer and see fewer columns: time counts there."""
 
 MANY_PER_CLASS = 200
-"""From here on labels are many enough for a graph network to learn from them alone, also what those of other
-nodes tell; with fewer, all nodes train a smaller one."""
+"""From here on labels are many enough for networks to learn from them alone, also what those of other nodes
+tell; with fewer, all nodes train a smaller one."""
 
 LEAST_HOMOPHILY = 0.2
 """Where labelled neighbours are alike less than this, as far as is known, few labels do not travel."""
@@ -117,8 +117,8 @@ def adapt(model: M, facts: Facts) -> M:
     - Narrow tables with few labels get smaller trees or a :class:`~gbgnn.ConsistentNetwork`, whichever
       validation nodes prefer, and then a graph network; classes without validation nodes the paper's method.
     - Wide features and classes with few labels get the best of four of :class:`~gbgnn.ConsistentNetwork`,
-      which all nodes train, where labelled neighbours are alike as far as is known; with many labels a
-      :class:`~gbgnn.GraphNetwork`.
+      which all nodes train, where labelled neighbours are alike as far as is known; with many labels the
+      better of two, and then a :class:`~gbgnn.GraphNetwork`, or that alone where neighbours differ.
     - Everything else is the paper's method.
 
     A model with any setting of its own keeps all. ``"best"`` chooses its parts in training, among others
@@ -136,7 +136,7 @@ def adapt(model: M, facts: Facts) -> M:
     >>> adapt(model, narrow).learner.first
     BoostedTrees(learning_rate=0.06, max_leaves=15, n_trees=1000, n_variants=2,
                  patience=20)
-    >>> adapt(model, wide).learner
+    >>> adapt(model, wide).learner.then
     GraphNetwork(depth=2, dropout=0.5, mixing='both', units=64)
     >>> adapt(model, few).learner.one.one
     ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
@@ -165,7 +165,8 @@ def explain(model: Any, facts: Facts) -> str | None:
         return None
     recipe, trees = _choose(facts), "boosted trees on columns of the neighbourhood"
     if recipe is _for_many_labels:
-        return "for wide features with many labels, a graph network"
+        first = "small networks, then " if isinstance(adapted.learner, Stages) else ""
+        return f"for wide features with many labels, {first}a graph network"
     if recipe is _for_few_labels:
         return "for wide features with few labels, the best of four small networks that all nodes train"
     if recipe is _for_small_tables:
@@ -187,8 +188,7 @@ def _choose(facts: Facts) -> Callable[[Any, Facts], None] | None:
         return None
     if facts.n_labels >= MANY_PER_CLASS * facts.n_scores:
         return _for_many_labels
-    travels = facts.homophily is None or facts.homophily >= LEAST_HOMOPHILY
-    return _for_few_labels if travels else None
+    return _for_few_labels if _labels_travel(facts) else None
 
 
 def _for_tables(model: Any, facts: Facts) -> None:
@@ -244,8 +244,20 @@ def _for_few_labels(model: Any, facts: Facts) -> None:
 
 
 def _for_many_labels(model: Any, facts: Facts) -> None:
-    _set_networks(model, GraphNetwork(depth=2, units=64, dropout=0.5, mixing="both"), 1)
+    learner: Learner = GraphNetwork(depth=2, units=64, dropout=0.5, mixing="both")
+    n_rounds = 1
+    if _labels_travel(facts):
+        # Of words, a graph network alone makes too much; where it has something to add, it says it.
+        near = ConsistentNetwork(n_hops=2, n_views=1, consistency=0.0, units=128, weight_decay=0.0002)
+        far = ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
+        learner, n_rounds = Stages(first=BestOf(one=near, other=far), then=learner), 2
+    _set_networks(model, learner, n_rounds)
     _set_some_aside(model, facts)
+
+
+def _labels_travel(facts: Facts) -> bool:
+    """Return whether labelled neighbours are alike, as far as is known."""
+    return facts.homophily is None or facts.homophily >= LEAST_HOMOPHILY
 
 
 def _set_networks(model: Any, learner: Learner, n_rounds: int) -> None:
