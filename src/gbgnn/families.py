@@ -17,7 +17,7 @@ from gbgnn.learners import (
     PropagatedResiduals,
     Stages,
 )
-from gbgnn.presets import MOST_NODES_ON_GPU, Facts, choose_by_validation, is_narrow
+from gbgnn.presets import MOST_NODES_ON_GPU, Facts, best_of_four, is_narrow
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,7 +100,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         name="consistency",
         variants=(
-            {**_CONSISTENT, "learner": choose_by_validation()},
+            {**_CONSISTENT, "learner": best_of_four()},
             *(
                 {**_CONSISTENT, "learner": ConsistentNetwork(**{"n_views": 2, **own})}
                 for own in (

@@ -216,12 +216,12 @@ def _for_small_tables(model: Any, facts: Facts) -> None:
         # Small trees do not see what a graph of like nodes smooths, nor patterns of neighbours.
         smooth = ConsistentNetwork(n_hops=5, n_views=2, row_norm=None, weight_decay=0.001)
         learner, n_rounds = Stages(first=BestOf(one=learner, other=smooth), then=GraphNetwork()), 2
-    _set_networks(model, learner, n_rounds)
+    _set_learner(model, learner, n_rounds)
     model.set_params(neighbourhood=Neighbourhood(), propagation="random_walk")
     _set_some_aside(model, facts)
 
 
-def choose_by_validation() -> BestOf:
+def best_of_four() -> BestOf:
     """Return the best of four networks that all nodes train, for wide features with few labels.
 
     How strong penalties must be, whether few columns tell all, and how far to look, differ from graph to
@@ -240,7 +240,7 @@ def choose_by_validation() -> BestOf:
 
 
 def _for_few_labels(model: Any, facts: Facts) -> None:
-    _set_networks(model, choose_by_validation(), 1)
+    _set_learner(model, best_of_four(), 1)
 
 
 def _for_many_labels(model: Any, facts: Facts) -> None:
@@ -251,7 +251,7 @@ def _for_many_labels(model: Any, facts: Facts) -> None:
         near = ConsistentNetwork(n_hops=2, n_views=1, consistency=0.0, units=128, weight_decay=0.0002)
         far = ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
         learner, n_rounds = Stages(first=BestOf(one=near, other=far), then=learner), 2
-    _set_networks(model, learner, n_rounds)
+    _set_learner(model, learner, n_rounds)
     _set_some_aside(model, facts)
 
 
@@ -260,7 +260,7 @@ def _labels_travel(facts: Facts) -> bool:
     return facts.homophily is None or facts.homophily >= LEAST_HOMOPHILY
 
 
-def _set_networks(model: Any, learner: Learner, n_rounds: int) -> None:
+def _set_learner(model: Any, learner: Learner, n_rounds: int) -> None:
     rule, select = _loss_rule(), _last_unless_told(model)
     model.set_params(aggregation="identity", learner=learner, rule=rule, n_rounds=n_rounds, select=select)
 

@@ -11,8 +11,8 @@ from gbgnn._optimizers import Stepper
 from gbgnn._random import Purpose, derive_key
 from gbgnn._threads import threads_for
 from gbgnn.learners.base import GRAPH, Learner
+from gbgnn.learners.early_stopping import EVERY, Best, first_losses, validation_losses
 from gbgnn.learners.graph_blocks import Dropout
-from gbgnn.learners.graph_training import EVERY, Best, first_losses, validation_losses
 from gbgnn.learners.hop_head import HopHead, RowMap, Words
 from gbgnn.losses import Loss
 from gbgnn.propagation import NORMS

@@ -9,8 +9,8 @@ from gbgnn._threads import map_threads
 from gbgnn.errors import ParameterError
 from gbgnn.learners.base import USES, Head, Learner
 from gbgnn.learners.consistency import ConsistentNetwork
+from gbgnn.learners.early_stopping import validation_losses
 from gbgnn.learners.graph_network import GraphNetwork
-from gbgnn.learners.graph_training import validation_losses
 from gbgnn.learners.trees import BoostedTrees
 from gbgnn.rounds import RoundContext
 
