@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sklearn.base import clone
+
 from gbgnn.boosting import FunctionalGradient
 from gbgnn.features import Neighbourhood
 from gbgnn.learners import (
@@ -17,7 +19,7 @@ from gbgnn.learners import (
     PropagatedResiduals,
     Stages,
 )
-from gbgnn.presets import MOST_NODES_ON_GPU, Facts, best_of_four, is_narrow
+from gbgnn.presets import MANY_PER_CLASS, MOST_NODES_ON_GPU, Facts, best_of_four, is_narrow
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,14 +63,97 @@ _ONE_ROUND: Mapping[str, Any] = {"aggregation": "identity", "rule": _LOSS, "n_ro
 _NETWORK: Mapping[str, Any] = {**_ONE_ROUND, "propagation": "random_walk", "select": "last"}
 _TREES: Mapping[str, Any] = {**_ONE_ROUND, "neighbourhood": Neighbourhood()}
 _CONSISTENT: Mapping[str, Any] = {**_ONE_ROUND, "select": "last", "class_weight": "validation"}
-_THINNED: Mapping[str, Any] = {"n_hops": 8, "node_dropout": 0.7, "weight_decay": 0.001, "units": 128}
-_GATED: Mapping[str, Any] = {"gate_decay": 0.02, "feature_dropout": 0.5, "weight_decay": 0.001}
 _PLAIN_TREES = BoostedTrees(n_trees=1000, learning_rate=0.06, max_leaves=15, patience=20)
 _LONG_MLP = MLP(units=64, epochs=200, dropout=0.2, patience=20, scale_by="columns", norm="layer")
 
 
+_DROPPED = ConsistentNetwork(n_views=2, units=128, node_dropout=0.7, feature_dropout=0.5, weight_decay=0.001)
+_NEAR = ConsistentNetwork(n_hops=2, n_views=1, consistency=0.0, units=128, weight_decay=0.0002)
+
+
+def _vary(network: ConsistentNetwork, **own: Any) -> ConsistentNetwork:
+    return clone(network).set_params(**own)  # type: ignore[no-any-return]
+
+
+_WITH_FEW_LABELS = (
+    best_of_four(),
+    ConsistentNetwork(
+        n_hops=4,
+        n_views=4,
+        units=64,
+        node_dropout=0.3,
+        feature_dropout=0.5,
+        temperature=0.35,
+        gate_decay=0.005,
+        weight_decay=0.0005,
+    ),
+    _vary(
+        _DROPPED, hops="pagerank", n_hops=10, row_norm=None, dropout=0.7, consistency=2.0, temperature=0.35
+    ),
+    _vary(_DROPPED, hops="pagerank", n_hops=10, units=32, node_dropout=0.5, gate_decay=0.02),
+    ConsistentNetwork(
+        n_hops=4,
+        n_views=2,
+        row_norm="l1",
+        units=64,
+        node_dropout=0.3,
+        dropout=0.3,
+        consistency=2.0,
+        temperature=0.5,
+        learning_rate=0.01,
+        weight_decay=0.004,
+    ),
+    ConsistentNetwork(
+        hops="pagerank",
+        n_hops=10,
+        restart=0.2,
+        n_views=2,
+        row_norm=None,
+        standardize=False,
+        node_dropout=0.3,
+        feature_dropout=0.3,
+        weight_decay=0.0005,
+    ),
+    _vary(_DROPPED, n_hops=12, dropout=0.7, temperature=0.5),
+    _vary(
+        _DROPPED,
+        n_hops=6,
+        row_norm=None,
+        feature_dropout=0.7,
+        dropout=0.3,
+        temperature=0.35,
+        weight_decay=0.0005,
+    ),
+    _vary(_DROPPED, row_norm=None, units=64, node_dropout=0.3, consistency=2.0, temperature=0.35),
+    ConsistentNetwork(
+        row_norm="l1",
+        standardize=False,
+        temperature=0.5,
+        learning_rate=0.01,
+        epochs=800,
+        weight_decay=0.0005,
+    ),
+)
+"""Of some forty settings, most of them drawn at random, those that differ most in what they get right."""
+
+_WITH_MANY_LABELS = (
+    _NEAR,
+    ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001),
+    _vary(_NEAR, hops="pagerank", n_hops=5, restart=0.3),
+    _vary(_NEAR, units=256, node_dropout=0.2, n_views=2, consistency=1.0),
+    _vary(_NEAR, units=256, weight_decay=0.00005),
+    _vary(_NEAR, n_views=2, feature_dropout=0.3),
+    _vary(_NEAR, row_norm=None),
+)
+
+
 def _is_wide(facts: Facts) -> bool:
-    return facts.has_classes and not is_narrow(facts)
+    is_small = facts.n_nodes <= MOST_NODES_ON_GPU
+    return is_small and facts.has_classes and not is_narrow(facts)
+
+
+def _has_many_labels(facts: Facts) -> bool:
+    return facts.n_labels >= MANY_PER_CLASS * facts.n_scores
 
 
 FAMILIES: tuple[Family, ...] = (
@@ -99,23 +184,15 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         name="consistency",
-        variants=(
-            {**_CONSISTENT, "learner": best_of_four()},
-            *(
-                {**_CONSISTENT, "learner": ConsistentNetwork(**{"n_views": 2, **own})}
-                for own in (
-                    {**_THINNED, "feature_dropout": 0.3},
-                    {"n_hops": 10, "hops": "pagerank", **_GATED},
-                    {**_THINNED, "n_hops": 10, "hops": "pagerank"},
-                    {"n_hops": 8, **_GATED},
-                    {**_THINNED, "units": 32, "n_views": 4, "temperature": 0.5},
-                    {"n_hops": 5, "weight_decay": 0.004, "temperature": 0.5},
-                    {"n_hops": 8, "row_norm": "l1", "weight_decay": 0.0005, "units": 128},
-                )
-            ),
-        ),
+        variants=tuple({**_CONSISTENT, "learner": each} for each in _WITH_FEW_LABELS),
         cost=6.0,
-        suits=lambda facts: _is_wide(facts) and facts.n_nodes <= MOST_NODES_ON_GPU,
+        suits=lambda facts: _is_wide(facts) and not _has_many_labels(facts),
+    ),
+    Family(
+        name="smooth network",
+        variants=tuple({**_CONSISTENT, "learner": each} for each in _WITH_MANY_LABELS),
+        cost=6.0,
+        suits=lambda facts: _is_wide(facts) and _has_many_labels(facts),
     ),
     Family(
         name="residuals",
@@ -144,7 +221,8 @@ FAMILIES: tuple[Family, ...] = (
             {**_NETWORK, "learner": GraphNetwork()},
             {**_NETWORK, "learner": GraphNetwork(depth=2, units=64, dropout=0.5, mixing="both")},
             {**_NETWORK, "learner": GraphNetwork(depth=4, units=64, mixing="both")},
-            {**_NETWORK, "learner": GraphNetwork(depth=2, units=128, dropout=0.5)},
+            {**_NETWORK, "learner": GraphNetwork(depth=2, units=128, dropout=0.5, mixing="both")},
+            {**_NETWORK, "learner": GraphNetwork(depth=6, units=128, dropout=0.3, mixing="both")},
         ),
         cost=5.0,
         suits=lambda facts: facts.n_nodes <= MOST_NODES_ON_GPU,

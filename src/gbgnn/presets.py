@@ -118,7 +118,8 @@ def adapt(model: M, facts: Facts) -> M:
       validation nodes prefer, and then a graph network; classes without validation nodes the paper's method.
     - Wide features and classes with few labels get the best of four of :class:`~gbgnn.ConsistentNetwork`,
       which all nodes train, where labelled neighbours are alike as far as is known; with many labels the
-      better of two, and then a :class:`~gbgnn.GraphNetwork`, or that alone where neighbours differ.
+      better of two, and then a :class:`~gbgnn.GraphNetwork`; where neighbours differ, the better of two of
+      these.
     - Everything else is the paper's method.
 
     A model with any setting of its own keeps all. ``"best"`` chooses its parts in training, among others
@@ -165,8 +166,9 @@ def explain(model: Any, facts: Facts) -> str | None:
         return None
     recipe, trees = _choose(facts), "boosted trees on columns of the neighbourhood"
     if recipe is _for_many_labels:
-        first = "small networks, then " if isinstance(adapted.learner, Stages) else ""
-        return f"for wide features with many labels, {first}a graph network"
+        is_staged = isinstance(adapted.learner, Stages)
+        networks = "small networks, then a graph network" if is_staged else "the better of two graph networks"
+        return f"for wide features with many labels, {networks}"
     if recipe is _for_few_labels:
         return "for wide features with few labels, the best of four small networks that all nodes train"
     if recipe is _for_small_tables:
@@ -244,14 +246,15 @@ def _for_few_labels(model: Any, facts: Facts) -> None:
 
 
 def _for_many_labels(model: Any, facts: Facts) -> None:
-    learner: Learner = GraphNetwork(depth=2, units=64, dropout=0.5, mixing="both")
-    n_rounds = 1
+    flat = GraphNetwork(depth=2, units=64, dropout=0.5, mixing="both")
     if _labels_travel(facts):
         # Of words, a graph network alone makes too much; where it has something to add, it says it.
         near = ConsistentNetwork(n_hops=2, n_views=1, consistency=0.0, units=128, weight_decay=0.0002)
         far = ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
-        learner, n_rounds = Stages(first=BestOf(one=near, other=far), then=learner), 2
-    _set_learner(model, learner, n_rounds)
+        _set_learner(model, Stages(first=BestOf(one=near, other=far), then=flat), 2)
+    else:
+        deep = GraphNetwork(depth=6, units=64, mixing="both")  # patterns may take many hops to see
+        _set_learner(model, BestOf(one=flat, other=deep), 1)
     _set_some_aside(model, facts)
 
 
