@@ -13,6 +13,7 @@ GRAPH, Y = two_blocks(60)
 
 
 WORDS, NUMBERS = Facts(100, 50, 3, 1000, True, True, True), Facts(100, 50, 3, 10, False, True, False)
+MANY_LABELS = Facts(1000, 600, 3, 1000, True, True, True)
 
 
 @pytest.mark.parametrize(
@@ -39,5 +40,7 @@ def test_names_are_unique_and_a_wide_sparse_table_has_no_trees() -> None:
     names = [family.name for family in FAMILIES]
     assert len(set(names)) == len(names)
     suited = [[family.name for family in FAMILIES if family.suits(facts)] for facts in (WORDS, NUMBERS)]
-    assert set(names) - set(suited[0]) == {"trees", "residuals"}
-    assert set(names) - set(suited[1]) == {"consistency"}
+    of_words = {"consistency", "smooth network", "convolution"}
+    assert set(names) - set(suited[0]) == {"trees", "residuals", "smooth network", "convolution"}
+    assert set(names) - set(suited[1]) == of_words
+    assert of_words - {family.name for family in FAMILIES if family.suits(MANY_LABELS)} == {"consistency"}

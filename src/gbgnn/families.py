@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sklearn.base import clone
 
@@ -16,6 +16,7 @@ from gbgnn.learners import (
     ConsistentNetwork,
     CrossFitted,
     GraphNetwork,
+    Learner,
     PropagatedResiduals,
     Stages,
 )
@@ -57,6 +58,8 @@ class Family:
     suits: Callable[[Facts], bool] = lambda facts: True
 
 
+L = TypeVar("L", bound=Learner)
+
 _LOSS = FunctionalGradient(target="loss", learning_rate=1.0, retries=0)
 _HALF_STEPS = FunctionalGradient(target="loss", learning_rate=0.5, retries=0)
 _ONE_ROUND: Mapping[str, Any] = {"aggregation": "identity", "rule": _LOSS, "n_rounds": 1}
@@ -69,10 +72,19 @@ _LONG_MLP = MLP(units=64, epochs=200, dropout=0.2, patience=20, scale_by="column
 
 _DROPPED = ConsistentNetwork(n_views=2, units=128, node_dropout=0.7, feature_dropout=0.5, weight_decay=0.001)
 _NEAR = ConsistentNetwork(n_hops=2, n_views=1, consistency=0.0, units=128, weight_decay=0.0002)
+_CONVOLUTION = GraphNetwork(
+    depth=5,
+    units=64,
+    mixing="symmetric",
+    label_share=0.0,
+    learning_rate=0.003,
+    epochs=1000,
+    patience=100,
+)
 
 
-def _vary(network: ConsistentNetwork, **own: Any) -> ConsistentNetwork:
-    return clone(network).set_params(**own)  # type: ignore[no-any-return]
+def _vary(learner: L, **own: Any) -> L:
+    return clone(learner).set_params(**own)  # type: ignore[no-any-return]
 
 
 _WITH_FEW_LABELS = (
@@ -192,6 +204,16 @@ FAMILIES: tuple[Family, ...] = (
         name="smooth network",
         variants=tuple({**_CONSISTENT, "learner": each} for each in _WITH_MANY_LABELS),
         cost=6.0,
+        suits=lambda facts: _is_wide(facts) and _has_many_labels(facts),
+    ),
+    Family(
+        name="convolution",
+        variants=(
+            {**_NETWORK, "learner": _CONVOLUTION},
+            {**_NETWORK, "learner": _vary(_CONVOLUTION, label_share=0.5)},
+            {**_NETWORK, "learner": _vary(_CONVOLUTION, depth=3, units=128, dropout=0.5, learning_rate=0.01)},
+        ),
+        cost=8.0,
         suits=lambda facts: _is_wide(facts) and _has_many_labels(facts),
     ),
     Family(

@@ -14,7 +14,7 @@ from gbgnn.learners.network import LinearLayer
 from gbgnn.propagation import AugmentedAdjacency, Propagation, Propagator, RandomWalk
 from gbgnn.propagation.product import Mixing
 
-MIXINGS = ("mean", "both")
+MIXINGS = ("mean", "both", "symmetric")
 
 
 class Neighbours:
@@ -100,11 +100,29 @@ class Block(nn.Module):
         return H + drop(told.relu())
 
 
-def start_blocks(depth: int, units: int, seed: int, mixing: str = "mean") -> list[Block]:
+class SmoothBlock(nn.Module):
+    """``H + dropout(relu(S Z W + b))``: a node and its neighbours are told apart by nothing."""
+
+    def __init__(self, own: LinearLayer, scale: torch.Tensor) -> None:
+        super().__init__()
+        self.own = own
+        self.scale = nn.Parameter(scale, requires_grad=False)
+
+    def forward(self, neighbours: Neighbours, H: torch.Tensor, drop: Dropout) -> torch.Tensor:
+        """Return the rows, with what they and their neighbours make together added."""
+        Z = layer_norm(H, H.shape[1:], self.scale[0], self.scale[1])
+        told: torch.Tensor = self.own(neighbours.symmetric(Z))
+        return H + drop(told.relu())
+
+
+def start_blocks(depth: int, units: int, seed: int, mixing: str = "mean") -> list[Block | SmoothBlock]:
     """Return blocks with random weights."""
-    blocks = []
+    blocks: list[Block | SmoothBlock] = []
     for i in range(1, depth + 1):
         own, others = (draw_layer(seed, 2 * i - n, units, units) for n in (1, 0))
+        if mixing == "symmetric":
+            blocks.append(SmoothBlock(own, start_scale(units)))
+            continue
         # Numbers that no other layer has.
         symmetric = draw_layer(seed, 2 * depth + i, units, units).weight.data if mixing == "both" else None
         blocks.append(Block(own, others.weight.data, start_scale(units), symmetric))

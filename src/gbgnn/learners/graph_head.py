@@ -14,7 +14,14 @@ from gbgnn.errors import ModelFileError, ParameterError
 from gbgnn.learners.base import Head
 from gbgnn.learners.columns import ColumnMap, Columns
 from gbgnn.learners.convolution_block import Recipe
-from gbgnn.learners.graph_blocks import Block, Dropout, Neighbours, draw_layer, start_scale
+from gbgnn.learners.graph_blocks import (
+    Block,
+    Dropout,
+    Neighbours,
+    SmoothBlock,
+    draw_layer,
+    start_scale,
+)
 from gbgnn.learners.network import LinearLayer
 from gbgnn.problem import KnownLabels, NodeInputs
 from gbgnn.propagation import Representation
@@ -164,12 +171,13 @@ def _linear(state: dict[str, torch.Tensor], name: str) -> LinearLayer:
 def _restore_block(state: dict[str, torch.Tensor], name: str, recipe: Recipe | None, units: int) -> nn.Module:
     scale = state[f"{name}.scale"]
     if recipe is None:
-        return Block(
-            _linear(state, f"{name}.own"), state[f"{name}.others"], scale, state.get(f"{name}.symmetric")
-        )
+        own, others = _linear(state, f"{name}.own"), state.get(f"{name}.others")
+        if others is None:
+            return SmoothBlock(own, scale)
+        return Block(own, others, scale, state.get(f"{name}.symmetric"))
     prefix = f"{name}.layer."
-    own = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
-    return recipe.restore(units, scale, own)
+    weights = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+    return recipe.restore(units, scale, weights)
 
 
 def hide(known: KnownLabels, hidden: torch.Tensor) -> KnownLabels:

@@ -49,7 +49,8 @@ class GraphNetwork(GraphLearner):
     mixing
         ``"mean"``: one product with P a block, as above. ``"both"``: whatever the model's propagation, P is
         the mean of the neighbours, and S Z W is added, S the symmetrically normalised adjacency with self
-        loops: what a mean hides, how many neighbours there are, is told as well.
+        loops: what a mean hides, how many neighbours there are, is told as well. ``"symmetric"``: S alone,
+        :math:`H \leftarrow H + \mathrm{relu}(S Z W + b)`, which suits graphs of like neighbours.
 
     Examples
     --------
