@@ -29,7 +29,7 @@ def test_every_variant_is_a_model_that_passes_all_checks(family: Family, kind: t
     nodes, held_out = np.arange(30), np.arange(30, 40)
     assert family.variants
     assert family.cost > 0
-    for variant in family.variants:
+    for variant in family.variants.values():
         model = kind(**{"preset": "fast", **variant})
         validation = (held_out, y[held_out])
         plan = FitPlan.build(model, model.task_for(y), nodes, y[nodes], GRAPH, seed=0, validation=validation)

@@ -54,7 +54,7 @@ class Candidate:
     """A variant of a family: how it is trained, and what has come of it so far."""
 
     family: Family
-    place: int  # among the variants of the family
+    variant: str
     model: Any  # the estimator with its settings
     fitted: list[list[FittedModel]] = field(default_factory=list)  # of every fold, one for each seed
     judged: Judged | None = None
@@ -64,15 +64,7 @@ class Candidate:
     @property
     def title(self) -> str:
         """What progress calls it."""
-        return f"{self.family.name} ({self.variant})" if self.variant else self.family.name
-
-    @property
-    def variant(self) -> str:
-        """What tells it from the other variants of its family, in words."""
-        variants = [_as_text(each) for each in self.family.variants]
-        own = variants[self.place]
-        differs = [k for k, v in own.items() if any(each.get(k, None) != v for each in variants)]
-        return ", ".join(f"{name}={own[name]}" for name in differs)
+        return f"{self.family.name} ({self.variant})"
 
     @property
     def n_models(self) -> int:
@@ -85,7 +77,7 @@ class Candidate:
         return {
             "family": self.family.name,
             "variant": self.variant,
-            "settings": _as_text(self.family.variants[self.place]),
+            "settings": _as_text(self.family.variants[self.variant]),
             "models": self.n_models,
             "metric": metric,
             "score": None if judged is None else judged.score,
@@ -310,22 +302,22 @@ def list_candidates(estimator: Any, task: Task, facts: Facts, families: Iterable
     fixed = find_touched(estimator, [name for name in estimator.get_params(deep=False) if name != "preset"])
     candidates: dict[str, Candidate] = {}
     for family in sorted(families, key=lambda each: each.cost):
-        for place, variant in enumerate(family.variants if family.suits(facts) else ()):
+        for variant, chosen in family.variants.items() if family.suits(facts) else ():
             model = clone(estimator).set_params(callbacks=(), time_limit=None, validation_fraction=None)
             if isinstance(estimator.task, str):
                 model.set_params(task=type(estimator)().task)  # a preset is to find it untouched
-            own = {name: value for name, value in variant.items() if name not in fixed}
+            own = {name: value for name, value in chosen.items() if name not in fixed}
             model = adapt(model.set_params(**{"preset": "fast", **clone(own, safe=False)}), facts)
             model = clone(model).set_params(task=task)
             settings = model.get_params(deep=False)
             same = "; ".join(f"{k}={describe_part(v)}" for k, v in settings.items() if k != "preset")
-            candidates.setdefault(same, Candidate(family, place, model))
+            candidates.setdefault(same, Candidate(family, variant, model))
     return list(candidates.values())
 
 
 def _as_text(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with parts, and whatever else a file could not hold, as text."""
-    return {k: as_plain(v, unknown=repr) for k, v in settings.items()}
+    return {k: as_plain(v, unknown=lambda part: " ".join(repr(part).split())) for k, v in settings.items()}
 
 
 def _judged(candidate: Candidate) -> Judged:

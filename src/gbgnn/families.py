@@ -32,8 +32,8 @@ class Family:
     name
         What the leaderboard calls it.
     variants
-        Parameters of the estimator that are not its defaults, for each variant; the first is tried first, and
-        the others where it is not clearly worse than the best of other families.
+        Parameters of the estimator that are not its defaults, by the name of each variant; the first is tried
+        first, and the others where it is not clearly worse than the best of other families.
     cost
         About how long a variant takes, the paper's method being 1: cheap families are tried first, and one
         that would not end in time not at all.
@@ -46,14 +46,17 @@ class Family:
 
         Family(
             name="wide learners",
-            variants=({"learner": "wide"}, {"learner": "wide", "aggregation": "kta"}),
+            variants={
+                "plain": {"learner": "wide"},
+                "learned hops": {"learner": "wide", "aggregation": "kta"},
+            },
             cost=3.0,
             suits=lambda facts: facts.n_labels < 1000,
         )
     """
 
     name: str
-    variants: tuple[Mapping[str, Any], ...]
+    variants: Mapping[str, Mapping[str, Any]]
     cost: float = 1.0
     suits: Callable[[Facts], bool] = lambda facts: True
 
@@ -67,6 +70,7 @@ _NETWORK: Mapping[str, Any] = {**_ONE_ROUND, "propagation": "random_walk", "sele
 _TREES: Mapping[str, Any] = {**_ONE_ROUND, "neighbourhood": Neighbourhood()}
 _CONSISTENT: Mapping[str, Any] = {**_ONE_ROUND, "select": "last", "class_weight": "validation"}
 _PLAIN_TREES = BoostedTrees(n_trees=1000, learning_rate=0.06, max_leaves=15, patience=20)
+_SLOW_TREES = BoostedTrees(n_trees=2000, learning_rate=0.03, max_leaves=31, column_share=0.5, patience=30)
 _LONG_MLP = MLP(units=64, epochs=200, dropout=0.2, patience=20, scale_by="columns", norm="layer")
 
 
@@ -87,9 +91,9 @@ def _vary(learner: L, **own: Any) -> L:
     return clone(learner).set_params(**own)  # type: ignore[no-any-return]
 
 
-_WITH_FEW_LABELS = (
-    best_of_four(),
-    ConsistentNetwork(
+_WITH_FEW_LABELS: Mapping[str, Learner] = {
+    "best of four": best_of_four(),
+    "four views, small gate": ConsistentNetwork(
         n_hops=4,
         n_views=4,
         units=64,
@@ -99,11 +103,13 @@ _WITH_FEW_LABELS = (
         gate_decay=0.005,
         weight_decay=0.0005,
     ),
-    _vary(
+    "PageRank, much dropped": _vary(
         _DROPPED, hops="pagerank", n_hops=10, row_norm=None, dropout=0.7, consistency=2.0, temperature=0.35
     ),
-    _vary(_DROPPED, hops="pagerank", n_hops=10, units=32, node_dropout=0.5, gate_decay=0.02),
-    ConsistentNetwork(
+    "PageRank, gate": _vary(
+        _DROPPED, hops="pagerank", n_hops=10, units=32, node_dropout=0.5, gate_decay=0.02
+    ),
+    "four hops, strong penalties": ConsistentNetwork(
         n_hops=4,
         n_views=2,
         row_norm="l1",
@@ -115,7 +121,7 @@ _WITH_FEW_LABELS = (
         learning_rate=0.01,
         weight_decay=0.004,
     ),
-    ConsistentNetwork(
+    "PageRank, rows as they are": ConsistentNetwork(
         hops="pagerank",
         n_hops=10,
         restart=0.2,
@@ -126,8 +132,8 @@ _WITH_FEW_LABELS = (
         feature_dropout=0.3,
         weight_decay=0.0005,
     ),
-    _vary(_DROPPED, n_hops=12, dropout=0.7, temperature=0.5),
-    _vary(
+    "twelve hops, much dropped": _vary(_DROPPED, n_hops=12, dropout=0.7, temperature=0.5),
+    "six hops, weak penalties": _vary(
         _DROPPED,
         n_hops=6,
         row_norm=None,
@@ -136,8 +142,10 @@ _WITH_FEW_LABELS = (
         temperature=0.35,
         weight_decay=0.0005,
     ),
-    _vary(_DROPPED, row_norm=None, units=64, node_dropout=0.3, consistency=2.0, temperature=0.35),
-    ConsistentNetwork(
+    "eight hops": _vary(
+        _DROPPED, row_norm=None, units=64, node_dropout=0.3, consistency=2.0, temperature=0.35
+    ),
+    "four views, slow": ConsistentNetwork(
         row_norm="l1",
         standardize=False,
         temperature=0.5,
@@ -145,18 +153,31 @@ _WITH_FEW_LABELS = (
         epochs=800,
         weight_decay=0.0005,
     ),
-)
+}
 """Of some forty settings, most of them drawn at random, those that differ most in what they get right."""
 
-_WITH_MANY_LABELS = (
-    _NEAR,
-    ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001),
-    _vary(_NEAR, hops="pagerank", n_hops=5, restart=0.3),
-    _vary(_NEAR, units=256, node_dropout=0.2, n_views=2, consistency=1.0),
-    _vary(_NEAR, units=256, weight_decay=0.00005),
-    _vary(_NEAR, n_views=2, feature_dropout=0.3),
-    _vary(_NEAR, row_norm=None),
-)
+_WITH_MANY_LABELS: Mapping[str, Learner] = {
+    "two hops": _NEAR,
+    "five hops, consistent": ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001),
+    "PageRank": _vary(_NEAR, hops="pagerank", n_hops=5, restart=0.3),
+    "wide, consistent": _vary(_NEAR, units=256, node_dropout=0.2, n_views=2, consistency=1.0),
+    "wide, weak penalties": _vary(_NEAR, units=256, weight_decay=0.00005),
+    "columns dropped": _vary(_NEAR, n_views=2, feature_dropout=0.3),
+    "rows as they are": _vary(_NEAR, row_norm=None),
+}
+
+_CONVOLUTIONS: Mapping[str, Learner] = {
+    "five blocks": _CONVOLUTION,
+    "five blocks, labels heard": _vary(_CONVOLUTION, label_share=0.5),
+    "three wide blocks": _vary(_CONVOLUTION, depth=3, units=128, dropout=0.5, learning_rate=0.01),
+}
+_NETWORKS: Mapping[str, Learner] = {
+    "eight blocks of means": GraphNetwork(),
+    "two blocks": GraphNetwork(depth=2, units=64, dropout=0.5, mixing="both"),
+    "four blocks": GraphNetwork(depth=4, units=64, mixing="both"),
+    "two wide blocks": GraphNetwork(depth=2, units=128, dropout=0.5, mixing="both"),
+    "six wide blocks": GraphNetwork(depth=6, units=128, dropout=0.3, mixing="both"),
+}
 
 
 def _is_wide(facts: Facts) -> bool:
@@ -171,81 +192,66 @@ def _has_many_labels(facts: Facts) -> bool:
 FAMILIES: tuple[Family, ...] = (
     Family(
         name="paper",
-        variants=(
-            {},
-            {"aggregation": "kta"},
-            {"aggregation": "injection"},
-            {"feature_norm": "l1"},
-            {"aggregation": "injection", "feature_norm": "l1"},
-        ),
+        variants={
+            "plain": {},
+            "learned hops": {"aggregation": "kta"},
+            "injection": {"aggregation": "injection"},
+            "rows sum to one": {"feature_norm": "l1"},
+            "injection, rows sum to one": {"aggregation": "injection", "feature_norm": "l1"},
+        },
     ),
-    Family(name="default", variants=({"preset": "default"},), cost=8.0),
+    Family(name="default", variants={"as it is": {"preset": "default"}}, cost=8.0),
     Family(
         name="trees",
-        variants=(
-            {**_TREES, "learner": _PLAIN_TREES},
-            {
-                **_TREES,
-                "learner": BoostedTrees(
-                    n_trees=2000, learning_rate=0.03, max_leaves=31, column_share=0.5, patience=30
-                ),
-            },
-        ),
+        variants={
+            "15 leaves": {**_TREES, "learner": _PLAIN_TREES},
+            "31 leaves, slow": {**_TREES, "learner": _SLOW_TREES},
+        },
         cost=4.0,
         suits=is_narrow,
     ),
     Family(
         name="consistency",
-        variants=tuple({**_CONSISTENT, "learner": each} for each in _WITH_FEW_LABELS),
+        variants={name: {**_CONSISTENT, "learner": each} for name, each in _WITH_FEW_LABELS.items()},
         cost=6.0,
         suits=lambda facts: _is_wide(facts) and not _has_many_labels(facts),
     ),
     Family(
         name="smooth network",
-        variants=tuple({**_CONSISTENT, "learner": each} for each in _WITH_MANY_LABELS),
+        variants={name: {**_CONSISTENT, "learner": each} for name, each in _WITH_MANY_LABELS.items()},
         cost=6.0,
         suits=lambda facts: _is_wide(facts) and _has_many_labels(facts),
     ),
     Family(
         name="convolution",
-        variants=(
-            {**_NETWORK, "learner": _CONVOLUTION},
-            {**_NETWORK, "learner": _vary(_CONVOLUTION, label_share=0.5)},
-            {**_NETWORK, "learner": _vary(_CONVOLUTION, depth=3, units=128, dropout=0.5, learning_rate=0.01)},
-        ),
+        variants={name: {**_NETWORK, "learner": each} for name, each in _CONVOLUTIONS.items()},
         cost=8.0,
         suits=lambda facts: _is_wide(facts) and _has_many_labels(facts),
     ),
     Family(
         name="residuals",
-        variants=(
-            {**_NETWORK, "learner": PropagatedResiduals()},
-            {
+        variants={
+            "of labels": {**_NETWORK, "learner": PropagatedResiduals()},
+            "after trees": {
                 **_NETWORK,
                 "learner": Stages(first=CrossFitted(inner=_PLAIN_TREES), then=PropagatedResiduals()),
                 "n_rounds": 2,
             },
-        ),
+        },
         cost=6.0,
         suits=is_narrow,
     ),
     Family(
         name="hops",
-        variants=(
-            {"aggregation": "beside", "learner": _LONG_MLP, "rule": _HALF_STEPS, "n_rounds": 8},
-            {"aggregation": "learned", "learner": _LONG_MLP, "rule": _HALF_STEPS, "n_rounds": 8},
-        ),
+        variants={
+            name: {"aggregation": name, "learner": _LONG_MLP, "rule": _HALF_STEPS, "n_rounds": 8}
+            for name in ("beside", "learned")
+        },
         cost=8.0,
     ),
     Family(
         name="network",
-        variants=(
-            {**_NETWORK, "learner": GraphNetwork()},
-            {**_NETWORK, "learner": GraphNetwork(depth=2, units=64, dropout=0.5, mixing="both")},
-            {**_NETWORK, "learner": GraphNetwork(depth=4, units=64, mixing="both")},
-            {**_NETWORK, "learner": GraphNetwork(depth=2, units=128, dropout=0.5, mixing="both")},
-            {**_NETWORK, "learner": GraphNetwork(depth=6, units=128, dropout=0.3, mixing="both")},
-        ),
+        variants={name: {**_NETWORK, "learner": each} for name, each in _NETWORKS.items()},
         cost=5.0,
         suits=lambda facts: facts.n_nodes <= MOST_NODES_ON_GPU,
     ),

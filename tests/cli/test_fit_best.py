@@ -13,8 +13,8 @@ from .conftest import Run
 
 SMALL = MLP(units=6, epochs=10)
 FAMILIES = (
-    Family(name="boosted", variants=tuple({"learner": SMALL, "n_rounds": t} for t in (2, 3))),
-    Family(name="broken", variants=({"learner": MLP(units=-1)},)),
+    Family(name="boosted", variants={f"{t} rounds": {"learner": SMALL, "n_rounds": t} for t in (2, 3)}),
+    Family(name="broken", variants={"none": {"learner": MLP(units=-1)}}),
 )
 
 
@@ -27,7 +27,7 @@ def test_fit_shows_and_records_what_was_tried(run: Run) -> None:
     words = ("--preset", "best", "--time-limit", "10m", "--seed", "0", "--out", "r")
     result = run("fit", *run.tiny, *words)
     assert "an average of models of several families" in result.stderr
-    assert "boosted (n_rounds=2): round 2/2" in result.stderr
+    assert "boosted (2 rounds): round 2/2" in result.stderr
     assert "failed: MLP.units must be" in result.stdout
     assert "average of" in result.stdout
     metrics = json.loads(Path("r/metrics.json").read_text())
