@@ -157,10 +157,10 @@ def test_wide_features_with_few_labels_get_networks_that_all_nodes_train() -> No
 def test_wide_features_with_many_labels_get_a_graph_network() -> None:
     many = Facts(**vars(WORDS) | {"n_labels": 3 * MANY_PER_CLASS, "has_validation": False})
     found = adapt(GBGNNClassifier(), many)
-    assert isinstance(found.learner.then, GraphNetwork)
+    assert [type(each) for each in found.learner.then.candidates()] == [GraphNetwork] * 2
     assert [type(each) for each in found.learner.first.candidates()] == [ConsistentNetwork] * 2
     assert (found.n_rounds, found.validation_fraction) == (2, 0.2)
-    assert "small networks, then a graph network" in str(explain(GBGNNClassifier(), many))
+    assert "small networks, then the better of two graph networks" in str(explain(GBGNNClassifier(), many))
     differ = Facts(**vars(many) | {"homophily": LEAST_HOMOPHILY - 0.01})
     found = adapt(GBGNNClassifier(), differ)
     assert [type(each) for each in found.learner.candidates()] == [GraphNetwork] * 2
@@ -171,7 +171,7 @@ def test_wide_features_with_many_labels_get_a_graph_network() -> None:
 def test_embeddings_with_too_many_classes_for_trees_get_networks() -> None:
     known = vars(WORDS) | {"n_columns": 128, "n_scores": 40, "is_sparse": False}
     many, few = (Facts(**known | {"n_labels": 40 * n}) for n in (MANY_PER_CLASS, 20))
-    assert isinstance(adapt(GBGNNClassifier(), many).learner.then, GraphNetwork)
+    assert isinstance(adapt(GBGNNClassifier(), many).learner.then.one, GraphNetwork)
     assert isinstance(adapt(GBGNNClassifier(), few).learner, BestOf)
 
 

@@ -20,7 +20,7 @@ from gbgnn.learners import (
     PropagatedResiduals,
     Stages,
 )
-from gbgnn.presets import MANY_PER_CLASS, MOST_NODES_ON_GPU, Facts, best_of_four, is_narrow
+from gbgnn.presets import CONVOLUTION, MANY_PER_CLASS, MOST_NODES_ON_GPU, Facts, best_of_four, is_narrow
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,15 +76,6 @@ _LONG_MLP = MLP(units=64, epochs=200, dropout=0.2, patience=20, scale_by="column
 
 _DROPPED = ConsistentNetwork(n_views=2, units=128, node_dropout=0.7, feature_dropout=0.5, weight_decay=0.001)
 _NEAR = ConsistentNetwork(n_hops=2, n_views=1, consistency=0.0, units=128, weight_decay=0.0002)
-_CONVOLUTION = GraphNetwork(
-    depth=5,
-    units=64,
-    mixing="symmetric",
-    label_share=0.0,
-    learning_rate=0.003,
-    epochs=1000,
-    patience=100,
-)
 
 
 def _vary(learner: L, **own: Any) -> L:
@@ -167,9 +158,9 @@ _WITH_MANY_LABELS: Mapping[str, Learner] = {
 }
 
 _CONVOLUTIONS: Mapping[str, Learner] = {
-    "five blocks": _CONVOLUTION,
-    "five blocks, labels heard": _vary(_CONVOLUTION, label_share=0.5),
-    "three wide blocks": _vary(_CONVOLUTION, depth=3, units=128, dropout=0.5, learning_rate=0.01),
+    "five blocks": CONVOLUTION,
+    "five blocks, labels heard": _vary(CONVOLUTION, label_share=0.5),
+    "three wide blocks": _vary(CONVOLUTION, depth=3, units=128, dropout=0.5, learning_rate=0.01),
 }
 _NETWORKS: Mapping[str, Learner] = {
     "eight blocks of means": GraphNetwork(),

@@ -49,6 +49,11 @@ MOST_NODES, MOST_NODES_OF_NUMBERS, MOST_NODES_ON_GPU = 50_000, 10_000, 1_000_000
 """Up to so many nodes networks along the graph are trained: a node takes one to two milliseconds on a CPU. Of
 numbers they have less to add to trees, so that there they must be cheap."""
 
+CONVOLUTION = GraphNetwork(
+    depth=5, units=64, mixing="symmetric", label_share=0.0, learning_rate=0.003, epochs=1000, patience=100
+)
+"""A graph network for many labels whose neighbours are alike."""
+
 # What a model must have left as it is to get other parts: a choice that somebody made is kept.
 _OPEN = (
     *("aggregation", "learner", "rule", "propagation", "neighbourhood", "feature_norm", "n_rounds"),
@@ -118,8 +123,8 @@ def adapt(model: M, facts: Facts) -> M:
       validation nodes prefer, and then a graph network; classes without validation nodes the paper's method.
     - Wide features and classes with few labels get the best of four of :class:`~gbgnn.ConsistentNetwork`,
       which all nodes train, where labelled neighbours are alike as far as is known; with many labels the
-      better of two, and then a :class:`~gbgnn.GraphNetwork`; where neighbours differ, the better of two of
-      these.
+      better of two, and then the better of two of :class:`~gbgnn.GraphNetwork`, or these alone where
+      neighbours differ.
     - Everything else is the paper's method.
 
     A model with any setting of its own keeps all. ``"best"`` chooses its parts in training, among others
@@ -137,7 +142,7 @@ def adapt(model: M, facts: Facts) -> M:
     >>> adapt(model, narrow).learner.first
     BoostedTrees(learning_rate=0.06, max_leaves=15, n_trees=1000, n_variants=2,
                  patience=20)
-    >>> adapt(model, wide).learner.then
+    >>> adapt(model, wide).learner.then.one
     GraphNetwork(depth=2, dropout=0.5, mixing='both', units=64)
     >>> adapt(model, few).learner.one.one
     ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
@@ -167,8 +172,8 @@ def explain(model: Any, facts: Facts) -> str | None:
     recipe, trees = _choose(facts), "boosted trees on columns of the neighbourhood"
     if recipe is _for_many_labels:
         is_staged = isinstance(adapted.learner, Stages)
-        networks = "small networks, then a graph network" if is_staged else "the better of two graph networks"
-        return f"for wide features with many labels, {networks}"
+        first = "small networks, then " if is_staged else ""
+        return f"for wide features with many labels, {first}the better of two graph networks"
     if recipe is _for_few_labels:
         return "for wide features with few labels, the best of four small networks that all nodes train"
     if recipe is _for_small_tables:
@@ -251,7 +256,8 @@ def _for_many_labels(model: Any, facts: Facts) -> None:
         # Of words, a graph network alone makes too much; where it has something to add, it says it.
         near = ConsistentNetwork(n_hops=2, n_views=1, consistency=0.0, units=128, weight_decay=0.0002)
         far = ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
-        _set_learner(model, Stages(first=BestOf(one=near, other=far), then=flat), 2)
+        then = BestOf(one=flat, other=CONVOLUTION)
+        _set_learner(model, Stages(first=BestOf(one=near, other=far), then=then), 2)
     else:
         deep = GraphNetwork(depth=6, units=64, mixing="both")  # patterns may take many hops to see
         _set_learner(model, BestOf(one=flat, other=deep), 1)
