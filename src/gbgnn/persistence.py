@@ -300,7 +300,10 @@ def _pack_round(trained: Round, tensors: Tensors, learners: bool) -> dict[str, A
     if learners and trained.head is not None:
         head = part_name("head", trained.head)
         _put(tensors, f"round.{trained.t}.", trained.head.state())
-    return {"eta": trained.eta, "hop": _pack_record("hop", trained.hop), "head": head}
+    row = {"eta": trained.eta, "hop": _pack_record("hop", trained.hop), "head": head}
+    if head is not None and trained.head is not None and trained.head.chosen is not None:
+        row["chosen"] = trained.head.chosen
+    return row
 
 
 def _pack_record(family: str, fitted: Any) -> dict[str, Any]:
@@ -313,6 +316,7 @@ def _unpack_round(t: int, row: dict[str, Any], tensors: Tensors) -> Round:
     head = None
     if row["head"] is not None:
         head = part_class("head", row["head"]).from_state(_take(tensors, f"round.{t}."))
+        head.chosen = row.get("chosen")
     return Round(t, hop, head, float(row["eta"]))
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gbgnn
-from gbgnn import MLP, FunctionalGradient, GBGNNClassifier, datasets
+from gbgnn import MLP, BestOf, FunctionalGradient, GBGNNClassifier, datasets
 from gbgnn.cli.files import Saved, fingerprint
 from gbgnn.cli.predict import _own_graph, write_csv, write_table
 from gbgnn.cli.screen import spread
@@ -243,6 +243,18 @@ def test_a_tuned_model_shows_what_fine_tuning_did(run, aggregation: str) -> None
         assert ("P^8" in text) == (aggregation == "kta")
         first, last = (tuning["history"][k]["val_loss"] for k in (0, -1))
         assert f" {first:.4f} to {last:.4f}" in text  # the curve
+
+
+def test_inspect_says_which_learner_was_chosen(run) -> None:
+    graph, y = two_blocks(60)
+    small, large = MLP(units=2, epochs=3), MLP(units=7, epochs=30)
+    model = GBGNNClassifier(learner=BestOf(one=small, other=large), n_rounds=2, random_state=0)
+    nodes, held_out = np.arange(30), np.arange(30, 45)
+    model.fit(nodes, y[nodes], graph=graph, validation=(held_out, y[held_out])).save("m.gbgnn")
+    (told, _) = model.history_["learner"]
+    losses = ", ".join(f"{loss:.3f}" for loss in told["chosen"]["val_losses"])
+    expected = f"round 1, the best by validation losses {losses}: {told['chosen']['learner']}"
+    assert expected in " ".join(run("inspect", "m.gbgnn").stdout.split())
 
 
 def test_a_model_that_was_not_tuned_does_not_speak_of_it(run, learned: Path) -> None:

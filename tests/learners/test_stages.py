@@ -126,10 +126,16 @@ def test_the_learner_is_kept_that_validation_nodes_prefer(order: int, tmp_path) 
     model = fit_on(BestOf(one=one, other=other), n_rounds=1)
     nodes = np.arange(200)
     np.testing.assert_array_equal(model.predict_proba(nodes), better.predict_proba(nodes))
+    (told,) = model.history_["learner"]
+    assert told["chosen"]["learner"] == repr(better.learner)
+    np.testing.assert_allclose(told["chosen"]["val_losses"], losses[::order], rtol=1e-5)
     model.save(tmp_path / "model.gbgnn")
-    np.testing.assert_array_equal(
-        load(tmp_path / "model.gbgnn").predict_proba(nodes, graph=DATA.graph), model.predict_proba(nodes)
+    again = load(tmp_path / "model.gbgnn")
+    np.testing.assert_array_equal(again.predict_proba(nodes, graph=DATA.graph), model.predict_proba(nodes))
+    again.set_params(warm_start=True, n_rounds=2).fit(
+        DATA.train, DATA.y[DATA.train], graph=DATA.graph, validation=(DATA.val, DATA.y[DATA.val])
     )
+    assert again.history_["learner"][0] == told  # of a round that was replayed
 
 
 def test_every_round_chooses_by_the_scores_so_far() -> None:

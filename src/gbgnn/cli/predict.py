@@ -195,6 +195,7 @@ def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:
     metric = header.get("metric", "accuracy")
     measured = ("train_loss", "val_loss", f"train_{metric}", f"val_{metric}")
     _show_curves(history, measured)
+    _show_choices(history)
     show_importances(saved.metrics.get("column_importances"))
     tuning = header["fine_tuning"]
     if tuning is not None:
@@ -275,6 +276,15 @@ def _settings_words(settings: dict[str, Any]) -> str:
         plain = value["name"] if isinstance(value, dict) and "name" in value else plain
         words += [] if value is None else [f"{name}={plain}"]
     return " ".join(words)
+
+
+def _show_choices(history: list[dict[str, Any]]) -> None:
+    """Say which learner validation nodes chose in a round, where there were several."""
+    for row in history:
+        chosen = (row.get("learner") or {}).get("chosen")
+        if chosen:
+            losses = ", ".join("-" if loss is None else f"{loss:.3f}" for loss in chosen["val_losses"])
+            screen.out(f"round {row['round']}, the best by validation losses {losses}: {chosen['learner']}")
 
 
 def _show_curves(history: list[dict[str, Any]], measured: tuple[str, ...]) -> None:

@@ -49,6 +49,9 @@ class Head(nn.Module, ABC):
         """Return what the learner has to say of its training, JSON-ready, for the history, or None."""
         return None
 
+    chosen: dict[str, Any] | None = None
+    """Where validation nodes chose it from several: which learner's it is, and the loss of each."""
+
     @property
     def first_layer(self) -> tuple[str, str] | None:
         """Names of the weight, shape (out, in), and the bias of a linear layer that rows meet first, or None.
@@ -112,7 +115,9 @@ class Heads(ABC):
 
     def report(self, i: int) -> dict[str, Any] | None:
         """Return what the learner of one member has to say of its training, or None."""
-        return self.head(i).report()
+        head = self.head(i)
+        said = head.report()
+        return said if head.chosen is None else {**(said or {}), "chosen": head.chosen}
 
 
 @dataclass(frozen=True, eq=False)

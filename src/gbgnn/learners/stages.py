@@ -166,7 +166,12 @@ class BestOf(_Several):
             return _validation_loss(head, context), head
 
         trained = map_threads(train, learners, work=math.inf) if in_threads else list(map(train, learners))
-        return min(trained, key=lambda each: each[0])[1]
+        losses = [loss for loss, _ in trained]
+        best = losses.index(min(losses))
+        head = trained[best][1]
+        told = [loss if math.isfinite(loss) else None for loss in losses]
+        head.chosen = {"learner": " ".join(repr(learners[best]).split()), "val_losses": told}
+        return head
 
     def candidates(self) -> list[Learner]:
         """Return the learners to choose from, also those of another one of this kind."""
