@@ -43,8 +43,9 @@ def machine() -> dict[str, Any]:
 
 
 def this_command() -> str:
-    """Return the command that this process was started with."""
-    return shlex.join(["python", "benchmarks/" + Path(sys.argv[0]).name, *sys.argv[1:]])
+    """Return the command that this process was started with; of a file of some machine, the name alone."""
+    given = [Path(each).name if Path(each).is_absolute() else each for each in sys.argv[1:]]
+    return shlex.join(["python", "benchmarks/" + Path(sys.argv[0]).name, *given])
 
 
 def describe_machine(about: Mapping[str, Any]) -> str:
