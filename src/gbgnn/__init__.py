@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from gbgnn.blend import BlendedModel
     from gbgnn.boosting import FunctionalGradient, Samme, SammeR, StopReason
+    from gbgnn.calibration import Calibrated
     from gbgnn.callbacks import Callback, Checkpoint, EarlyStopping
     from gbgnn.estimators import GBGNNClassifier, GBGNNRegressor
     from gbgnn.features import GraphFeatures, Neighbourhood
@@ -76,6 +77,7 @@ __all__ = [
     "BestOf",
     "BlendedModel",
     "BoostedTrees",
+    "Calibrated",
     "Callback",
     "Checkpoint",
     "Classification",
@@ -140,6 +142,7 @@ _HOMES = {
         *("Linear", "NonLinear", "Beside", "LearnedHops"),
     ),
     "gbgnn.boosting": ("FunctionalGradient", "Samme", "SammeR", "StopReason"),
+    "gbgnn.calibration": ("Calibrated",),
     "gbgnn.callbacks": ("Callback", "Checkpoint", "EarlyStopping"),
     "gbgnn.features": ("GraphFeatures", "Neighbourhood"),
     "gbgnn.estimators": ("GBGNNClassifier", "GBGNNRegressor"),

@@ -19,7 +19,7 @@ from gbgnn.model import FittedModel
 from gbgnn.predictor import Predictor
 from gbgnn.tasks import Link, Task
 
-_SMALLEST = 1e-12
+SMALLEST = 1e-12
 """Probabilities below are taken for this: votes may say 0, which no other member could make good again."""
 
 R = TypeVar("R")
@@ -139,9 +139,16 @@ class BlendedModel(Predictor):
         return self.members[0].model.feature_names_in
 
     @cached_property
-    def train_nodes(self) -> NDArray[np.int64]:
+    def train_nodes(self) -> NDArray[np.int64]:  # type: ignore[override]
         """Ids of the labelled nodes that trained a member; with folds, others for each."""
         return np.unique(np.concatenate([own.model.train_nodes for own in self.members]))
+
+    @cached_property
+    def validation_nodes(self) -> NDArray[np.int64] | None:  # type: ignore[override]
+        """Ids of the nodes that chose rounds of members and weights; None where a file does not tell."""
+        found = [own.model.validation_nodes for own in self.members]
+        known = [nodes for nodes in found if nodes is not None]
+        return np.unique(np.concatenate(known)) if len(known) == len(found) else None
 
     @cached_property
     def feature_importances(self) -> NDArray[np.float64]:
@@ -238,6 +245,6 @@ def as_scores(task: Task, averaged: torch.Tensor) -> torch.Tensor:
     if not task.has_proba:
         return averaged
     if not task.has_classes:
-        return averaged.clamp(min=_SMALLEST).log() - (1 - averaged).clamp(min=_SMALLEST).log()
-    logs = averaged.clamp(min=_SMALLEST).log()
+        return averaged.clamp(min=SMALLEST).log() - (1 - averaged).clamp(min=SMALLEST).log()
+    logs = averaged.clamp(min=SMALLEST).log()
     return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs

@@ -108,7 +108,12 @@ class FitPlan:
             settings=self.settings,
             depends_on=self.depends_on,
             graph=self.graph,
+            validation_nodes=self._validation_nodes(),
         )
+
+    def _validation_nodes(self) -> NDArray[np.int64]:
+        held_out = self.problem.validation
+        return np.empty(0, np.int64) if held_out is None else np.sort(np.asarray(held_out.rows.cpu()))
 
 
 def build_problem(

@@ -70,6 +70,9 @@ class FittedModel(Predictor):
         The graph of the fit; None in a model that was loaded from a file.
     stored_checksum
         That of the graph, where the model was loaded from a file.
+    validation_nodes
+        Ids of the nodes that chose the round, in ascending order, none where there were none; None where a
+        file of an earlier version does not tell.
     """
 
     task: Task
@@ -90,6 +93,7 @@ class FittedModel(Predictor):
     fine_tuning: dict[str, Any] | None = None
     graph: Graph | None = None
     stored_checksum: str | None = None
+    validation_nodes: NDArray[np.int64] | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -141,7 +145,7 @@ class FittedModel(Predictor):
         return np.array(self.ensemble.etas)
 
     @cached_property
-    def train_nodes(self) -> NDArray[np.int64]:
+    def train_nodes(self) -> NDArray[np.int64]:  # type: ignore[override]
         """Ids of the labelled nodes that trained."""
         return np.asarray(self.train.rows.cpu())
 

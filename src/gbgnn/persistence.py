@@ -76,6 +76,8 @@ def _pack_model(model: FittedModel, learners: bool) -> tuple[dict[str, Any], Ten
         "train.targets": model.train.targets.cpu(),
         "train.weights": model.train.weights.cpu(),
     }
+    if model.validation_nodes is not None:
+        tensors["validation.nodes"] = torch.from_numpy(model.validation_nodes.copy())
     header = {
         "format_version": FORMAT_VERSION,
         "library_version": __version__,
@@ -233,6 +235,7 @@ def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNEstimator:
         depends_on=header["depends_on"],
         fine_tuning=header["fine_tuning"],
         stored_checksum=header["graph"],
+        validation_nodes=tensors["validation.nodes"].numpy() if "validation.nodes" in tensors else None,
     )
     estimator.model_ = fitted.with_device(device)
     return estimator

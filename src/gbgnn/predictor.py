@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
 
 from gbgnn.errors import AbsentError
 from gbgnn.graph import Graph
@@ -31,6 +32,8 @@ class Predictor(ABC):
     score_tensor: torch.Tensor
     seed: int
     settings: Mapping[str, Any]
+    train_nodes: NDArray[np.int64]
+    validation_nodes: NDArray[np.int64] | None
 
     @property
     @abstractmethod
@@ -58,6 +61,10 @@ class Predictor(ABC):
     @abstractmethod
     def link(self, t: int | None = None) -> Link:
         """Return what makes predictions of scores at a stage, or at the one that predicts."""
+
+    @abstractmethod
+    def known_graph(self, graph: Graph | None) -> Graph:
+        """Return the graph that was given, checked, or that of the fit; say so where there is none."""
 
     @abstractmethod
     def column_importances(self, *, graph: Graph | None = None) -> dict[str, float]:
@@ -126,6 +133,17 @@ class Predictor(ABC):
 
     def _proba(self, scores: torch.Tensor, t: int | None = None) -> NDArray[Any]:
         return np.asarray(self.task.proba(scores, self.link(t)).cpu())
+
+
+def as_predictor(model: Any) -> Predictor:
+    """Return what predicts in a fitted estimator; a predictor is one itself."""
+    fitted = getattr(model, "model_", model)
+    if isinstance(fitted, Predictor):
+        return fitted
+    raise NotFittedError(
+        f"a fitted model of gbgnn is needed; got {type(model).__name__}, which is not fitted, or none of "
+        "gbgnn's."
+    )
 
 
 def as_rows(nodes: ArrayLike, n_nodes: int) -> torch.Tensor:
