@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gbgnn.features import GraphFeatures, Neighbourhood
     from gbgnn.finetuning import FineTuner
     from gbgnn.graph import Graph
-    from gbgnn.guarantees import depth_bound, generalisation_bound
+    from gbgnn.guarantees import depth_bound, generalisation_bound, holdout_bound
     from gbgnn.labels import NodeSplit
     from gbgnn.learners import (
         MLP,
@@ -129,6 +129,7 @@ __all__ = [
     "datasets",
     "depth_bound",
     "generalisation_bound",
+    "holdout_bound",
     "load",
     "predictions_frame",
     "smoothing_profile",
@@ -149,7 +150,7 @@ _HOMES = {
     "gbgnn.finetuning": ("FineTuner",),
     "gbgnn.graph": ("Graph",),
     "gbgnn.labels": ("NodeSplit",),
-    "gbgnn.guarantees": ("depth_bound", "generalisation_bound"),
+    "gbgnn.guarantees": ("depth_bound", "generalisation_bound", "holdout_bound"),
     "gbgnn.losses": (
         *("AbsoluteError", "Huber", "Poisson", "Quantile"),
         *("SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import type_of_target
 from gbgnn.errors import GraphError
 
 PARTS = ("train", "val", "test")
+DRAWS = ("", "uniform", "per class", "strata")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,10 @@ class NodeSplit:
     train, val, test
         Row numbers of nodes, each list without repeats, no node in two lists. ``val`` and ``test`` may
         be empty.
+    draw
+        How the nodes were drawn, for guarantees: ``"uniform"``, at random from all; ``"per class"``, so many
+        training nodes of each class, the rest at random; ``"strata"``, the same shares of every class; ``""``
+        where it is not known.
 
     Examples
     --------
@@ -37,8 +42,11 @@ class NodeSplit:
     train: NDArray[np.int64]
     val: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     test: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    draw: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.draw not in DRAWS:
+            raise GraphError(f"draw must be one of {', '.join(map(repr, DRAWS))}; got {self.draw!r}.")
         for name in PARTS:
             object.__setattr__(self, name, as_nodes(getattr(self, name), name))
         if not len(self.train):
@@ -50,6 +58,11 @@ class NodeSplit:
     def from_masks(cls, train: ArrayLike, val: ArrayLike = (), test: ArrayLike = ()) -> Self:
         """Build a split from boolean masks over all nodes."""
         return cls(*(np.flatnonzero(np.asarray(mask, dtype=bool)) for mask in (train, val, test)))
+
+    @property
+    def holds_out_uniformly(self) -> bool | None:
+        """Whether validation and test nodes are uniform draws from all that do not train; None: not known."""
+        return None if self.draw == "" else self.draw in ("uniform", "per class")
 
     def check(self, n_nodes: int) -> None:
         """Raise unless every node of the split exists in a graph of ``n_nodes`` nodes."""

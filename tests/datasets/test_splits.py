@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import chisquare
 
-from gbgnn.datasets import kfold_splits, random_split, stratified_split
+from gbgnn import datasets
+from gbgnn.datasets import kfold_splits, random_split, stratified_split, uniform_split
 from gbgnn.datasets.splits import choose_split, named_split
-from gbgnn.errors import DataError, ParameterError
+from gbgnn.errors import DataError, GraphError, ParameterError
 from gbgnn.labels import NodeSplit
 
 Y = np.repeat([0, 1, 2, -1], [60, 30, 30, 10])
@@ -136,3 +142,42 @@ def test_choose_split_refuses_what_it_cannot_give():
         choose_split("randm", Y, (), "x")
     with pytest.raises(ParameterError, match=r"x\.split must be an integer from 0 to 4; got 5"):
         choose_split(5, Y, (), "x")
+
+
+def test_a_uniform_split_takes_every_set_of_nodes_equally_often() -> None:
+    y = np.array([0, 0, 0, 1, 1, -1])  # the last has no label
+    counts = Counter(tuple(uniform_split(y, 0.4, 0.2, seed=seed).train.tolist()) for seed in range(4000))
+    assert set(counts) == set(combinations(range(5), 2))
+    assert chisquare(list(counts.values())).pvalue > 1e-3
+
+
+def test_a_uniform_split_has_the_shares_that_were_asked_for() -> None:
+    y = np.repeat([0, 1, 2], 20)
+    split = uniform_split(y, 0.5, 0.25, 0.1, seed=3)
+    assert (len(split.train), len(split.val), len(split.test)) == (30, 15, 6)
+    assert len(uniform_split(y, 0.5, 0.25).test) == 15
+    assert len(uniform_split(y, 1e-9, 0.0).train) == 1
+    with pytest.raises(ParameterError, match="add up to 1.1"):
+        uniform_split(y, 0.8, 0.3)
+    with pytest.raises(DataError, match="no labelled node"):
+        uniform_split([-1, -1])
+
+
+def test_numbers_are_drawn_uniformly_too() -> None:
+    y = np.array([0.5, np.nan, 1.5, 2.25])
+    split = uniform_split(y, 0.5, 0.0)
+    assert sorted([*split.train, *split.test]) == [0, 2, 3]
+
+
+def test_splits_know_how_they_were_drawn(tmp_path: Path) -> None:
+    y = np.repeat([0, 1], 30)
+    assert uniform_split(y).draw == "uniform"
+    assert random_split(y, 5, 10, 10).draw == "per class"
+    assert stratified_split(y).draw == kfold_splits(y)[0].draw == "strata"
+    assert NodeSplit([0]).draw == ""
+    assert NodeSplit([0]).holds_out_uniformly is None
+    with pytest.raises(GraphError, match="draw must be one of '', 'uniform'"):
+        NodeSplit([0], draw="blind")
+    data = datasets.load("karate", split="uniform", seed=2)
+    assert (data.split.draw, data.split_name) == ("uniform", "uniform, seed 2")
+    assert datasets.load_dataset(datasets.save_dataset(data, tmp_path / "k.gbgraph")).split.draw == "uniform"

@@ -15,6 +15,7 @@ import typer
 import gbgnn
 from gbgnn.cli import files, screen
 from gbgnn.cli.command import UsageError
+from gbgnn.cli.held_out import bound_others, describe_bound, show_bound
 from gbgnn.cli.importances import record_importances, show_importances
 from gbgnn.cli.leaderboard import show_leaderboard
 from gbgnn.cli.model_options import override_by_options, read_flags
@@ -284,6 +285,7 @@ def _report(job: Job, seconds: float, notes: list[str]) -> dict[str, Any]:
         "seconds": seconds,
         "seed": model.seed_,
         "fine_tuning": tuned,
+        **describe_bound(*bound_others(model, data)),
         "splits": score_splits(model, data),
         "column_importances": record_importances(model, data.graph),
         "notes": notes,
@@ -294,6 +296,7 @@ def _show(result: dict[str, Any]) -> None:
     """Print the closing table and what a person wants to know beside it."""
     from gbgnn.callbacks import FineTuningReport
 
+    show_bound(result)
     show_scores(result["splits"])
     show_importances(result["column_importances"])
     ended = f"{result['seconds']:.1f} s, seed {result['seed']}"

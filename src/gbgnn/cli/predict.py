@@ -11,6 +11,7 @@ import gbgnn
 from gbgnn._files import atomic_path
 from gbgnn.cli import screen
 from gbgnn.cli.files import Saved, describe_split, name_class, open_saved
+from gbgnn.cli.held_out import bound_others, describe_bound, show_bound
 from gbgnn.cli.importances import show_importances
 from gbgnn.cli.leaderboard import show_leaderboard
 from gbgnn.cli.scores import score_splits, show_scores
@@ -75,11 +76,15 @@ def evaluate(
     split_seed: int | None = None,
     normalize: bool | None = None,
     data_option: list[str] | None = None,
+    held_out: str = "test",
+    choices: int | None = None,
+    confidence: float = 0.95,
     as_json: bool = False,
 ) -> None:
-    """Print how right a model is on the training, validation and test nodes.
+    """Print how right a model is on the training, validation and test nodes, and on all others.
 
-    Of classes: accuracy, AUC and average precision (each class against the rest), log loss and macro-F1. Of
+    First comes how many of the nodes in no part of the split are wrong at most, by the test nodes. Of
+    classes: accuracy, AUC and average precision (each class against the rest), log loss and macro-F1. Of
     numbers: R2, mean absolute error and root mean squared error.
     """
     saved = open_saved(saved_path)
@@ -88,12 +93,17 @@ def evaluate(
     data = saved.source.override(dataset, data_dir, split, split_seed, normalize, data_option).load()
     model = gbgnn.load(saved.model_path)
     is_own = saved.graph_checksum == data.graph.checksum
-    scores = score_splits(model, data, graph=None if is_own else data.graph)
+    graph = None if is_own else data.graph
+    scores = score_splits(model, data, graph=graph)
+    others = describe_bound(
+        *bound_others(model, data, part=held_out, n_choices=choices, confidence=confidence, graph=graph)
+    )
     if as_json:
         facts = {"model": str(saved.model_path), "dataset": data.name, "task": data.task}
-        screen.emit_json(facts | {"split": data.split_name, "splits": scores})
+        screen.emit_json(facts | {"split": data.split_name, **others, "splits": scores})
     else:
         screen.note(describe_split(data))
+        show_bound(others)
         show_scores(scores)
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import gbgnn
 from gbgnn.cli import screen
 from gbgnn.cli.files import Saved, open_saved
+from gbgnn.cli.held_out import bound_others, describe_bound, show_bound
 from gbgnn.cli.source import Source
-from gbgnn.errors import DataError, ParameterError
+from gbgnn.errors import AbsentError, DataError, ParameterError
 
 if TYPE_CHECKING:
     from gbgnn.smoothing import SmoothingProfile
@@ -24,6 +25,7 @@ _KINDS = {
 }
 _CONDITION = ("round", "eta", "cosine", "alpha", "beta", "gamma", "gamma_total")
 _OUTCOME = ("guaranteed", "actual", "loss", "gradient_norm")
+_BARE = "a bare model file does not know its graph; name the data with --dataset."
 _LEAST_WANTED = ("alpha", "beta", "gradient_norm", "eta", "loss")
 
 Bounds = dict[str, "GeneralisationBound"]
@@ -36,15 +38,18 @@ def certify(
     complexity: str = "closed",
     rounds: int = 20,
     plot: Path | None = None,
+    held_out: str = "test",
+    choices: int | None = None,
     dataset: str | None = None,
     data_dir: Path | None = None,
     as_json: bool = False,
 ) -> None:
-    """Show what every round promised of the training loss and what it kept, and bounds of the test error.
+    """Show what is certain of the other nodes, and what every round promised and kept.
 
-    A bound speaks of all that could have been learned, so it needs learners with hard norms (gbgnn fit
-    --learner constrained) and rule gradient; without them there is a certificate only. A bound of 1 or more
-    is vacuous.
+    First comes how many of the nodes in no part of the split are wrong at most, by the test nodes: of any
+    model. Then what every round promised of the training loss and what it kept, and bounds of the test error
+    by the training nodes alone. These speak of all that could have been learned, so they need learners with
+    hard norms (gbgnn fit --learner constrained) and rule gradient. A bound of 1 or more is vacuous.
     """
     from gbgnn.reports import certificate_figure, check_figure_path, write_figure
 
@@ -52,28 +57,37 @@ def certify(
         check_figure_path(plot)  # before anything slow
     saved = open_saved(saved_path)
     model = gbgnn.load(saved.model_path)
-    certificate = model.certificate_
+    others = _held_out(model, saved, dataset, data_dir, held_out, choices, confidence)
+    try:
+        certificate, absent = model.certificate_, None
+    except AbsentError as error:  # an average of models, or a loss that nothing bounds the curvature of
+        certificate, absent = None, str(error)
     bounds, depth, reason = _bounds(
         model, saved, dataset, data_dir, delta=delta, confidence=confidence, complexity=complexity
     )
+    if plot is not None and certificate is None:
+        raise ParameterError(f"--plot draws a certificate, but {absent}")
     if plot is not None:
         write_figure(certificate_figure(certificate, depth, f"Certificate of {saved_path}"), plot)
     if as_json:
         screen.emit_json(
             {
                 "model": str(saved.model_path),
-                "certificate": {
-                    **{name: getattr(certificate, name) for name in _FACTS},
-                    "rounds": certificate.rows(),
-                },
+                **others,
+                "certificate": None if certificate is None else _describe(certificate),
+                "no_certificate_because": absent,
                 "bounds": {kind: bound.to_dict() for kind, bound in bounds.items()},
                 "bound_by_depth": None if depth is None else depth.to_dict(),
                 "no_bound_because": reason,
             }
         )
         return
-    screen.out(f"{saved.model_path}: {screen.counted(certificate.n_labelled, 'labelled node')}")
-    _show_certificate(certificate, model, rounds)
+    screen.out(f"{saved.model_path}: {screen.counted(len(model.train_nodes_), 'labelled node')}")
+    show_bound(others, fully=True, class_names=saved.class_names)
+    if certificate is None:
+        screen.out(f"no certificate: {absent}")
+    else:
+        _show_certificate(certificate, model, rounds)
     if reason is not None:
         screen.out(f"no bound of the test error: {reason}")
     else:
@@ -82,6 +96,32 @@ def certify(
         _show_depth(depth)
     if plot is not None:
         screen.out(f"drawn to {plot}")
+
+
+def _held_out(
+    model: gbgnn.GBGNNClassifier,
+    saved: Saved,
+    dataset: str | None,
+    data_dir: Path | None,
+    part: str,
+    n_choices: int | None,
+    confidence: float,
+) -> dict[str, Any]:
+    """Return what the nodes held out say of the others, as it is recorded."""
+    if dataset is None and "data" not in saved.config:
+        return describe_bound(None, _BARE)
+    try:
+        data = saved.source.override(dataset, data_dir).load()
+    except DataError as error:
+        return describe_bound(None, str(error))
+    if data.graph.checksum != model.graph_checksum_:
+        return describe_bound(None, f"the graph of {data.name} is not the one of the fit.")
+    return describe_bound(*bound_others(model, data, part=part, n_choices=n_choices, confidence=confidence))
+
+
+def _describe(certificate: Certificate) -> dict[str, Any]:
+    facts = {name: getattr(certificate, name) for name in _FACTS}
+    return {**facts, "rounds": certificate.rows()}
 
 
 def _bounds(
@@ -95,7 +135,7 @@ def _bounds(
     except ParameterError as error:
         return {}, None, str(error)
     if dataset is None and "data" not in saved.config:
-        return {}, None, "a bare model file does not know its graph; name the data with --dataset."
+        return {}, None, _BARE
     source = saved.source.override(dataset, data_dir)
     graph = source.load_graph()
     if saved.graph_checksum not in (None, graph.checksum):

@@ -9,7 +9,7 @@ from gbgnn.datasets.graphland import load_graphland
 from gbgnn.datasets.loading import csbm, digits, karate, load
 from gbgnn.datasets.npz import read_npz
 from gbgnn.datasets.planetoid import read_planetoid
-from gbgnn.datasets.splits import kfold_splits, random_split, stratified_split
+from gbgnn.datasets.splits import kfold_splits, random_split, stratified_split, uniform_split
 from gbgnn.datasets.tables import read_folder, read_folder_graph, read_graph, read_tables
 from gbgnn.datasets.targets import Target, as_target
 
@@ -44,5 +44,6 @@ __all__ = [
     "stratified_split",
     "to_networkx",
     "to_pyg",
+    "uniform_split",
     "where",
 ]

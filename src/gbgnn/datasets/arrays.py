@@ -76,7 +76,7 @@ def load_dataset(folder: str | os.PathLike[str]) -> Dataset:
             raise DataError(f"{path} is damaged: {META} names the unknown array {strange[0]!r}.")
         arrays = {name: _read_array(path, name, described) for name, described in meta["arrays"].items()}
         graph = _stored_graph(meta, arrays)
-        split = NodeSplit(*(np.array(arrays[part]) for part in PARTS))
+        split = NodeSplit(*(np.array(arrays[part]) for part in PARTS), draw=meta.get("draw", ""))
         texts = {key: meta[key] for key in _TEXTS} | {key: meta[key] for key in _NEWER if key in meta}
         texts["arrivals"] = arrays.get("arrivals")
         return Dataset(graph=graph, y=arrays["y"], split=split, class_names=meta["class_names"], **texts)
@@ -118,6 +118,7 @@ def _describe(dataset: Dataset) -> tuple[Arrays, dict[str, Any]]:
         "gbgnn": __version__,
         **{key: getattr(dataset, key) for key in (*_TEXTS, *_NEWER)},
         **{count: getattr(graph, count) for count in ("n_nodes", "n_edges", "n_features")},
+        "draw": dataset.split.draw,
         "n_classes": dataset.n_classes,
         "dtype": str(graph.adjacency.dtype),
         "class_names": dataset.class_names,

@@ -65,9 +65,10 @@ def load(
         ``GBGNN_DATA``, the cache, and the public sources.
     split
         ``"public"`` (what comes with the data), ``"random"`` (sizes ``per_class``, ``n_val``, ``n_test``),
-        ``"stratified"`` (fractions ``train``, ``val``, ``test``), a number (one of the data's own splits,
-        else one of five folds), a NodeSplit, or the column of a node table. None takes what comes with the
-        data, and a stratified split where nothing does.
+        ``"stratified"`` (fractions ``train``, ``val``, ``test`` of every class), ``"uniform"`` (of all
+        nodes, whatever their class), a number (one of the data's own splits, else one of five folds), a
+        NodeSplit, or the column of a node table. None takes what comes with the data, and a stratified split
+        where nothing does.
     seed
         Seed of everything that is drawn.
     normalize_features

@@ -22,7 +22,7 @@ _PART_OF_WORD = {
 }
 _WORDS_OF_PART = {"train": ("train",), "val": ("val", "valid", "validation"), "test": ("test",)}
 _KINDS = ("mask", "masks", "idx", "index", "indices")
-SIZES = {"random": ("per_class", "n_val", "n_test"), "stratified": PARTS}
+SIZES = {"random": ("per_class", "n_val", "n_test"), "stratified": PARTS, "uniform": PARTS}
 
 
 def random_split(
@@ -65,7 +65,37 @@ def random_split(
             f"left after {len(train)} training nodes; lower them (n_test=None takes what is left)."
         )
     end = None if n_test is None else wanted
-    return NodeSplit(np.sort(train), np.sort(rest[:n_val]), np.sort(rest[n_val:end]))
+    return NodeSplit(np.sort(train), np.sort(rest[:n_val]), np.sort(rest[n_val:end]), draw="per class")
+
+
+def uniform_split(
+    y: ArrayLike, train: float = 0.6, val: float = 0.2, test: float | None = None, *, seed: int = 0
+) -> NodeSplit:
+    """Draw training, validation and test nodes uniformly from all nodes with a label.
+
+    It is the draw that the bounds of the test error speak of, where other splits even out the classes. A
+    class with few nodes may be missing among those that train.
+
+    Parameters
+    ----------
+    y, seed
+        As in :func:`random_split`.
+    train, val, test
+        Fractions of the labelled nodes, together at most 1; ``test=None`` takes the rest.
+
+    Examples
+    --------
+    >>> uniform_split([0] * 50 + [1] * 100)
+    NodeSplit(train=90, val=30, test=30)
+    """
+    total = _check_shares("uniform_split", train, val, test)
+    nodes = np.random.default_rng(seed).permutation(np.flatnonzero(is_labelled(as_target(y).values)))
+    if not len(nodes):
+        raise DataError("y has no labelled node, so there is nothing to split.")
+    first, second, last = _cut(len(nodes), train, train + val, 1.0 if test is None else total)
+    return NodeSplit(
+        np.sort(nodes[:first]), np.sort(nodes[first:second]), np.sort(nodes[second:last]), draw="uniform"
+    )
 
 
 def stratified_split(
@@ -86,21 +116,12 @@ def stratified_split(
     >>> stratified_split([0] * 50 + [1] * 100)
     NodeSplit(train=90, val=30, test=30)
     """
-    check_number("stratified_split", "train", train, 0, 1, open_low=True)
-    check_number("stratified_split", "val", val, 0, 1)
-    if test is not None:
-        check_number("stratified_split", "test", test, 0, 1)
-    total = train + val + (test or 0)
-    if total > 1 + 1e-9:
-        raise ParameterError(f"train, val and test add up to {total:g}; they may be at most 1.")
+    total = _check_shares("stratified_split", train, val, test)
     pieces = []
     for group in _shuffled_by_class(y, np.random.default_rng(seed)):
-        n = len(group)
-        first = max(1, round(train * n))
-        second = max(first, round((train + val) * n))
-        last = n if test is None else max(second, round(total * n))
+        first, second, last = _cut(len(group), train, train + val, 1.0 if test is None else total)
         pieces.append(np.split(group[:last], [first, second]))
-    return NodeSplit(*(np.sort(np.concatenate(part)) for part in zip(*pieces, strict=True)))
+    return NodeSplit(*(np.sort(np.concatenate(part)) for part in zip(*pieces, strict=True)), draw="strata")
 
 
 def kfold_splits(
@@ -133,7 +154,7 @@ def kfold_splits(
         fold = dealt[k::n_splits]
         rest = np.setdiff1d(dealt, fold)
         inner = stratified_split(array[rest], 1 - val, val, 0.0, seed=int(fold_seed))
-        splits.append(NodeSplit(rest[inner.train], rest[inner.val], np.sort(fold)))
+        splits.append(NodeSplit(rest[inner.train], rest[inner.val], np.sort(fold), draw="strata"))
     return splits
 
 
@@ -160,8 +181,10 @@ def choose_split(
         return random_split(y, seed=seed, **sizes), f"random, seed {seed}"
     if split == "stratified":
         return stratified_split(y, seed=seed, **sizes), f"stratified, seed {seed}"
+    if split == "uniform":
+        return uniform_split(y, seed=seed, **sizes), f"uniform, seed {seed}"
     if isinstance(split, str):
-        known = ("auto", "public", "random", "stratified")
+        known = ("auto", "public", "random", "stratified", "uniform")
         raise ParameterError(
             f"split must be {', '.join(known)}, a fold number or a NodeSplit; "
             f"got {split!r}.{suggest(split, known)}"
@@ -261,6 +284,23 @@ def named_split(words: NDArray[Any], where: str) -> NodeSplit:
     if "train" not in parts:
         raise DataError(f"{where} marks no node as train.")
     return NodeSplit.from_masks(*(parts == part for part in PARTS))
+
+
+def _check_shares(owner: str, train: float, val: float, test: float | None) -> float:
+    """Return what the shares add up to, checked."""
+    check_number(owner, "train", train, 0, 1, open_low=True)
+    check_number(owner, "val", val, 0, 1)
+    if test is not None:
+        check_number(owner, "test", test, 0, 1)
+    total = train + val + (test or 0)
+    if total > 1 + 1e-9:
+        raise ParameterError(f"train, val and test add up to {total:g}; they may be at most 1.")
+    return total
+
+
+def _cut(n_nodes: int, *ends: float) -> list[int]:
+    """Return where shares of so many nodes end; at least one node trains."""
+    return [min(n_nodes, max(1, round(end * n_nodes))) for end in ends]
 
 
 def _shuffled_by_class(

@@ -3,6 +3,7 @@
 from gbgnn.propagation.spectrum import TopEigenspace, operator_norm, second_eigenvalue, top_eigenspace
 from gbgnn.theory.certificate import Certificate, CertifiedRound, margin_constant, training_bound
 from gbgnn.theory.generalisation import DepthBound, GeneralisationBound
+from gbgnn.theory.holdout import HoldoutBound, most_errors
 from gbgnn.theory.monte_carlo import Estimate, inductive_rademacher, rademacher_complexity
 from gbgnn.theory.rademacher import (
     confidence_term,
@@ -25,6 +26,7 @@ __all__ = [
     "DepthBound",
     "Estimate",
     "GeneralisationBound",
+    "HoldoutBound",
     "TopEigenspace",
     "WeakLearning",
     "WeakLearnings",
@@ -34,6 +36,7 @@ __all__ = [
     "inductive_rademacher",
     "margin_constant",
     "mlp_complexity",
+    "most_errors",
     "nonlinear_mlp_complexity",
     "operator_norm",
     "partition_term",
