@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ from gbgnn import (
 )
 from gbgnn.errors import GBGNNError
 from gbgnn.metrics import Accuracy
+from gbgnn.propagation import AugmentedAdjacency
 from gbgnn.testing import two_blocks
+from gbgnn.theory import rademacher_complexity
 
 GRAPH, Y = two_blocks(20, n_classes=2)
 A, X = GRAPH.adjacency, np.asarray(GRAPH.features)
@@ -56,6 +59,23 @@ def counted_from_one(matrix: Any) -> Any:
     shifted = matrix.copy()
     shifted.indices = np.where(shifted.indices == 0, 20, shifted.indices)
     return shifted
+
+
+def pointing_outside(layout: str, index: int = 10**6) -> Any:
+    """Return a matrix that SciPy's compiled code would follow out of its arrays."""
+    matrix = A.asformat(layout).copy()
+    (matrix.coords[1] if layout == "coo" else matrix.indices)[0] = index
+    return matrix
+
+
+def fit_labels(y: Any) -> None:
+    fit(np.arange(20), y, settings={"task": "multilabel"})
+
+
+def ending_outside() -> Any:
+    matrix = A.copy()
+    matrix.indptr[-1] = 10**6
+    return matrix
 
 
 def model() -> GBGNNClassifier:
@@ -109,6 +129,26 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "adjacency too large for floats": (
         lambda: Graph(np.full((20, 20), np.longdouble(10) ** 4000), X),
         "400 NaN or infinite weights",
+    ),
+    **{
+        f"{what} outside, {layout}": (
+            partial(act, pointing_outside(layout)),
+            "holds (column|row|block) 1000000, but",
+        )
+        for layout in ("csr", "csc", "bsr", "coo")
+        for what, act in {
+            "adjacency": lambda matrix: Graph(matrix, X),
+            "features": lambda matrix: Graph(A, matrix),
+            "given matrix": lambda matrix: fit(settings={"propagation": matrix}),
+            "labels": fit_labels,
+            "recipe": lambda matrix: AugmentedAdjacency().build(matrix),
+            "bound": lambda matrix: rademacher_complexity(matrix, 5),
+        }.items()
+    },
+    "labels that end outside": (lambda: fit_labels(ending_outside()), "y: indptr ends at 1000000, but"),
+    "recipe that ends outside": (
+        lambda: AugmentedAdjacency().build(ending_outside()),
+        "indptr ends at 1000000",
     ),
     "features too few rows": (lambda: Graph(A, X[:5]), "features has 5 rows but adjacency is 20 x 20"),
     "features a vector": (lambda: Graph(A, X[:, 0]), r"a matrix with one row per node; got shape \(20,\)"),

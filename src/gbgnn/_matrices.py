@@ -59,6 +59,22 @@ def as_features(features: Any, n_nodes: int, copy: bool) -> Features:
     return X
 
 
+def as_csr(matrix: Any, name: str) -> sp.csr_array:
+    """Return anything that SciPy can read as a CSR array, its values as they are.
+
+    Indices are looked at before any compiled code follows them.
+    """
+    if not sp.issparse(matrix):
+        return sp.csr_array(matrix)
+    parts = _split_scipy(matrix, name)
+    if matrix.format != "csr" or len(parts.shape) != 2:
+        return _as_csr(parts, name, copy=False, drop_zeros=False)[0]
+    indices, indptr = as_index(parts.indices, f"{name}: indices"), as_index(parts.pointers, f"{name}: indptr")
+    n_given = check_pointers(indptr, parts.shape[0], indices, parts.data, name)
+    check_span(indices[:n_given], parts.shape[1], name)
+    return sp.csr_array(matrix)
+
+
 def check_rows(n_rows: int, n_nodes: int) -> None:
     """Raise unless features have as many rows as there are nodes."""
     if n_rows != n_nodes:

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import train_test_split
 
 from gbgnn._checks import check_choice, check_integer, check_number
+from gbgnn._matrices import as_csr
 from gbgnn._random import Seeds
 from gbgnn.aggregation import Identity
 from gbgnn.boosting import Boosted, BoostingRule, Member
@@ -361,7 +362,7 @@ def describe_part(part: Any) -> str:
     Arrays and matrices stand by their checksums.
     """
     if isinstance(part, GivenMatrix) and part.matrix is not None:
-        part = GivenMatrix(matrix=sp.csr_array(part.matrix))  # in whatever form it came
+        part = GivenMatrix(matrix=as_csr(part.matrix, "GivenMatrix.matrix"))  # in whatever form it came
     if isinstance(part, BaseEstimator):
         settings = (f"{k}={describe_part(v)}" for k, v in sorted(part.get_params(deep=False).items()))
         return f"{type(part).__name__}({', '.join(settings)})"

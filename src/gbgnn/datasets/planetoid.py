@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import pickle
-from collections import defaultdict
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn.datasets.catalog import Entry, find_or_download
-from gbgnn.datasets.dataset import Dataset, NodeIndex, build_csr
+from gbgnn.datasets.dataset import Dataset, NodeIndex
+from gbgnn.datasets.pickles import read_pickle
 from gbgnn.errors import DataError, import_needed
 from gbgnn.graph import Graph
 from gbgnn.labels import NodeSplit
@@ -63,7 +61,7 @@ def _read(folder: Path, name: str) -> tuple[Graph, NDArray[np.int64], NodeSplit]
     parts = {part: read_pickle(paths[part]) for part in _PARTS}
     try:
         listed = np.array(paths["test.index"].read_text(encoding="ascii").split(), dtype=np.int64)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise DataError(f"{paths['test.index']} must hold one node number per line: {error}.") from error
     _check_parts(parts, listed, paths, name)
     n_known = parts["allx"].shape[0]
@@ -95,6 +93,7 @@ def _check_parts(
             )
     n_known, n_listed = parts["allx"].shape[0], parts["tx"].shape[0]
     widths_agree = parts["tx"].shape[1] == parts["allx"].shape[1]
+    widths_agree &= parts["y"].shape[1] == parts["ty"].shape[1] == parts["ally"].shape[1] > 0
     rows_agree = len(parts["ally"]) == n_known and len(parts["ty"]) == n_listed
     if not widths_agree or not rows_agree or len(parts["y"]) > n_known:
         raise DataError(f"{paths['y'].parent}: the ind.{name} files disagree about the size of the data.")
@@ -105,6 +104,16 @@ def _check_parts(
             f"{paths['test.index']} must list {n_listed} distinct nodes, all after the {n_known} of "
             f"ind.{name}.allx."
         )
+    # Every node has features, a list of neighbours, or both: that bounds the numbers that are believed.
+    n_nodes, n_most = int(listed.max()) + 1, n_known + n_listed + len(parts["graph"])
+    if n_nodes > n_most:
+        raise DataError(
+            f"{paths['test.index']} names node {n_nodes - 1}, but the other files describe at most {n_most}."
+        )
+    for part in ("y", "ty", "ally"):
+        labels = parts[part]
+        if not np.isin(labels, (0, 1)).all() or (np.count_nonzero(labels, axis=1) > 1).any():
+            raise DataError(f"{paths[part]} must hold rows of zeros with at most one 1, that of the class.")
 
 
 def _edges(
@@ -112,9 +121,12 @@ def _edges(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     try:
         lengths = [len(row) for row in neighbours.values()]
+        # One list may stand in a file for many nodes; every number takes a byte of it where it does not.
+        if sum(lengths) > path.stat().st_size:
+            raise ValueError("its lists are longer than the file")
         heads = np.repeat(np.array(list(neighbours), dtype=np.int64), lengths)
         tails = np.array([node for row in neighbours.values() for node in row], dtype=np.int64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{path} must map node numbers to lists of node numbers: {error}.") from error
     ends = np.concatenate([heads, tails])
     if len(ends) and not 0 <= ends.min() <= ends.max() < n_nodes:
@@ -153,55 +165,3 @@ def planetoid_order() -> NDArray[np.int64]:
     """Return the paper id of Planetoid's node 0, 1, ..., 2707."""
     text = resources.files("gbgnn.datasets").joinpath("cora_order.txt").read_text("ascii")
     return np.array(text.split(), dtype=np.int64)
-
-
-_RECONSTRUCT: Any = np.empty(0).__reduce__()[0]  # NumPy's array builder, wherever this NumPy keeps it
-
-# All that the files name, and nothing more. A sparse matrix is read into a SimpleNamespace, because a
-# pickle may set attributes on a Python class that it is given, but not on a built-in one.
-_ALLOWED: dict[tuple[str, str], Any] = {
-    ("__builtin__", "list"): list,
-    ("builtins", "list"): list,
-    ("collections", "defaultdict"): defaultdict,
-    ("numpy", "dtype"): np.dtype,
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("scipy.sparse.csr", "csr_matrix"): SimpleNamespace,
-    ("scipy.sparse._csr", "csr_matrix"): SimpleNamespace,
-}
-
-
-def read_pickle(path: str | os.PathLike[str]) -> Any:
-    """Return the array, CSR array or dictionary in a Planetoid file; all else is refused before it runs."""
-    path = Path(path)
-    with path.open("rb") as file:
-        try:
-            value = _Restricted(file, path).load()
-        except DataError:
-            raise
-        except Exception as error:  # a damaged pickle can raise nearly anything
-            raise DataError(f"{path} is not a readable pickle: {error or 'it ends too early'}.") from error
-    if not isinstance(value, SimpleNamespace):
-        return value
-    wrong, state = f"{path} holds a broken sparse matrix", vars(value)
-    try:
-        parts = (state["data"], state["indices"], state["indptr"])
-    except KeyError as error:
-        raise DataError(f"{wrong}: {error}.") from error
-    return build_csr(parts, state.get("_shape", state.get("shape", ())), wrong, full_check=True)
-
-
-class _Restricted(pickle.Unpickler):
-    def __init__(self, file: Any, path: Path) -> None:
-        super().__init__(file, encoding="latin1")
-        self._path = path
-
-    def find_class(self, module: str, name: str) -> Any:
-        try:
-            return _ALLOWED[module, name]
-        except KeyError:
-            raise DataError(
-                f"{self._path} asks for {module}.{name}, which no Planetoid file needs; refused, "
-                "because loading it could run code. Get the file from a source you trust."
-            ) from None

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
+from gbgnn._matrices import as_csr
 from gbgnn._threads import map_threads
 from gbgnn.errors import GraphError
 
@@ -45,8 +46,8 @@ class Csr:
 
     @classmethod
     def from_matrix(cls, matrix: Any) -> Csr:
-        """Return a Csr as it is, and anything that SciPy can read on the CPU."""
-        return matrix if isinstance(matrix, cls) else cls.from_scipy(matrix)
+        """Return a Csr as it is, and anything that SciPy can read on the CPU, its indices checked."""
+        return matrix if isinstance(matrix, cls) else cls.from_scipy(as_csr(matrix, "the matrix"))
 
     @property
     def shape(self) -> tuple[int, int]:

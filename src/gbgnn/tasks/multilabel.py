@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from gbgnn._checks import check_number
+from gbgnn._matrices import as_csr
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.labels import as_indicators
 from gbgnn.losses import Loss, SigmoidCrossEntropy
@@ -208,4 +209,4 @@ def _list_labels(y: Any, name: str) -> NDArray[Any]:
 
 def _as_matrix(y: Any, name: str) -> NDArray[np.float64]:
     """Return a 0/1 matrix, dense or sparse, as a dense one."""
-    return as_indicators(y.toarray() if sp.issparse(y) else y, name)
+    return as_indicators(as_csr(y, name).toarray() if sp.issparse(y) else y, name)

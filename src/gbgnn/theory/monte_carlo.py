@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from gbgnn._checks import check_choice, check_integer, check_number
+from gbgnn._matrices import as_csr
 from gbgnn.errors import ParameterError
 from gbgnn.theory.rademacher import q_factor, sign_probability
 
@@ -282,7 +283,7 @@ def as_matrix(owner: str, vectors: Any) -> Any:
     if isinstance(vectors, torch.Tensor):
         X, is_real = vectors.detach(), vectors.layout == torch.strided and not vectors.is_complex()
     else:
-        X = sp.csr_array(vectors) if sp.issparse(vectors) else np.asarray(vectors)
+        X = as_csr(vectors, f"{owner}.vectors") if sp.issparse(vectors) else np.asarray(vectors)
         is_real = X.dtype.kind in "biuf"
     if not is_real or X.ndim != 2 or 0 in X.shape:
         raise ParameterError(
