@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gbgnn.boosting import FunctionalGradient, Samme, SammeR, StopReason
     from gbgnn.calibration import Calibrated
     from gbgnn.callbacks import Callback, Checkpoint, EarlyStopping
+    from gbgnn.conformal import PredictionIntervals, PredictionSets
     from gbgnn.estimators import GBGNNClassifier, GBGNNRegressor
     from gbgnn.features import GraphFeatures, Neighbourhood
     from gbgnn.finetuning import FineTuner
@@ -110,6 +111,8 @@ __all__ = [
     "NormalizedAdjacency",
     "NormalizedLaplacian",
     "Poisson",
+    "PredictionIntervals",
+    "PredictionSets",
     "PropagatedResiduals",
     "Quantile",
     "RandomWalk",
@@ -145,6 +148,7 @@ _HOMES = {
     "gbgnn.boosting": ("FunctionalGradient", "Samme", "SammeR", "StopReason"),
     "gbgnn.calibration": ("Calibrated",),
     "gbgnn.callbacks": ("Callback", "Checkpoint", "EarlyStopping"),
+    "gbgnn.conformal": ("PredictionIntervals", "PredictionSets"),
     "gbgnn.features": ("GraphFeatures", "Neighbourhood"),
     "gbgnn.estimators": ("GBGNNClassifier", "GBGNNRegressor"),
     "gbgnn.finetuning": ("FineTuner",),
