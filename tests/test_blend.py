@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,14 @@ def test_a_file_holds_all_members_and_an_old_reader_is_told(
     save(model.members[0].model, save_with_version_4)
     with pytest.raises(ModelFileError, match="has format 4, .* reads up to format 3"):
         load(save_with_version_4)
+
+
+def test_equal_averages_are_equal_files_however_long_they_took(tmp_path: Path) -> None:
+    for name, seconds in (("one", 1.5), ("other", 2.5)):
+        tried = [{"family": "a", "score": 0.5, "seconds": seconds, "status": "used"}]
+        save(replace(blend(3), leaderboard=tried), tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+    assert load(tmp_path / "one").leaderboard_ == [{**tried[0], "seconds": None}]
 
 
 def test_a_file_without_learners_still_predicts_its_graph(tmp_path: Path) -> None:

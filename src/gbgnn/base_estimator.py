@@ -21,7 +21,6 @@ from gbgnn._random import root_seed
 from gbgnn._threads import one_thread
 from gbgnn.best import train_best
 from gbgnn.blend import BlendedModel
-from gbgnn.boosting import Ensemble
 from gbgnn.callbacks import Callback, find_deadline, list_callbacks
 from gbgnn.errors import AbsentError, ParameterError
 from gbgnn.finetuning import FineTuner, as_fine_tuner
@@ -100,7 +99,7 @@ class GBGNNEstimator(BaseEstimator, ABC):
             return self
         deadline = find_deadline(self)
         plan = FitPlan.build(adapt(self, facts), task, nodes, y, graph, seed=seed, **labels)
-        known, callbacks = self._known_rounds(plan), list_callbacks(self, deadline)
+        known, callbacks = self._known_model(plan), list_callbacks(self, deadline)
         self._keep(train(plan, callbacks, keep=self._keep, known=known))
         return self
 
@@ -227,10 +226,10 @@ class GBGNNEstimator(BaseEstimator, ABC):
             )
         return seed
 
-    def _known_rounds(self, plan: FitPlan) -> Ensemble:
-        """Return the rounds that a warm start goes on from, or say why it cannot."""
+    def _known_model(self, plan: FitPlan) -> FittedModel | None:
+        """Return the model that a warm start goes on with, if it is to, or say why it cannot."""
         if not self._continues():
-            return Ensemble()
+            return None
         known = self.model_
         if not isinstance(known, FittedModel):
             raise ParameterError(
@@ -248,7 +247,7 @@ class GBGNNEstimator(BaseEstimator, ABC):
                 f"that, got {self.n_rounds}."
             )
         check_same(known, plan.graph, plan.depends_on)
-        return known.ensemble
+        return known
 
 
 @cache

@@ -1,4 +1,7 @@
-"""Model files: one safetensors file, its header JSON, nothing in it that can run."""
+"""Model files: one safetensors file, its header JSON, nothing in it that can run.
+
+Equal models have equal files: how long training took, and in how much memory, is not in them.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from gbgnn._files import as_plain, atomic_path
 from gbgnn._version import __version__
 from gbgnn.blend import BlendedModel, BlendMember
 from gbgnn.boosting import Ensemble, History, Round, StopReason
+from gbgnn.boosting.history import without_measurements
 from gbgnn.errors import ModelFileError, ParameterError, import_needed
 from gbgnn.features import Neighbourhood
 from gbgnn.finetuning import as_fine_tuner
@@ -66,6 +70,18 @@ def save(model: Predictor, path: str | os.PathLike[str], *, learners: bool = Tru
             if found is None:
                 raise ModelFileError(f"{path} cannot be written: {error}.") from error
             raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from error
+        _sort_metadata(part)
+
+
+def _sort_metadata(path: Path) -> None:
+    """Bring the metadata of a safetensors file into order, which its library writes in any."""
+    with path.open("r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+        file.seek(8)
+        file.write(text.ljust(size))  # with spaces, as there were
 
 
 def _pack_model(model: FittedModel, learners: bool) -> tuple[dict[str, Any], Tensors]:
@@ -92,8 +108,8 @@ def _pack_model(model: FittedModel, learners: bool) -> tuple[dict[str, Any], Ten
         "seed": model.seed,
         "best_round": model.best_round,
         "stop_reason": str(model.stop_reason),
-        "history": model.history.rows,
-        "fine_tuning": model.fine_tuning,
+        "history": without_measurements(model.history.rows),
+        "fine_tuning": _pack_fine_tuning(model),
         "rounds": [_pack_round(r, tensors, learners) for r in model.ensemble],
     }
     return header, tensors
@@ -113,7 +129,7 @@ def _pack_blend(model: BlendedModel, learners: bool) -> tuple[dict[str, Any], Te
         "seed": model.seed,
         "validation_score": model.validation_score,
         "validation_loss": model.validation_loss,
-        "leaderboard": model.leaderboard,
+        "leaderboard": without_measurements(model.leaderboard),
         "members": [],
     }
     for i, own in enumerate(model.members):
@@ -122,6 +138,11 @@ def _pack_blend(model: BlendedModel, learners: bool) -> tuple[dict[str, Any], Te
         facts = {"name": own.name, "weight": own.weight, "temperature": own.temperature, "model": packed}
         header["members"].append(facts)
     return header, tensors
+
+
+def _pack_fine_tuning(model: FittedModel) -> dict[str, Any] | None:
+    done = model.fine_tuning
+    return None if done is None else {**done, "history": without_measurements(done["history"])}
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -23,14 +23,16 @@ def train(
     callbacks: Sequence[Callback],
     *,
     keep: Keep | None = None,
-    known: Ensemble | None = None,
+    known: FittedModel | None = None,
     candidate: str | None = None,
 ) -> FittedModel:
-    """Return the model that a plan leads to; ``known`` rounds are replayed."""
-    known = Ensemble() if known is None else known
-    start = StartReport(plan.problem, plan.member.n_rounds, len(known), candidate)
+    """Return the model that a plan leads to; the rounds of a ``known`` one are replayed."""
+    rounds, rows = (Ensemble(), []) if known is None else (known.ensemble, known.history.rows)
+    start = StartReport(plan.problem, plan.member.n_rounds, len(rounds), candidate)
     announce(callbacks, "on_start", start)
-    member = replace(plan.member, announce=_announce(plan, callbacks, keep), known=known)
+    member = replace(
+        plan.member, announce=_announce(plan, callbacks, keep), known=rounds, known_rows=rows[: len(rounds)]
+    )
     (boosted,) = boost_many(plan.problem, [member])
     return _finish(plan, boosted, callbacks, keep)
 

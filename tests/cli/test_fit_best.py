@@ -38,8 +38,8 @@ def test_fit_shows_and_records_what_was_tried(run: Run) -> None:
     assert run.files == {path.name for path in Path("r").iterdir()}
     assert 'time_limit = "10m"' in Path("r/config.toml").read_text()
     run("fit", "--config", "r/config.toml", "--quiet", "--out", "again")
-    one, other = (gbgnn.load(f"{name}/model.gbgnn").predict_proba(range(60)) for name in ("r", "again"))
-    assert one.tobytes() == other.tobytes()
+    one, other = (Path(name, "model.gbgnn").read_bytes() for name in ("r", "again"))
+    assert one == other
 
 
 def test_a_saved_average_predicts_and_shows_itself(run: Run) -> None:

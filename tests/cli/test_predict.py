@@ -221,6 +221,11 @@ def test_json_holds_everything(run, learned: Path) -> None:
     assert report["etas"] == [row["eta"] for row in report["history"]]
     assert report["metrics"]["best_round"] == report["best_round"]
     assert report["run"]["command"].startswith("gbgnn")
+    assert all(row["seconds"] > 0 for row in report["history"])  # which the record knows, not the model
+    report = json.loads(run("inspect", learned / "model.gbgnn", "--json").stdout)
+    assert {row["seconds"] for row in report["history"]} == {None}
+    assert "seconds" in run("inspect", learned).stdout
+    assert "seconds" not in run("inspect", learned / "model.gbgnn").stdout
 
 
 @pytest.mark.usefixtures("third_is_best")

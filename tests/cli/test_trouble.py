@@ -58,8 +58,8 @@ def count(event, arguments):
         os.kill(os.getpid(), signal.SIGKILL)
     left[0] -= 1
 
-def proba(out):
-    return gbgnn.load(f"{out}/model.gbgnn").predict_proba(range(60)).tobytes()
+def model(out):
+    return Path(out, "model.gbgnn").read_bytes()
 
 words, extra, step = sys.argv[1:-2], sys.argv[-2].split(), int(sys.argv[-1])
 assert call("fit", *words, "--out", "whole") == 0
@@ -79,8 +79,7 @@ while True:
     else:
         assert call("fit", *words, "--out", out) == 0, moment
         ended["again"] += 1
-    assert proba(out) == proba("whole"), moment
-    assert not gbgnn.load(f"{out}/model.gbgnn").warm_start
+    assert model(out) == model("whole"), moment
     assert not Path(out + ".partial").exists(), moment
     moment += step
 print(moment, ended)
@@ -122,9 +121,8 @@ def test_a_process_that_is_ended_goes_on_to_the_same_model(run, name: str) -> No
         assert "go on with: gbgnn fit --resume r" in told
     run("fit", "--resume", "r", "-q")
     run("fit", *words, "--out", "whole")
-    first, second = (gbgnn.load(f"{out}/model.gbgnn") for out in ("r", "whole"))
-    assert first.scores_.tobytes() == second.scores_.tobytes()
-    assert len(first.ensemble_) == len(second.ensemble_)
+    first, second = (Path(out, "model.gbgnn").read_bytes() for out in ("r", "whole"))
+    assert first == second
 
 
 def test_two_writers_at_once_one_of_which_is_told(run) -> None:

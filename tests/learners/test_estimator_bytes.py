@@ -64,6 +64,17 @@ def test_estimators_come_back(data: bytes) -> None:
     assert again.predict_proba(X).tobytes() == estimator.predict_proba(X).tobytes()
 
 
+@pytest.mark.parametrize("kind", [DecisionTreeClassifier, HistGradientBoostingClassifier, LogisticRegression])
+def test_equal_estimators_are_equal_bytes(kind: Callable[[], Any]) -> None:
+    """Whatever was where in memory, also between the fields of a tree's records."""
+    expected = dump_estimator(kind().fit(X, Y), "model")
+    for n in range(3):
+        litter = [np.random.default_rng(n).bytes(64 * (i + 1)) for i in range(200)]
+        assert dump_estimator(kind().fit(X, Y), "model") == expected
+        assert len(litter) == 200
+    assert dump_estimator(load_estimator(expected), "model") == expected
+
+
 def test_a_type_of_another_package_is_neither_written_nor_built(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     estimator = LogisticRegression().fit(X, Y)

@@ -18,6 +18,9 @@ from gbgnn.problem import LabelledNodes, Problem
 from gbgnn.rounds import TrainingLoss, for_rows, map_tensors
 from gbgnn.theory import WeakLearnings
 
+MEASURED = ("seconds", "peak_memory")
+"""Columns about the training rather than the model: no two trainings have the same."""
+
 Row = dict[str, Any]
 Columns = dict[str, Any]
 """What was measured of all members, by name: a tensor or a list with an entry for each, or None for all."""
@@ -32,7 +35,8 @@ class History:
     -----------
     round, eta, attempts, seconds, peak_memory
         The round's number, step, learners tried, wall-clock seconds (a share of them where models are boosted
-        together), and the peak memory in bytes so far, of the process or of the GPU.
+        together), and the peak memory in bytes so far, of the process or of the GPU. These last two are None
+        in a model that was loaded: equal models have equal files.
     train_loss, train_accuracy, val_loss, val_accuracy
         Loss and accuracy *after* the round; None without validation nodes. The name of another metric stands
         in place of ``accuracy``.
@@ -96,6 +100,11 @@ class History:
 
     def __repr__(self) -> str:
         return f"History({len(self)} rounds)"
+
+
+def without_measurements(rows: Sequence[Row]) -> list[Row]:
+    """Return rows in which nothing is said of time and memory."""
+    return [{name: None if name in MEASURED else value for name, value in row.items()} for row in rows]
 
 
 def guaranteed_decrease(

@@ -58,7 +58,8 @@ class Member:
 
     Settings mean what they mean to :class:`~gbgnn.GBGNNClassifier`; a ``metric`` of None is the task's own.
     ``announce`` is told of the model after every round. Rounds ``known`` from before, of a model that is
-    boosted alone, are replayed, not trained, so that the result is the same to the byte as one long run.
+    boosted alone, are replayed, not trained, so that the result is the same to the byte as one long run;
+    ``known_rows`` of the history say of them what only training can tell.
     """
 
     aggregation: Aggregation
@@ -71,6 +72,7 @@ class Member:
     announce: Announce | None = None
     keep_learners: bool = True
     known: Ensemble = field(default_factory=Ensemble)
+    known_rows: Sequence[Row] = ()
 
 
 def boost(
@@ -219,6 +221,8 @@ def compare_own(vote: Vote, context: RoundContext, rule: BoostingRule, state: An
 
 def add_round(model: Boosted, member: Member, trained: Round, row: Row, scores: torch.Tensor) -> Boosted:
     """Return a model with one more round, and whether it is the last one."""
+    for before in member.known_rows[trained.t - 1 : trained.t]:
+        row = row | {name: before[name] for name in ("learner", "attempts") if name in before}
     model.history.append(row)
     best = better_round(model.best, row, scores, member.select, model.history.metric)
     model = Boosted(model.ensemble.add(trained), model.history, scores, best)

@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -34,6 +34,7 @@ class Saved:
     model_path: Path
     config: dict[str, Any]
     metrics: dict[str, Any]
+    history: Sequence[dict[str, Any]] = ()  # as the run's record has it, which knows how long rounds took
 
     @property
     def class_names(self) -> dict[str, str]:
@@ -62,9 +63,14 @@ def open_saved(path: Path) -> Saved:
     for name in (MODEL, CHECKPOINT):
         if (path / name).is_file():
             config = read_toml(path / CONFIG) if (path / CONFIG).is_file() else {}
-            told = path / METRICS
-            return Saved(path / name, config, json.loads(told.read_text("utf-8")) if told.is_file() else {})
+            metrics, history = (_read_if_there(path / told) for told in (METRICS, HISTORY))
+            rows = list(map(json.loads, history.splitlines()))
+            return Saved(path / name, config, json.loads(metrics or "{}"), rows)
     raise ModelFileError(f"{path} holds neither {MODEL} nor {CHECKPOINT}, so it is not a run folder.")
+
+
+def _read_if_there(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def read_toml(path: Path) -> dict[str, Any]:

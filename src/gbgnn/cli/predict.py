@@ -177,7 +177,7 @@ def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:
     if "members" in header:
         _inspect_blend(saved, header, as_json)
         return
-    history: list[dict[str, Any]] = header["history"]
+    history = header["history"] = list(saved.history) or header["history"]  # the record has times, too
     if as_json:
         screen.emit_json(
             {
@@ -220,6 +220,7 @@ def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:
 def _inspect_blend(saved: Saved, header: dict[str, Any], as_json: bool) -> None:
     """Show what an average is made of, and what was tried for it."""
     members = header["members"]
+    header["leaderboard"] = saved.metrics.get("leaderboard", header["leaderboard"])  # with how long it took
     facts = ["name", "weight", "temperature"]
     if as_json:
         screen.emit_json(

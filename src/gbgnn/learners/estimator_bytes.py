@@ -44,6 +44,8 @@ LOADERS = tuple(
 )
 """How skops may build what it reads."""
 
+_SCHEMA = "schema.json"
+
 
 def dump_estimator(estimator: Any, name: str) -> bytes:
     """Return a fitted estimator as bytes that :func:`load_estimator` takes, or say that it has none.
@@ -52,7 +54,7 @@ def dump_estimator(estimator: Any, name: str) -> bytes:
     """
     skops = import_needed("skops.io", "saving scikit-learn's estimators", "trees")
     try:
-        data: bytes = skops.dumps(estimator)
+        data = _renumber(skops.dumps(estimator))
         load_estimator(data)
     except MissingDependencyError:
         raise
@@ -78,6 +80,52 @@ def load_estimator(data: bytes) -> Any:
     return estimator
 
 
+def _renumber(data: bytes) -> bytes:
+    """Return an archive whose objects are numbered as they come, so that equal estimators are equal bytes.
+
+    skops numbers them by where they were in memory, and its archives have dates. Arrays of records may have
+    gaps between fields, with whatever was there before.
+    """
+    numbers: dict[str, int] = {}
+
+    def number(found: Any) -> int:
+        return numbers.setdefault(str(found), len(numbers))
+
+    def rename(file: str) -> str:
+        stem, dot, suffix = file.partition(".")
+        return f"{number(stem)}{dot}{suffix}"
+
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    schema = json.loads(members.pop(_SCHEMA))
+    for node in _nodes(schema):
+        if "__id__" in node:
+            # Numbers and text may be one object or several, which is of no account.
+            is_value = node["__loader__"] == "JsonNode"
+            node["__id__"] = number(f"value {len(numbers)}" if is_value else node["__id__"])
+        if "file" in node:
+            node["file"] = rename(node["file"])
+    named = {rename(name): _fill_gaps(content) for name, content in members.items()}
+    result = io.BytesIO()
+    with zipfile.ZipFile(result, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in [*sorted(named.items()), (_SCHEMA, json.dumps(schema).encode())]:
+            archive.writestr(zipfile.ZipInfo(name), content)  # of 1980, as all of them
+    return result.getvalue()
+
+
+def _fill_gaps(file: bytes) -> bytes:
+    """Return an array's file with zeros between the fields of records; any other file as it is."""
+    if not file.startswith(np.lib.format.MAGIC_PREFIX):
+        return file
+    array = np.load(io.BytesIO(file), allow_pickle=False)
+    if array.dtype.names is None:
+        return file
+    filled = np.zeros(array.shape, array.dtype, "F" if array.flags.fnc else "C")
+    for name in array.dtype.names:
+        filled[name] = array[name]
+    return file[: -array.nbytes] + filled.tobytes("A")
+
+
 def as_tensor(data: bytes) -> torch.Tensor:
     """Return bytes as a tensor, which a model file can hold."""
     return torch.from_numpy(np.frombuffer(data, dtype=np.uint8).copy())
@@ -95,7 +143,7 @@ def _check_archive(data: bytes) -> None:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
             raise ModelFileError("the archive of an estimator is compressed, which gbgnn never writes.")
-        schema = json.loads(archive.read("schema.json"))
+        schema = json.loads(archive.read(_SCHEMA))
     for node in _nodes(schema):
         kind, loader = f"{node['__module__']}.{node['__class__']}", node["__loader__"]
         is_ours = kind in TRUSTED or kind.partition(".")[0] in PACKAGES
