@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gbgnn import MLP, GBGNNClassifier, load
+from gbgnn import MLP, GBGNNClassifier, GBGNNRegressor, load
 from gbgnn.blend import BlendedModel, BlendMember, as_scores, temper
 from gbgnn.errors import AbsentError, ModelFileError
 from gbgnn.persistence import read_header, save
@@ -142,3 +142,47 @@ def test_scores_stand_for_the_probabilities_that_they_were_made_of(
     assert torch.allclose(undone, proba, atol=1e-6)
     labels = MultiLabel(n_labels=3).fit([[0, 1, 1]])
     assert torch.allclose(labels.proba(as_scores(labels, proba), labels.default_loss.link), proba)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_members_contributions_sum_to_probabilities(n_classes: int) -> None:
+    model, nodes = blend(n_classes, (0.5, 2.0)), np.array([3, 30])
+    told = model.contributions(nodes)
+    assert told.quantity == "probability"
+    assert told.parts == ["member 1: one", "member 2: other"]
+    assert told.outputs == [str(each) for each in range(n_classes)]
+    np.testing.assert_allclose(told.scores, model.predict_proba(nodes), atol=1e-6)
+    np.testing.assert_allclose(told.by_round.sum(axis=2), [[0.75, 0.25]] * 2, atol=1e-6)
+    assert told.scales is None
+    with pytest.raises(AbsentError, match=r"model_\.members\[0\]\.model\.contributions"):
+        _ = told.by_scale
+    own = [each.model.scale_shares(nodes) for each in model.members]
+    expected = {name: 0.75 * own[0].get(name, 0) + 0.25 * own[1].get(name, 0) for name in (own[0] | own[1])}
+    assert model.scale_shares(nodes) == pytest.approx(expected)
+    with pytest.raises(AbsentError, match="there is no response_curves of an average of 2 models"):
+        _ = model.response_curves
+
+
+def test_members_contributions_to_numbers_sum_to_the_scores() -> None:
+    graph, y = two_blocks(N)
+    numbers = graph.features[:, 0] + y
+    fitted = [
+        GBGNNRegressor(learner=MLP(units=6, epochs=10), n_rounds=2, random_state=seed)
+        .fit(np.arange(20), numbers[:20], graph=graph)
+        .model_
+        for seed in (0, 1)
+    ]
+    model = BlendedModel(
+        task=fitted[0].task,
+        loss=fitted[0].loss,
+        metric=fitted[0].metric,
+        members=tuple(BlendMember(*each) for each in zip("ab", fitted, (0.75, 0.25), strict=True)),
+        leaderboard=[],
+        seed=0,
+        settings={},
+        validation_score=0.5,
+        validation_loss=1.0,
+    )
+    told = model.contributions([1, 2])
+    assert told.quantity == "score"
+    np.testing.assert_allclose(told.scores, model.scores[[1, 2]], atol=1e-6)

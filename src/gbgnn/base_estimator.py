@@ -23,6 +23,7 @@ from gbgnn.best import train_best
 from gbgnn.blend import BlendedModel
 from gbgnn.callbacks import Callback, find_deadline, list_callbacks
 from gbgnn.errors import AbsentError, ParameterError
+from gbgnn.explanations import Contributions, ResponseCurves
 from gbgnn.finetuning import FineTuner, as_fine_tuner
 from gbgnn.fitting import FitPlan, Labels, check_same
 from gbgnn.graph import Graph
@@ -169,6 +170,31 @@ class GBGNNEstimator(BaseEstimator, ABC):
         :meth:`FittedModel.column_importances <gbgnn.model.FittedModel.column_importances>`.
         """
         return self._fitted().column_importances(graph=graph)
+
+    def contributions(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Contributions:
+        """Return what every round, and every distance along the graph, added to the scores of ``nodes``.
+
+        Examples
+        --------
+        >>> from gbgnn import GBGNNClassifier, datasets
+        >>> data = datasets.load("karate")
+        >>> model = GBGNNClassifier(preset="fast", n_rounds=3, select="last", random_state=0)
+        >>> model = model.fit(data.train, data.y[data.train], graph=data.graph)
+        >>> told = model.contributions([8, 30])
+        >>> told.by_round.shape, told.scales
+        ((2, 3, 1), ['own columns', '1 hop', '2 hops'])
+        >>> bool(np.allclose(told.scores, model.scores_[[8, 30]]))
+        True
+        """
+        return self._fitted().contributions(nodes, graph=graph)
+
+    def scale_shares(self, nodes: ArrayLike | None = None, *, graph: Graph | None = None) -> dict[str, float]:
+        """Return how much of all that was added to scores, of all nodes or some, came from each distance."""
+        return self._fitted().scale_shares(nodes, graph=graph)
+
+    def response_curves(self, *, graph: Graph | None = None, n_points: int = 201) -> ResponseCurves:
+        """Return by what rounds multiply the eigenvectors of P, where their hops are polynomials in it."""
+        return self._fitted().response_curves(graph=graph, n_points=n_points)
 
     def fit_predict(self, nodes: ArrayLike, y: ArrayLike, *, graph: Graph, **fit_params: Any) -> NDArray[Any]:
         """Fit, and return the predictions of *all* nodes of the graph, in row order."""

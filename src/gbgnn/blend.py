@@ -12,11 +12,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from gbgnn.errors import AbsentError
+from gbgnn.explanations import Contributions, name_outputs
 from gbgnn.graph import Graph
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric
 from gbgnn.model import FittedModel
-from gbgnn.predictor import Predictor
+from gbgnn.predictor import Predictor, as_rows
 from gbgnn.tasks import Link, Task
 
 SMALLEST = 1e-12
@@ -97,6 +98,7 @@ class BlendedModel(Predictor):
     ensemble, best_round, etas, history, stop_reason = (_OfMembers() for _ in range(5))
     certificate, voting, inputs, train, train_targets = (_OfMembers() for _ in range(5))
     depends_on, fine_tuning, is_fine_tuned, is_soft, stored_checksum = (_OfMembers() for _ in range(5))
+    response_curves = _OfMembers()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -163,6 +165,43 @@ class BlendedModel(Predictor):
             for name, value in values.items():
                 total[name] = total.get(name, 0.0) + share * value
         return dict(sorted(total.items(), key=lambda item: -item[1]))
+
+    def contributions(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Contributions:
+        """Return what every member added: to probabilities of classes and labels, or to scores of numbers.
+
+        What rounds added to the scores of a member, the member says itself.
+        """
+        graph = self.known_graph(graph)
+        total = sum(own.weight for own in self.members)
+        added = []
+        for own in self.members:
+            scores = own.model.find_scores(nodes, None if graph is self.graph else graph)
+            said = as_averaged(own.model, scores, self.loss, own.temperature)
+            added.append(own.weight / total * said.cpu().numpy())
+        by_member = np.stack(added, axis=1)
+        n_outputs = by_member.shape[-1]
+        return Contributions(
+            nodes=as_rows(nodes, graph.n_nodes).numpy(),
+            outputs=name_outputs(self.task, n_outputs),
+            parts=[f"member {i}: {own.name}" for i, own in enumerate(self.members, start=1)],
+            by_round=by_member,
+            base=np.zeros(n_outputs),
+            scale_keys=None,
+            values=None,
+            why_no_scales="members of an average hear the graph each in their own way; "
+            "model_.members[0].model.contributions(nodes) are those of the heaviest.",
+            quantity="probability" if self.task.has_proba else "score",
+            is_choice=self.task.has_classes,
+            remainder=0.0,
+        )
+
+    def scale_shares(self, nodes: ArrayLike | None = None, *, graph: Graph | None = None) -> dict[str, float]:
+        """Return the weighted mean of the members' shares, over those that have some."""
+        total: dict[str, float] = {}
+        for share, values in self._ask(lambda model: model.scale_shares(nodes, graph=graph)):
+            for name, value in values.items():
+                total[name] = total.get(name, 0.0) + share * value
+        return total
 
     def find_scores(self, nodes: ArrayLike, graph: Graph | None = None) -> torch.Tensor:
         """Return the scores of ``nodes``: of the graph of the fit, or of another."""

@@ -13,15 +13,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from gbgnn.boosting import Ensemble, History, StopReason, Voting, apply, stage
 from gbgnn.errors import AbsentError, GraphError, ParameterError
+from gbgnn.explanations import (
+    Contributions,
+    ResponseCurves,
+    Rounds,
+    as_shares,
+    find_responses,
+    name_outputs,
+)
 from gbgnn.graph import Graph
 from gbgnn.importances import importances_of_rounds, sum_by_column, sum_by_name
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric
-from gbgnn.origins import Origin, describe_columns
+from gbgnn.origins import Origin, describe_columns, describe_own
 from gbgnn.predictor import Predictor, as_rows
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, encode_labels
 from gbgnn.tasks import Link, Task
 from gbgnn.theory import Certificate
+
+_FEWEST_AT_ONCE, _NUMBERS_AT_ONCE = 1000, 2**24
+"""Of all nodes, contributions are computed of so many at a time, with about so many numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +150,47 @@ class FittedModel(Predictor):
         """
         return sum_by_name(*self._importances(graph))
 
+    def contributions(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Contributions:
+        """Return what every round, and every distance along the graph, added to the scores of ``nodes``."""
+        rounds = self._rounds(nodes, graph)
+        keys, values, remainder, why = None, None, 0.0, None
+        try:
+            keys, values, remainder = rounds.by_scale()
+        except AbsentError as error:
+            why = str(error)
+        return Contributions(
+            nodes=rounds.nodes.cpu().numpy(),
+            outputs=name_outputs(self.task, self.voting.n_outputs),
+            parts=[f"round {trained.t}" for trained in rounds.ensemble],
+            by_round=rounds.added.cpu().numpy(),
+            base=np.zeros(self.voting.n_outputs),
+            scale_keys=keys,
+            values=values,
+            why_no_scales=why,
+            quantity="score",
+            is_choice=self.task.has_classes,
+            remainder=remainder,
+        )
+
+    def scale_shares(self, nodes: ArrayLike | None = None, *, graph: Graph | None = None) -> dict[str, float]:
+        """Return how much of all that was added to scores came from each distance; the sum is one.
+
+        Of all nodes of the graph, or of some.
+        """
+        graph = self.known_graph(graph)
+        ids = np.arange(graph.n_nodes) if nodes is None else np.asarray(as_rows(nodes, graph.n_nodes))
+        n_rounds, sizes = self.best_round, dict[str, float]()
+        block = max(_FEWEST_AT_ONCE, _NUMBERS_AT_ONCE // (n_rounds**2 * self.voting.n_outputs))
+        for first in range(0, len(ids), block):
+            for name, size in self.contributions(ids[first : first + block], graph=graph).sizes.items():
+                sizes[name] = sizes.get(name, 0.0) + size
+        return as_shares(sizes)
+
+    def response_curves(self, *, graph: Graph | None = None, n_points: int = 201) -> ResponseCurves:
+        """Return by what rounds multiply the eigenvectors of P, ``n_points`` from its least eigenvalue on."""
+        inputs = self.build_inputs(self.known_graph(graph))
+        return find_responses(self.ensemble[: self.best_round], inputs, n_points)
+
     @property
     def etas(self) -> NDArray[np.float64]:
         """The step of every round."""
@@ -225,13 +277,30 @@ class FittedModel(Predictor):
             train=replace(self.train, **{name: value.to(device) for name, value in vars(self.train).items()}),
         )
 
+    def _rounds(self, nodes: ArrayLike, graph: Graph | None) -> Rounds:
+        """Return the rounds that predict, on a graph, for explanations of some nodes."""
+        graph = self.known_graph(graph)
+        inputs, columns = self.build_inputs(graph), self.feature_names_in.tolist()
+        return Rounds(
+            ensemble=self.ensemble[: self.best_round],
+            voting=self.voting,
+            inputs=inputs,
+            raw=describe_columns(self.inputs, columns, self._class_words, inputs.features.shape[1]),
+            own=describe_own(self.inputs, columns),
+            nodes=as_rows(nodes, graph.n_nodes).to(inputs.device),
+        )
+
+    @property
+    def _class_words(self) -> list[str]:
+        names = self.task.class_names
+        return [] if names is None else list(map(str, names))
+
     def _importances(self, graph: Graph | None) -> tuple[NDArray[np.float64], list[Origin]]:
         """Return shares of the columns that learners see, and what these are."""
         if graph is not None:
             self.known_graph(graph)
-        names = self.task.class_names
-        classes = [] if names is None else list(map(str, names))
-        describe = partial(describe_columns, self.inputs, self.feature_names_in.tolist(), classes)
+        columns = self.feature_names_in.tolist()
+        describe = partial(describe_columns, self.inputs, columns, self._class_words)
         rounds = self.ensemble[: self.best_round]
         return importances_of_rounds(rounds, self.voting, partial(self._build, graph), describe)
 

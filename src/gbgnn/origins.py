@@ -19,6 +19,12 @@ _STATISTICS = {
 }
 _UNDIRECTED, _DIRECTED = ("",), ("in-", "out-")
 
+LABELS_NEARBY, POSITION = "labels nearby", "position in the graph"
+"""Where columns come from that are of no other node's columns."""
+
+Scale = int | str
+"""How many hops away is what is seen; in words where that is no distance."""
+
 
 class Origin(NamedTuple):
     """What a column is, in words, and the user's column that it is made of: None for labels and positions."""
@@ -26,6 +32,7 @@ class Origin(NamedTuple):
     name: str
     column: str | None
     is_indicator: bool = False  # 1 where a node has a value, such as city=Oslo, so that a mean is a share
+    scale: Scale = 0
 
 
 def describe_columns(
@@ -52,13 +59,7 @@ def describe_columns(
     >>> [each.name for each in describe_columns(wide, ["age"], (), 5)]
     ['age', "mean of neighbours' age", 'labels 1 step away', 'share labelled 1 step away', 'position 1']
     """
-    encoded = [Origin(name, name) for name in columns]
-    if recipe.encoder is not None:
-        encoded = [
-            Origin(name, each.name, name.startswith(f"{each.name}="))
-            for each in recipe.encoder.encoders_
-            for name in each.names()
-        ]
+    encoded = describe_own(recipe, columns)
     if recipe.neighbourhood is None:
         found = encoded
     else:
@@ -66,7 +67,8 @@ def describe_columns(
         if recipe.encoder is not None and recipe.takes_gaps:
             own = [Origin(name, each.name) for each in recipe.encoder.encoders_ for name in each.raw_names()]
         beside = _describe_labels(recipe.neighbourhood, recipe.n_targets, classes)
-        beside += [Origin(f"position {i + 1}", None) for i in range(recipe.neighbourhood.positions)]
+        positions = range(1, recipe.neighbourhood.positions + 1)
+        beside += [Origin(f"position {i}", None, scale=POSITION) for i in positions]
         around = _describe_neighbours(recipe.neighbourhood, encoded, _UNDIRECTED)
         if len(own) + len(around) + len(beside) < n_seen:
             around = _describe_neighbours(recipe.neighbourhood, encoded, _DIRECTED)
@@ -76,12 +78,23 @@ def describe_columns(
     return found
 
 
+def describe_own(recipe: InputRecipe, columns: Sequence[str]) -> list[Origin]:
+    """Return the origins of what a node has of its own, without gaps."""
+    if recipe.encoder is None:
+        return [Origin(name, name) for name in columns]
+    return [
+        Origin(name, each.name, name.startswith(f"{each.name}="))
+        for each in recipe.encoder.encoders_
+        for name in each.names()
+    ]
+
+
 def _describe_neighbours(
     neighbourhood: Neighbourhood, encoded: Sequence[Origin], directions: Sequence[str]
 ) -> list[Origin]:
     """Return statistics of the neighbours' columns, in the order of :meth:`Neighbourhood.widen`."""
     return [
-        Origin(word_statistic(statistic, each, hop, direction), each.column)
+        Origin(word_statistic(statistic, each, hop, direction), each.column, scale=hop)
         for direction in directions
         for hop in range(1, neighbourhood.hops + 1)
         for statistic in neighbourhood.statistics
@@ -111,6 +124,6 @@ def _describe_labels(neighbourhood: Neighbourhood, n_targets: int, classes: Sequ
     found = []
     for k in range(1, neighbourhood.targets + 1):
         away = f"{k} step{'s' * (k > 1)} away"
-        found += [Origin(f"labels {away}{ending}", None) for ending in endings]
-        found.append(Origin(f"share labelled {away}", None))
+        names = [*(f"labels {away}{ending}" for ending in endings), f"share labelled {away}"]
+        found += [Origin(name, None, scale=LABELS_NEARBY) for name in names]
     return found

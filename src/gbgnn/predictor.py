@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
 from gbgnn.errors import AbsentError
+from gbgnn.explanations import Contributions, ResponseCurves
 from gbgnn.graph import Graph
 from gbgnn.labels import as_nodes, check_range
 from gbgnn.losses import Loss
@@ -69,6 +70,18 @@ class Predictor(ABC):
     @abstractmethod
     def column_importances(self, *, graph: Graph | None = None) -> dict[str, float]:
         """Return shares of the columns that learners see, by names in words, largest first."""
+
+    @abstractmethod
+    def contributions(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Contributions:
+        """Return what every round or member, and every distance, added to the predictions of ``nodes``."""
+
+    @abstractmethod
+    def scale_shares(self, nodes: ArrayLike | None = None, *, graph: Graph | None = None) -> dict[str, float]:
+        """Return how much of all that was added to scores came from each distance; the sum is one."""
+
+    @abstractmethod
+    def response_curves(self, *, graph: Graph | None = None, n_points: int = 201) -> ResponseCurves:
+        """Return by what rounds multiply the eigenvectors of P."""
 
     @property
     def classes(self) -> NDArray[Any]:

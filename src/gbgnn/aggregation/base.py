@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from gbgnn.origins import Origin
@@ -42,6 +44,13 @@ class Hop(ABC):
         ``n_hops`` counts the hops so far, this one included, that of round 1 left out.
         """
         return list(before) if self.keeps_columns else None
+
+    def extend_walks(self, before: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return how much of the result comes along walks of 0, 1, ... steps, ``before`` of the input.
+
+        Of a polynomial in P these are its coefficients. None where the result is no sum over walks.
+        """
+        return None
 
     @abstractmethod
     def record(self) -> dict[str, Any]:

@@ -96,7 +96,11 @@ class BesideHop(Hop):
 
         def name_hop(hop: int, kinds: Sequence[Kind]) -> list[Origin]:
             return [
-                Origin(word_statistic(kind.statistic, each, hop, self._prefix(kind.direction)), each.column)
+                Origin(
+                    word_statistic(kind.statistic, each, hop, self._prefix(kind.direction)),
+                    each.column,
+                    scale=each.scale + hop if isinstance(each.scale, int) else each.scale,
+                )
                 for kind in kinds
                 for each in raw
             ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS, Stepper
@@ -62,6 +64,10 @@ class MixingHop(Hop):
                 mixed = block @ weight
                 block.copy_(mixed if self.is_linear else mixed.relu_())
         return DenseRows(product)
+
+    def extend_walks(self, before: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return walks that are a step longer, whatever happens to the columns on the way."""
+        return np.append(0.0, before)
 
     def record(self) -> dict[str, Any]:
         """Return the size of W, the largest absolute sum of a column, and the alignment."""

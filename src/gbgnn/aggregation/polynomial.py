@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from gbgnn._checks import check_choice, check_number
 from gbgnn.aggregation.base import Aggregation, Hop, HopSpace
@@ -80,6 +82,14 @@ class PolynomialHop(Hop):
                 result = Z * coefficient
         assert result is not None
         return DenseRows(inputs.features.add_to_(result, self.injection) if self.injection else result)
+
+    def extend_walks(self, before: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the coefficients of the product of this polynomial with that of the input."""
+        own = np.zeros(max(self.powers) + 1)
+        own[list(self.powers)] = self.coefficients
+        result = np.convolve(own, before)
+        result[0] += self.injection
+        return np.trim_zeros(result, "b") if result.any() else result[:1]
 
     def record(self) -> dict[str, Any]:
         """Return the coefficients by power, the injected share, the alignment and what is free."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -75,6 +75,35 @@ class Head(nn.Module, ABC):
     importances_per_unit: ClassVar[bool] = False
     """Whether these are of a change by one, so that a column counts as much more as it varies more."""
 
+    passes_gradient: ClassVar[bool] = False
+    """Whether ``forward`` is differentiable in the rows."""
+
+    def split(self) -> Split | None:
+        """Return the linear layer that rows meet first, and what follows; None where there is none."""
+        return None
+
+    def relu_layers(self) -> list[tuple[torch.Tensor, torch.Tensor]] | None:
+        """Return weights, (out, in), and biases of linear layers with ReLU between; None of other heads."""
+        return None
+
+    def shapley(self, rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return exact Shapley values, shape (rows, columns, outputs), and what they add up from, (outputs,).
+
+        None where there is no way to compute them.
+        """
+        return None
+
+    def unfold(self, inputs: NodeInputs) -> Unfolded | None:
+        """Return a head that sees the graph as one of rows that are sums over walks; None of other heads."""
+        return None
+
+    def voices(self, nodes: torch.Tensor, inputs: NodeInputs) -> list[tuple[Head, torch.Tensor]]:
+        """Return heads, and by what their outputs at nodes are to be multiplied to have those of this one."""
+        return [(self, torch.ones(len(nodes), dtype=torch.float64, device=nodes.device))]
+
+    looks_at: ClassVar[str] = "graph"
+    """What a head sees that does not see rows, in a word or two."""
+
     sees_rows: ClassVar[bool] = True
     """Whether outputs are those of rows; if not, ``evaluate`` looks at the graph instead."""
 
@@ -100,6 +129,26 @@ class Head(nn.Module, ABC):
         with torch.no_grad():  # which a thread does not inherit
             output: torch.Tensor = self(block)
         return output
+
+
+class Split(NamedTuple):
+    """A linear layer, weight (out, in) and bias, and a differentiable function of what comes out of it."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+    rest: Callable[[torch.Tensor], torch.Tensor]
+
+
+class Unfolded(NamedTuple):
+    """Outputs as those of a ``head`` of rows, sums of ``features`` less ``shift`` along walks.
+
+    ``walks`` are the coefficients of walks of 0, 1, ... steps along P.
+    """
+
+    head: Head
+    features: Representation
+    shift: torch.Tensor
+    walks: NDArray[np.float64]
 
 
 class Heads(ABC):

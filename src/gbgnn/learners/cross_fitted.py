@@ -152,6 +152,20 @@ class CrossFittedHead(Head):
             means[self.rows] = outputs[self.folds, self.rows]
         return means
 
+    def voices(self, nodes: torch.Tensor, inputs: NodeInputs) -> list[tuple[Head, torch.Tensor]]:
+        """Return all, alike; for nodes that are labelled, the one that has not seen them."""
+        heads = self._inside
+        shares = torch.full(
+            (len(nodes), len(heads)), 1 / len(heads), dtype=torch.float64, device=nodes.device
+        )
+        if inputs.known is not None:
+            fold_of = torch.full((inputs.n_nodes,), -1, device=nodes.device)
+            fold_of[self.rows] = self.folds
+            own = fold_of[nodes]
+            heard = (own[:, None] == torch.arange(len(heads), device=nodes.device)).double()
+            shares = torch.where(own[:, None] < 0, shares, heard)
+        return [(head, shares[:, i]) for i, head in enumerate(heads)]
+
     @property
     def importances_per_unit(self) -> bool:  # type: ignore[override]
         """As of the heads inside."""

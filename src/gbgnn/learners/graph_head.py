@@ -38,6 +38,7 @@ class GraphNetworkHead(Head):
     """
 
     sees_rows = False
+    looks_at = "graph network"
 
     def __init__(
         self,

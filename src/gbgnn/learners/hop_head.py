@@ -9,10 +9,11 @@ from torch import nn
 
 from gbgnn._threads import threads_for
 from gbgnn.errors import ModelFileError, ParameterError
-from gbgnn.learners.base import Head
+from gbgnn.learners.base import Head, Unfolded
+from gbgnn.learners.batched import Layer
 from gbgnn.learners.columns import SparseProduct
 from gbgnn.learners.graph_blocks import draw_layer
-from gbgnn.learners.network import LinearLayer
+from gbgnn.learners.network import LinearLayer, MLPHead
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import NORMS, Representation, SparseRows, normalised
 from gbgnn.propagation.product import Mixing
@@ -149,6 +150,15 @@ class HopHead(Head):
         assert inputs is not None
         with threads_for(float(inputs.n_nodes) * inputs.own.shape[1] * len(self.enter.weight) / 16):
             return self.outputs(self.rows(inputs), Mixing(inputs.P))
+
+    def unfold(self, inputs: NodeInputs) -> Unfolded:
+        """Return the layers as a network of what hops make of a node's own rows."""
+        own = inputs.own if self.norm is None else normalised(inputs.own, self.norm)
+        layers: list[Layer] = [
+            (self.enter.weight * self.scale, self.enter.bias),
+            (self.leave.weight, self.leave.bias),
+        ]
+        return Unfolded(MLPHead.from_layers(layers), own, self.centre, self.hops.double().cpu().numpy())
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return weights, coefficients and the order of the norm, 0 for none."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gbgnn._threads import map_threads
-from gbgnn.learners.base import Head, Heads
+from gbgnn.learners.base import Head, Heads, Split
 from gbgnn.learners.batched import Layer, activate_, apply_layers
 from gbgnn.learners.inputs import InputMap
 from gbgnn.problem import NodeInputs
@@ -51,14 +51,22 @@ class MLPHead(Head):
 
     takes_sparse = True
     runs_in_threads = True
+    passes_gradient = True
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Return the outputs of the rows ``X``; there is no dropout at prediction."""
-        first, *rest = self.layers
-        hidden: torch.Tensor = first(X)
-        for layer in rest:
+        return self._go_on(self.layers[0](X))
+
+    def _go_on(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return the outputs by what comes out of the first layer, which is changed in place."""
+        for layer in list(self.layers)[1:]:
             hidden = layer(activate_(hidden, self.is_normed))
         return hidden
+
+    def split(self) -> Split:
+        """Return the first layer, and the others."""
+        weight, bias = (self.get_parameter(name) for name in self.first_layer)
+        return Split(weight, bias, lambda hidden: self._go_on(hidden.clone()))
 
     @property
     def first_layer(self) -> tuple[str, str]:
@@ -69,6 +77,13 @@ class MLPHead(Head):
     def hidden_layers(self) -> tuple[tuple[str, str], ...]:
         """Names of the weights and biases of all layers but the last."""
         return tuple((f"layers.{i}.weight", f"layers.{i}.bias") for i in range(len(self.layers) - 1))
+
+    def relu_layers(self) -> list[tuple[torch.Tensor, torch.Tensor]] | None:
+        """Return the layers, unless hidden units are standardised."""
+        if self.is_normed:
+            return None
+        names = [f"layers.{i}" for i in range(len(self.layers))]
+        return [(self.get_parameter(f"{name}.weight"), self.get_parameter(f"{name}.bias")) for name in names]
 
     importances_per_unit = True
 

@@ -11,6 +11,7 @@ from gbgnn._checks import check_integer, check_number
 from gbgnn._line_search import find_step
 from gbgnn.errors import ModelFileError, ParameterError
 from gbgnn.learners.base import GRAPH, Head, Learner
+from gbgnn.origins import LABELS_NEARBY
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import Propagator, Representation
 from gbgnn.rounds import RoundContext, WeakTask
@@ -117,6 +118,7 @@ class ResidualsHead(Head):
     """The residuals of labelled nodes, their weights, and how far they are heard."""
 
     sees_rows = False
+    looks_at = LABELS_NEARBY
 
     def __init__(
         self,

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 LEAF = -1
 """The children of a leaf."""
+
+
+class CategorySet(NamedTuple):
+    """Categories that go one way at a split, the ``known`` others the other way; None where all are known."""
+
+    members: NDArray[Any]
+    known: NDArray[Any] | None = None
+    leads_left: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +28,10 @@ class TreeArrays:
     A row goes left where its column ``feature`` is at most ``threshold``, or below it in a tree that
     ``is_strict``, and where a missing value is to go left. A leaf adds ``value`` to the output ``column``.
     ``gain`` is by how much a split made the training loss smaller, in its library's unit; None where a
-    library does not tell.
+    library does not tell. ``cover`` is how much of the training came by a node, as its library counts.
+
+    ``categories`` has the sets of the nodes that ask for categories; one that is not known is taken for
+    missing.
 
     Examples
     --------
@@ -43,28 +55,42 @@ class TreeArrays:
     value: NDArray[Any]
     column: int = 0
     is_strict: bool = False
-    has_categories: bool = False
     gain: NDArray[Any] | None = None
+    cover: NDArray[Any] | None = None
+    categories: Mapping[int, CategorySet] = field(default_factory=dict)
+
+    @property
+    def has_categories(self) -> bool:
+        """Whether a split asks for categories."""
+        return bool(self.categories)
 
     def check(self, n_features: int) -> TreeArrays:
         """Return the tree, or raise ValueError where following it would leave the arrays, or never end."""
         check_children(self.left, self.right, self.feature, self.left == LEAF, n_features)
-        gains = () if self.gain is None else (self.gain,)
-        sizes = {len(each) for each in (self.threshold, self.missing_left, self.value, *gains)}
+        told = [each for each in (self.gain, self.cover) if each is not None]
+        sizes = {len(each) for each in (self.threshold, self.missing_left, self.value, *told)}
         if sizes != {len(self.left)}:
             raise ValueError("arrays of a tree have different lengths")
         return self
 
     def predict(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the value of the leaf of every row; for trees without categories."""
-        node = np.zeros(len(rows), dtype=np.int64)
+        """Return the value of the leaf of every row."""
+        node, goes_left = np.zeros(len(rows), dtype=np.int64), self.goes_left(rows)
         while (inner := self.left[node] != LEAF).any():
             at = node[inner]
-            seen, threshold = rows[inner, self.feature[at]], self.threshold[at]
-            goes_left = seen < threshold if self.is_strict else seen <= threshold
-            goes_left = np.where(np.isnan(seen), self.missing_left[at], goes_left)
-            node[inner] = np.where(goes_left, self.left[at], self.right[at])
+            node[inner] = np.where(goes_left[inner, at], self.left[at], self.right[at])
         return np.asarray(self.value[node], dtype=np.float64)
+
+    def goes_left(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return where rows go from every node, shape (rows, nodes); of leaves it means nothing."""
+        seen = rows[:, self.feature]
+        result = seen < self.threshold if self.is_strict else seen <= self.threshold
+        is_missing = np.isnan(seen)
+        for node, asked in self.categories.items():
+            result[:, node] = np.isin(seen[:, node], asked.members) == asked.leads_left
+            if asked.known is not None:
+                is_missing[:, node] |= ~np.isin(seen[:, node], asked.known)
+        return np.where(is_missing, self.missing_left, result)
 
     def gain_by_feature(self, n_features: int) -> NDArray[np.float64]:
         """Return the sum of the gains of the splits of each column; what is no number counts as nothing.

@@ -17,6 +17,7 @@ from gbgnn.learners.base import Head
 from gbgnn.learners.estimator_bytes import as_bytes, as_tensor
 from gbgnn.learners.tree_arrays import TreeArrays
 from gbgnn.learners.tree_libraries import LIBRARIES, TreeModel
+from gbgnn.learners.tree_shap import shapley_values
 
 
 class AveragedTrees(NamedTuple):
@@ -77,6 +78,16 @@ class TreesHead(Head):
         """Return trees whose sum the outputs are, and what is added to it; of two classes to the second."""
         members = [member.trees() for member in self.members]
         return [tree for trees, _ in members for tree in trees], np.sum([base for _, base in members], axis=0)
+
+    def shapley(self, rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return exact Shapley values of the columns; None of a library whose trees cannot be read."""
+        try:
+            trees, base = self.trees()
+        except ParameterError:
+            return None
+        values, means = shapley_values(trees, rows, len(base))
+        n_silent = self.n_outputs - len(base)  # of two classes the first
+        return np.pad(values, ((0, 0), (0, 0), (n_silent, 0))), np.pad(base + means, (n_silent, 0))
 
     def importances(self) -> NDArray[np.float64]:
         """Return what splits on each column gained, of all trees, times the weights of the members."""

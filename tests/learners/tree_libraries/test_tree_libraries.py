@@ -97,11 +97,15 @@ def test_trees_read_one_by_one_predict_the_same(name: str, n_classes: int | None
         with pytest.raises(ParameterError, match=f"the trees of {name} cannot be read one by one"):
             model.trees()
         return
+    np.testing.assert_allclose(add_trees(model, rows), model.predict(rows, 1), rtol=1e-5, atol=1e-5)
+
+
+def add_trees(model: TreeModel, rows: NDArray[Any]) -> NDArray[Any]:
     trees, base = model.trees()
     total = np.tile(base, (len(rows), 1))
     for tree in trees:
         total[:, tree.column] += tree.predict(rows)
-    np.testing.assert_allclose(total, model.predict(rows, 1), rtol=1e-5, atol=1e-5)
+    return total
 
 
 def own_gains(name: str, model: Any) -> NDArray[Any]:
@@ -212,6 +216,8 @@ def test_categories_are_split_as_sets(name: str) -> None:
     assert restored.predict(unseen, 1).tobytes() == model.predict(unseen, 1).tobytes()
     if name in READABLE:
         assert any(tree.has_categories for tree in model.trees()[0])
+        everything = np.vstack([rows, unseen]).astype(np.float32)
+        np.testing.assert_allclose(add_trees(model, everything), model.predict(everything, 1), atol=1e-5)
 
 
 @every_library

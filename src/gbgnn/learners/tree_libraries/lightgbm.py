@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from gbgnn.errors import import_needed
-from gbgnn.learners.tree_arrays import LEAF, TreeArrays
+from gbgnn.learners.tree_arrays import LEAF, CategorySet, TreeArrays
 from gbgnn.learners.tree_libraries.base import Array, Growth, TreeData, TreeModel
 
 _END = "end of trees"
@@ -166,6 +166,7 @@ def _read_tree(text: str, n_features: int, column: int) -> TreeArrays:
     # Where no value was missing in training, a missing one is read as zero.
     knows_missing = kinds >> 2 == _NAN_IS_MISSING
     missing_left = np.where(knows_missing, kinds & _DEFAULT_LEFT > 0, threshold >= 0)
+    missing_left[kinds & _CATEGORICAL > 0] = False
     feature = np.array(lists["split_feature"], dtype=np.int64)
     value = np.array(lists["leaf_value"], dtype=np.float64)
     return TreeArrays(
@@ -176,9 +177,24 @@ def _read_tree(text: str, n_features: int, column: int) -> TreeArrays:
         missing_left=np.append(missing_left, np.zeros(n_leaves, dtype=bool)),
         value=np.append(np.zeros(n_leaves - 1), value),
         column=column,
-        has_categories=n_categorical > 0,
         gain=np.append(np.array(lists["split_gain"], dtype=np.float64), np.zeros(n_leaves)),
+        cover=np.append(
+            *(np.array(lists[f"{kind}_count"], dtype=np.float64) for kind in ("internal", "leaf"))
+        ),
+        categories=_read_categories(fields, np.flatnonzero(kinds & _CATEGORICAL), threshold),
     ).check(n_features)
+
+
+def _read_categories(fields: dict[str, str], nodes: Array, threshold: Array) -> dict[int, CategorySet]:
+    """Return the categories that go left at the nodes that ask for them: bits of 32 at a time."""
+    if not len(nodes):
+        return {}
+    bounds, words = (np.array(fields[n].split(), dtype=np.int64) for n in ("cat_boundaries", "cat_threshold"))
+    found = {}
+    for node, place in zip(nodes.tolist(), threshold[nodes].astype(np.int64).tolist(), strict=True):
+        own = words[bounds[place] : bounds[place + 1], None] >> np.arange(32) & 1
+        found[node] = CategorySet(np.flatnonzero(own))
+    return found
 
 
 def _number_leaves(children: Array, n_leaves: int) -> Array:

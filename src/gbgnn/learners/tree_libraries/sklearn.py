@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import has_fit_parameter
 
 from gbgnn.learners.estimator_bytes import check_bitsets, check_categories, dump_estimator, load_estimator
-from gbgnn.learners.tree_arrays import LEAF, TreeArrays
+from gbgnn.learners.tree_arrays import LEAF, CategorySet, TreeArrays
 from gbgnn.learners.tree_libraries.base import ABSENT, Array, Growth, TreeData, TreeModel
 
 _TREE = ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets")  # what a tree is made of
@@ -131,9 +131,9 @@ class SklearnTrees(TreeModel):
             base, columns = base[1:] - base[:1], np.zeros(1, dtype=np.int64)
         if self.n_classes and len(classes) == 1:
             return [], base
-        order = _column_order(self.estimator)
+        order, known = _column_order(self.estimator), _known_categories(self.estimator)
         read = [
-            _read_nodes(tree.nodes, column).check(self.n_features)
+            _read_nodes(tree, column, known).check(self.n_features)
             for grown in self.estimator._predictors
             for tree, column in zip(grown, columns.tolist(), strict=True)
         ]
@@ -202,19 +202,37 @@ def _split(parts: dict[str, Any]) -> list[list[Any]]:
     return [trees[start : start + size] for start in range(0, len(trees), size)]
 
 
-def _read_nodes(nodes: Any, column: int) -> TreeArrays:
+def _known_categories(estimator: Any) -> list[Array]:
+    """Return the categories of every column that has some, in whose numbers trees ask for them."""
+    if not np.any(estimator.is_categorical_):
+        return []
+    encoder = estimator._preprocessor.named_transformers_["encoder"]
+    return [np.asarray(each, dtype=np.float64) for each in encoder.categories_]
+
+
+def _read_nodes(tree: Any, column: int, known: Sequence[Array]) -> TreeArrays:
+    nodes = tree.nodes
     is_leaf = nodes["is_leaf"] == 1
     left, right = (np.where(is_leaf, LEAF, nodes[name].astype(np.int64)) for name in ("left", "right"))
+    feature = nodes["feature_idx"].astype(np.int64)
+    categories = {}
+    for node in np.flatnonzero(~is_leaf & (nodes["is_categorical"] == 1)).tolist():
+        words = tree.raw_left_cat_bitsets[nodes["bitset_idx"][node]].astype(np.int64)
+        lefts = np.flatnonzero(words[:, None] >> np.arange(32) & 1)
+        own = known[feature[node]]  # columns of categories are the first
+        own = own[~np.isnan(own)]
+        categories[node] = CategorySet(own[lefts[lefts < len(own)]], own)
     return TreeArrays(
-        feature=nodes["feature_idx"].astype(np.int64),
+        feature=feature,
         threshold=nodes["num_threshold"],
         left=left,
         right=right,
         missing_left=nodes["missing_go_to_left"] == 1,
         value=nodes["value"],
         column=column,
-        has_categories=bool((nodes["is_categorical"][~is_leaf] == 1).any()),
         gain=nodes["gain"],
+        cover=nodes["count"].astype(np.float64),
+        categories=categories,
     )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from gbgnn.errors import import_needed
-from gbgnn.learners.tree_arrays import LEAF, TreeArrays
+from gbgnn.learners.tree_arrays import LEAF, CategorySet, TreeArrays
 from gbgnn.learners.tree_libraries.base import Array, Growth, TreeData, TreeModel
 
 _OBJECTIVES = ("reg:squarederror", "binary:logistic", "multi:softprob")
@@ -162,18 +162,20 @@ def _read_tree(tree: Mapping[str, Any], n_features: int, column: int) -> TreeArr
         value=np.where(left == LEAF, numbers, 0.0),
         column=column,
         is_strict=True,
-        has_categories=bool((arrays["split_type"][inner] != 0).any()),
         gain=arrays["loss_changes"].astype(np.float64),
+        cover=arrays["sum_hessian"].astype(np.float64),
     ).check(n_features)
     parents[left[inner]] = parents[right[inner]] = inner
     if not np.array_equal(parents, arrays["parents"]):
         raise ValueError("a node of a tree has another parent")
-    _check_categories(tree, np.flatnonzero(arrays["split_type"]))
-    return found
+    return replace(found, categories=_read_categories(tree, np.flatnonzero(arrays["split_type"])))
 
 
-def _check_categories(tree: Mapping[str, Any], asked: Array) -> None:
-    """Raise unless every split by category has its set."""
+def _read_categories(tree: Mapping[str, Any], asked: Array) -> dict[int, CategorySet]:
+    """Return the categories at the nodes that ask; those that the file has go right.
+
+    Raise unless every split by category has its set.
+    """
     nodes, starts, sizes, values = (
         np.array(tree[name], dtype=np.int64)
         for name in ("categories_nodes", "categories_segments", "categories_sizes", "categories")
@@ -188,3 +190,7 @@ def _check_categories(tree: Mapping[str, Any], asked: Array) -> None:
     )
     if not is_whole:
         raise ValueError("the categories of a tree do not fit")
+    return {
+        node: CategorySet(values[start : start + size], leads_left=False)
+        for node, start, size in zip(asked.tolist(), starts, sizes, strict=True)
+    }

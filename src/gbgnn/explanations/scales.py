@@ -1,0 +1,37 @@
+"""Names of scales: how far away what a model uses comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gbgnn.origins import Scale
+
+AVERAGE = "average features"
+"""What is said of a node by its place alone, if all nodes had average features."""
+
+
+def name_scale(scale: Scale) -> str:
+    """Return a scale in words.
+
+    Examples
+    --------
+    >>> [name_scale(each) for each in (0, 1, 2, "labels nearby")]
+    ['own columns', '1 hop', '2 hops', 'labels nearby']
+    """
+    if isinstance(scale, str):
+        return scale
+    return "own columns" if scale == 0 else f"{scale} hop{'s' * (scale > 1)}"
+
+
+def order_scales(scales: Iterable[Scale]) -> list[Scale]:
+    """Return distances first, then other scales as they come, and last what is said by the place alone.
+
+    Examples
+    --------
+    >>> order_scales(["labels nearby", 2, AVERAGE, "graph network", 0])
+    [0, 2, 'labels nearby', 'graph network', 'average features']
+    """
+    known = list(dict.fromkeys(scales))
+    distances = sorted(each for each in known if isinstance(each, int))
+    words = [each for each in known if isinstance(each, str) and each != AVERAGE]
+    return [*distances, *words, *([AVERAGE] if AVERAGE in known else [])]
