@@ -89,6 +89,9 @@ def test_it_goes_wherever_a_fitted_model_goes(model, method: str) -> None:
     assert inside.graph_checksum == DATA.graph.checksum
     assert inside.evaluate(TEST, DATA.y[TEST]) == model.model_.evaluate(TEST, DATA.y[TEST])
     assert inside.column_importances() == model.column_importances()
+    assert inside.scale_shares() == model.scale_shares()
+    np.testing.assert_array_equal(inside.contributions([3]).values, model.contributions([3]).values)
+    np.testing.assert_array_equal(inside.response_curves().values, model.response_curves().values)
     assert inside.seed == 0
     assert inside.settings["n_rounds"] == 3
     assert inside.train_nodes.tolist() == sorted(DATA.train.tolist()) or len(inside.train_nodes) == 30

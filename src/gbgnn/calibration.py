@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from gbgnn._checks import check_choice
 from gbgnn.blend import as_scores
 from gbgnn.errors import ParameterError
+from gbgnn.explanations import Contributions, ResponseCurves
 from gbgnn.graph import Graph
 from gbgnn.held_out import HeldOut
 from gbgnn.predictor import Predictor, as_predictor, as_rows
@@ -137,6 +138,18 @@ class CalibratedModel(Predictor):
     def known_graph(self, graph: Graph | None) -> Graph:
         """Return the graph that was given, checked, or that of the fit."""
         return self.inner.known_graph(graph)
+
+    def contributions(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Contributions:
+        """Return those of the model inside, which sum to its scores, before temperatures divide them."""
+        return self.inner.contributions(nodes, graph=graph)
+
+    def scale_shares(self, nodes: ArrayLike | None = None, *, graph: Graph | None = None) -> dict[str, float]:
+        """Return those of the model inside."""
+        return self.inner.scale_shares(nodes, graph=graph)
+
+    def response_curves(self, *, graph: Graph | None = None, n_points: int = 201) -> ResponseCurves:
+        """Return those of the model inside."""
+        return self.inner.response_curves(graph=graph, n_points=n_points)
 
     def column_importances(self, *, graph: Graph | None = None) -> dict[str, float]:
         """Return those of the model inside."""
