@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.ready-bench
 
-.PHONY: help demo test lint types unit bench clean
+.PHONY: help demo test lint types site unit docs bench clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -14,7 +14,7 @@ help:  ## List the targets
 demo: $(READY)  ## Train on the embedded data set and show the result
 	$(BIN)/gbgnn fit --out runs/demo --force
 
-test: lint types unit  ## Every check: lint, types, tests, doctests, examples, coverage
+test: lint types site unit  ## Every check: lint, types, documentation, tests, doctests, examples, coverage
 
 lint: $(READY)  ## Style, and which module may import which
 	$(BIN)/ruff check .
@@ -24,16 +24,26 @@ lint: $(READY)  ## Style, and which module may import which
 types: $(READY)  ## Static types
 	$(BIN)/mypy
 
+SITE := OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -j auto -c docs
+
+# A warning is an error. The gallery's scripts are run by the tests, each in a process of its own.
+site: $(READY)
+	$(SITE) -D plot_gallery=0 . build/site-unplotted
+
 # One torch thread per worker: two workers with two threads each would fight over the cores.
 unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --cov --cov-report=term-missing:skip-covered
 	$(BIN)/python tests/coverage_floor.py
 
+docs: $(READY)  ## The documentation site, with the gallery run, into build/site
+	$(SITE) . build/site
+	@echo "open build/site/docs/index.html"
+
 bench: $(BENCH)  ## Every benchmark, results into benchmarks/results
 	$(BIN)/python benchmarks/run_all.py
 
 clean:  ## Remove everything that make built
-	rm -rf $(VENV) runs dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) runs dist build docs/gallery .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt

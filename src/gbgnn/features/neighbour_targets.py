@@ -35,7 +35,7 @@ class NeighbourTargets(BaseEstimator):
 
     With :math:`W = D^{-1} A` and labelled nodes L, node i gets for k = 1, ..., ``hops``
 
-    .. math:: \sum_{j \in L, j \ne i} (W^k)_{ij}\, y_j \Big/ \sum_{j \in L, j \ne i} (W^k)_{ij}
+    .. math:: \sum_{j \in L, j \ne i} (W^k)_{ij}\, y_j / \sum_{j \in L, j \ne i} (W^k)_{ij}
 
     and the denominator. A labelled node is left out of its own sums, so that what it gets is what an
     unlabelled node in its place would get. Where a walk meets no other labelled node, the mean is missing.

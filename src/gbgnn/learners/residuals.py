@@ -27,8 +27,8 @@ class PropagatedResiduals(Learner):
     The residual :math:`r_j` of a labelled node is the negative gradient of the loss in its scores. The output
     of node i is their mean, weighted by walks along P that go from i to j,
 
-    .. math:: \sum_{j \ne i} K_{ij} s_j r_j \Big/ \sum_{j \ne i} |K_{ij}| s_j, \qquad
-        K = P + \alpha P^2 + \dots + \alpha^{n-1} P^n,
+    .. math:: \sum_{j \ne i} K_{ij} s_j r_j / \sum_{j \ne i} |K_{ij}| s_j, \qquad
+        K = P + \alpha P^2 + \ldots + \alpha^{n-1} P^n,
 
     with s the sample weights, and zero where nobody is reached. P is the model's propagation, without its
     diagonal. In the first round this is label propagation; after other learners it corrects them, as the

@@ -17,7 +17,7 @@ class Condition:
     alpha: float
     beta: float
     gamma: float
-    """:math:`1 - (\beta / \alpha)^2`: what a step :math:`1/(A\alpha)` earns."""
+    r""":math:`1 - (\beta / \alpha)^2`: what a step :math:`1/(A\alpha)` earns."""
 
 
 @dataclass(frozen=True)
