@@ -61,6 +61,7 @@ add_module_names = False
 toc_object_entries = False
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_custom_sections = [("Attributes", "params_style")]  # some are properties, with entries of their own
 
 sphinx_gallery_conf = {
     "examples_dirs": "examples/gallery",
