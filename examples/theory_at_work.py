@@ -78,7 +78,7 @@ def errors_by_round(model, y, train) -> Iterator[dict]:
 def promises_and_outcomes(model, y, train, n_draws):
     """Return a row per round T: the certificate, the terms of the bound, the errors; and what is of all T."""
     settings = {"delta": DELTA, "confidence": CONFIDENCE}
-    exact = settings | {"complexity": "monte_carlo", "n_draws": n_draws}
+    exact = settings | {"complexity": "monte_carlo", "n_draws": n_draws, "form": "corrected"}
     bound, printed = depth_bound(model, **exact), depth_bound(model, form="paper", **settings)
     certificate, by_depth = model.certificate_, bound.to_dict()
     rounds = zip(
@@ -107,8 +107,8 @@ def promises_and_outcomes(model, y, train, n_draws):
         }
         for r, promised, kept, terms, paper, errors in rounds
     ]
-    any_steps = generalisation_bound(model, steps="any", **exact)
-    closed = generalisation_bound(model, steps="any", **settings)
+    any_steps = generalisation_bound(model, **exact)
+    closed = generalisation_bound(model, form="corrected", **settings)
     facts = {
         "n_nodes": len(y),
         "n_labelled": len(train),

@@ -33,7 +33,7 @@ def test_certificate_bounds_and_what_they_mean(run, bounded: Path) -> None:
         "t*, the round of smallest gradient: training error",
         "test error, with confidence 0.95, is at most",
         "training error at margin 0.5",
-        "any steps",
+        "sharp",
         "as printed in the paper, which does not hold",
         "vacuous: every error is at most 1",
         "by depth, training error bounded too",
@@ -51,12 +51,12 @@ def test_json_has_every_round_and_every_term(run, bounded: Path) -> None:
     model = gbgnn.load(bounded / "model.gbgnn")
     assert certificate["gamma_total"] == model.certificate_.gamma_total
     assert report["no_bound_because"] is None
-    bound = report["bounds"]["corrected"]
+    bound = report["bounds"]["sharp"]
     assert (bound["delta"], bound["confidence"], bound["is_vacuous"]) == (0.2, 0.9, True)
     assert len(bound["complexities"]) == 6
-    terms = ("training", "complexity", "partition", "deviation")
+    terms = ("training", "complexity", "deviation", "imbalance")
     assert bound["total"] == pytest.approx(sum(bound[term] for term in terms))
-    assert report["bounds"]["any steps"]["total"] > bound["total"]
+    assert bound["partition"] == 0 < report["bounds"]["corrected"]["partition"]
     assert len(report["bound_by_depth"]["rounds"]) == 6
 
 
@@ -65,7 +65,7 @@ def test_exact_complexities_are_smaller(run, bounded: Path) -> None:
         json.loads(run("certify", bounded, "--json", "--complexity", how).stdout)
         for how in ("closed", "monte_carlo")
     ]
-    closed, drawn = (report["bounds"]["corrected"]["complexity"] for report in reports)
+    closed, drawn = (report["bounds"]["sharp"]["complexity"] for report in reports)
     assert drawn < closed
 
 
@@ -95,8 +95,30 @@ def test_several_classes_have_no_bound_by_depth(run) -> None:
     options = ("--data-option", "n_classes=3", "--data-option", "n_nodes=60", "--data-option", "per_class=6")
     run("fit", "csbm", *options, *BOUNDED, "--out", "three")
     text = run("certify", "three").stdout
-    assert "3 classes, each against the rest" in text
+    assert "3 classes, each against the rest" in text  # of the first form
     assert "by depth" not in text
+
+
+def test_bounds_say_which_draw_they_assume(run) -> None:
+    for split, words in (
+        ("uniform", "uniform draw from all 60; this split drew them so"),
+        ("stratified", "uniform draw from all 60, in each of 2 strata; this split drew them so"),
+        ("0", "uniform draw from all 60, in each of 2 strata; this split drew them so"),
+    ):
+        run("fit", *run.tiny[:3], *BOUNDED, "--split", split, "--out", split)
+        text = run("certify", split).stdout
+        assert words in text
+    run("fit", "karate", *BOUNDED, "--out", "public")
+    assert "from all 34; how they were drawn is not known" in run("certify", "public").stdout
+
+
+def test_an_error_of_weighted_nodes_is_not_compared_with_one_of_counted_ones(run) -> None:
+    Path("w.toml").write_text("[class_weight]\n0 = 1.0\n1 = 1e-6\n")
+    run("fit", *run.tiny, *BOUNDED, "--config", "w.toml", "--out", "weighted")
+    text = run("certify", "weighted").stdout
+    assert "smallest gradient: weighted training error <= " in text
+    assert "by depth" not in text
+    assert "test error, with confidence 0.95, is at most" in text
 
 
 def test_a_bare_file_needs_its_data(run, bounded: Path) -> None:

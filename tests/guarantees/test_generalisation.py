@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,25 +18,31 @@ from gbgnn import (
     GBGNNClassifier,
     Graph,
     Linear,
+    NodeSplit,
     NonLinear,
     load,
 )
 from gbgnn._random import Seeds
-from gbgnn.boosting import StopReason, boost
+from gbgnn.boosting import Ensemble, StopReason, boost
 from gbgnn.callbacks import RoundReport
 from gbgnn.errors import ParameterError
 from gbgnn.fitting import FitPlan
 from gbgnn.guarantees import covered_spaces, depth_bound, generalisation_bound, margin_errors
+from gbgnn.guarantees.generalisation import ramps, share_of
+from gbgnn.learners import HeadSpace
 from gbgnn.problem import InputRecipe
 from gbgnn.propagation import AugmentedAdjacency
 from gbgnn.tasks import Regression
 from gbgnn.testing import two_blocks
 from gbgnn.theory import (
+    Draw,
     confidence_term,
+    independence_factor,
     mlp_complexity,
     nonlinear_mlp_complexity,
     partition_term,
     rademacher_complexity,
+    sign_probability,
 )
 
 N, M = 40, 20
@@ -53,9 +61,12 @@ def propagated(model: GBGNNClassifier, t: int) -> np.ndarray:
     return np.linalg.matrix_power(P, t - 1) @ model.graph_.features
 
 
-def test_every_term_equals_its_formula() -> None:
+OLD = {"form": "corrected", "steps": "fixed"}
+
+
+def test_every_term_of_the_first_form_equals_its_formula() -> None:
     model = fit()
-    bound = generalisation_bound(model, delta=0.3, confidence=0.9)
+    bound = generalisation_bound(model, delta=0.3, confidence=0.9, **OLD)
     for t, (eta, term) in enumerate(zip(model.etas_, bound.complexities, strict=True), start=1):
         norm = float(np.linalg.norm(propagated(model, t)))
         closed = math.sqrt(2) * norm / math.sqrt(M * (N - M))  # B = 1, L = 1
@@ -83,7 +94,7 @@ def test_spaces_of_the_parts_reach_the_closed_form(bias: bool, mixing_norm: floa
     aggregation = "adjacency" if mixing_norm is None else Linear(max_norm=mixing_norm, epochs=2)
     learner = ConstrainedMLP(hidden_layers=1, units=4, max_norm=2.0, bias=bias, epochs=5)
     model = fit(learner=learner, aggregation=aggregation)
-    bound = generalisation_bound(model)
+    bound = generalisation_bound(model, **OLD)
     for t, (eta, term) in enumerate(zip(model.etas_, bound.complexities, strict=True), start=1):
         norm = float(np.linalg.norm(propagated(model, t)))
         mixing = [] if mixing_norm is None else [mixing_norm] * (t - 1)
@@ -93,7 +104,7 @@ def test_spaces_of_the_parts_reach_the_closed_form(bias: bool, mixing_norm: floa
 
 def test_relu_hops_take_the_bound_that_holds_for_them() -> None:
     model = fit(aggregation=NonLinear(max_norm=1.5, epochs=2))
-    bound = generalisation_bound(model)
+    bound = generalisation_bound(model, **OLD)
     first = float(np.linalg.norm(propagated(model, 2)))
     for t in (2, 3, 4):
         closed = nonlinear_mlp_complexity(
@@ -120,7 +131,7 @@ def test_relu_hops_as_printed_have_operator_norms_only() -> None:
 @pytest.mark.parametrize("aggregation", ["adjacency", "injection", "lazy", "identity"])
 def test_fixed_hops_are_their_own_envelope(aggregation: str) -> None:
     model = fit(aggregation=aggregation)
-    bound = generalisation_bound(model)
+    bound = generalisation_bound(model, **OLD)
     for eta, term, rows in zip(model.etas_, bound.complexities, representations(model), strict=True):
         closed = math.sqrt(2 / (M * (N - M))) * float(rows.norm())
         assert term == pytest.approx(eta * closed)
@@ -137,8 +148,8 @@ def representations(model: GBGNNClassifier) -> list[torch.Tensor]:
 
 def test_monte_carlo_is_below_the_closed_form_and_above_the_exact_value() -> None:
     model = fit()
-    closed = generalisation_bound(model)
-    drawn = generalisation_bound(model, complexity="monte_carlo", n_draws=4000)
+    closed = generalisation_bound(model, **OLD)
+    drawn = generalisation_bound(model, complexity="monte_carlo", n_draws=4000, **OLD)
     for t, (eta, low, high) in enumerate(
         zip(model.etas_, drawn.complexities, closed.complexities, strict=True), start=1
     ):
@@ -150,9 +161,9 @@ def test_monte_carlo_is_below_the_closed_form_and_above_the_exact_value() -> Non
 @pytest.mark.parametrize("complexity", ["closed", "monte_carlo"])
 def test_steps_chosen_by_looking_cost_more(complexity: str) -> None:
     model = fit(n_rounds=9)
-    fixed = generalisation_bound(model, complexity=complexity)
-    any_steps = generalisation_bound(model, complexity=complexity, steps="any")
-    ratios = np.array(any_steps.complexities) / generalisation_bound(model).complexities
+    fixed = generalisation_bound(model, complexity=complexity, steps="fixed")
+    any_steps = generalisation_bound(model, complexity=complexity)
+    ratios = np.array(any_steps.complexities) / generalisation_bound(model, steps="fixed").complexities
     assert np.ptp(ratios) < 1e-9  # one class for all rounds: one factor
     assert any_steps.complexity > fixed.complexity
     assert any_steps.deviation > fixed.deviation
@@ -160,6 +171,7 @@ def test_steps_chosen_by_looking_cost_more(complexity: str) -> None:
         assert 3.0 <= ratios[0] <= 3.0 * 1.25  # the root of nine rounds, the next power of 1.25
     else:
         assert ratios[0] < 3.0
+    assert any_steps.steps == "any"
     assert not any("steps" in note for note in any_steps.notes)
     assert any("steps" in note for note in fixed.notes)
 
@@ -171,12 +183,12 @@ def test_rounds_that_were_allowed_count_not_those_that_early_stopping_left() -> 
 
     model = fit(n_rounds=16, callbacks=[StopAtFour()])
     assert len(model.etas_) == 4
-    ratio = generalisation_bound(model, steps="any").complexity / generalisation_bound(model).complexity
-    assert ratio >= 4.0
-    assert ratio > 1.5 * (
-        generalisation_bound(fit(n_rounds=4), steps="any").complexity
-        / generalisation_bound(fit(n_rounds=4)).complexity
-    )
+    ratios = [
+        generalisation_bound(each).complexity / generalisation_bound(each, steps="fixed").complexity
+        for each in (model, fit(n_rounds=4))
+    ]
+    assert ratios[0] >= 4.0
+    assert ratios[0] > 1.5 * ratios[1]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +210,7 @@ def test_rounds_that_were_allowed_count_not_those_that_early_stopping_left() -> 
 def test_bounds_are_of_the_model_as_it_was_fitted(changed: dict) -> None:
     model, untouched = fit(n_rounds=3), fit(n_rounds=3)
     model.set_params(**changed)
-    for arguments in ({}, {"steps": "any"}, {"complexity": "monte_carlo", "n_draws": 50}, {"form": "paper"}):
+    for arguments in ({}, OLD, {"complexity": "monte_carlo", "n_draws": 50}, {"form": "paper"}):
         assert generalisation_bound(model, **arguments) == generalisation_bound(untouched, **arguments)
     assert depth_bound(model) == depth_bound(untouched)
     assert model.certificate_ == untouched.certificate_
@@ -238,7 +250,7 @@ MODEL = fit(n_rounds=2)
 
 def test_several_classes_are_told_from_the_rest_one_by_one() -> None:
     model = fit(n_classes=3)
-    bound = generalisation_bound(model, confidence=0.9)
+    bound = generalisation_bound(model, confidence=0.9, **OLD)
     assert [part.label for part in bound.per_class] == [0, 1, 2]
     assert bound.total == pytest.approx(sum(part.total for part in bound.per_class))
     assert bound.per_class[0].confidence == pytest.approx(1 - 0.1 / 3)
@@ -259,29 +271,161 @@ def test_a_wrong_prediction_is_an_error_of_some_class(seed: int, n_classes: int)
     assert (wrong_somewhere | (scores.argmax(axis=1) == y)).all()
 
 
-def test_the_bound_holds_over_random_partitions() -> None:
-    """The rigorous form, on ten random choices of the labelled nodes of a graph of 4,000."""
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_every_term_of_the_sharp_form_equals_its_formula(n_classes: int) -> None:
+    model = fit(n_classes)
+    bound = generalisation_bound(model, delta=0.3, confidence=0.9, steps="fixed")
+    K = 1 if n_classes == 2 else n_classes
+    for t, (eta, term) in enumerate(zip(model.etas_, bound.complexities, strict=True), start=1):
+        closed = math.sqrt(2) * float(np.linalg.norm(propagated(model, t))) / math.sqrt(M * (N - M))
+        assert term == pytest.approx(K * eta * closed * independence_factor(M, N - M) / (2 * 0.3))
+    assert (bound.partition, bound.imbalance, bound.per_class) == (0, 0, ())
+    assert bound.deviation == pytest.approx(confidence_term(M, N - M, 0.9))
+    wanted = model.train_targets_[:, None] == (np.array([1]) if K == 1 else np.arange(K))
+    margins = np.where(wanted, 1, -1) * np.tanh(model.scores_[:M] / 2)
+    ramps = np.where(margins <= 0, 1, np.where(margins >= 0.3, 0, 1 - margins / 0.3))
+    assert bound.training == pytest.approx(np.minimum(ramps.sum(axis=1), 1).mean())
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_sharp_form_is_the_smaller_one(n_classes: int) -> None:
+    model = fit(n_classes)
+    sharp, first = (generalisation_bound(model, form=form, steps="any") for form in ("sharp", "corrected"))
+    assert sharp.training <= first.training
+    assert sharp.deviation <= first.deviation * (1 + 1e-12)
+    assert sharp.total < first.total
+
+
+@settings(max_examples=200)
+@given(seed=st.integers(0, 10**6), n_classes=st.integers(2, 5), delta=st.floats(0.05, 0.95))
+def test_the_ramp_lies_between_error_and_margin_error(seed: int, n_classes: int, delta: float) -> None:
+    random = np.random.default_rng(seed)
+    n = n_classes if n_classes > 2 else 1
+    scores, y = random.normal(size=(30, n), scale=2), random.integers(n_classes, size=30)
+    task = SimpleNamespace(n_columns=n_classes)
+    model = SimpleNamespace(scores=scores, train_nodes=np.arange(30), train_targets=y, task=task)
+    ramp, within = ramps(model, delta), np.array(margin_errors(model, delta))
+    said = (scores[:, 0] > 0).astype(int) if n == 1 else scores.argmax(axis=1)
+    assert (ramp.sum(axis=1).clip(max=1) >= (said != y)).all()
+    assert (ramp.mean(axis=0) <= within + 1e-12).all()
+    moved = SimpleNamespace(**{**vars(model), "scores": scores + 0.01})
+    assert (abs(ramps(moved, delta) - ramp) <= 0.01 / (2 * delta) + 1e-12).all()  # how fast it changes
+
+
+def test_shares_of_all_sizes_are_less_than_the_whole() -> None:
+    powers = range(-10_000, 10_001)
+    rest = 2 / (3 * 10_000)  # of all larger ones, by the integral
+    assert share_of(None) + sum(share_of(power) for power in powers) + rest < 1
+    model = fit()
+    bound = generalisation_bound(model, confidence=0.9)
+    spent = generalisation_bound(model, steps="fixed").complexity / independence_factor(M, N - M)
+    power = math.ceil(math.log(spent, 1.25))  # delta is 1/2
+    assert bound.deviation == pytest.approx(confidence_term(M, N - M, 1 - 0.1 * share_of(power)))
+
+
+def test_steps_of_zero_are_a_class_of_their_own() -> None:
+    model = fit(n_rounds=2)
+    rounds = tuple(replace(each, eta=0.0) for each in model.model_.ensemble)
+    model.model_ = replace(model.model_, ensemble=Ensemble(rounds))
+    bound = generalisation_bound(model, confidence=0.9)
+    assert bound.complexities == (0.0, 0.0)
+    assert bound.deviation == pytest.approx(confidence_term(M, N - M, 1 - 0.1 * share_of(None)))
+
+
+def test_strata_that_were_drawn_alike_cost_little() -> None:
+    model, kinds = fit(), np.arange(N) % 2
+    plain, by_kind = (generalisation_bound(model, strata=strata) for strata in (None, kinds))
+    draw = Draw.of_strata(kinds, np.arange(M))
+    assert by_kind.imbalance == 0
+    assert by_kind.deviation > plain.deviation
+    ratio = draw.independence / independence_factor(M, N - M)
+    assert by_kind.complexity == pytest.approx(ratio * plain.complexity)
+    assert "in each of 2 strata" in by_kind.notes[0]
+    unlike = generalisation_bound(model, strata=np.arange(N) < M + 10)
+    assert unlike.imbalance == 0.5
+
+
+def test_signs_are_as_frequent_as_in_the_stratum_with_most() -> None:
+    model = fit()
+    kinds = (np.arange(N) >= 30).astype(int)  # 20 of 30 and none of 10
+    draw = Draw.of_strata(kinds, np.arange(M))
+    plain, by_kind = (generalisation_bound(model, strata=each, steps="fixed") for each in (None, kinds))
+    more = math.sqrt(draw.sign_probability / sign_probability(M, N - M))
+    factor = more * draw.independence / independence_factor(M, N - M)
+    assert by_kind.complexity == pytest.approx(factor * plain.complexity)
+
+
+def test_a_population_is_whom_the_labelled_nodes_were_drawn_from() -> None:
+    model = fit()
+    bound = generalisation_bound(model, population=np.arange(30), steps="fixed")
+    for t, (eta, term) in enumerate(zip(model.etas_, bound.complexities, strict=True), start=1):
+        closed = math.sqrt(2) * float(np.linalg.norm(propagated(model, t)[:30])) / math.sqrt(M * 10)
+        assert term == pytest.approx(eta * closed * independence_factor(M, 10))
+    assert "all 30;" in bound.notes[0]
+    assert generalisation_bound(model, population=np.arange(N)) == generalisation_bound(model)
+    drawn = generalisation_bound(model, population=np.arange(30), complexity="monte_carlo", n_draws=500)
+    assert drawn.complexity < generalisation_bound(model, population=np.arange(30)).complexity
+
+
+def test_a_split_says_whether_it_is_the_draw_that_is_assumed() -> None:
+    model, kinds = fit(), np.arange(N) % 2
+    for draw, strata, holds in (
+        ("uniform", None, True),
+        ("uniform", kinds, True),
+        ("strata", None, False),
+        ("strata", kinds, True),
+        ("per class", None, False),
+        ("", None, None),
+    ):
+        split = NodeSplit(np.arange(M)[::-1], draw=draw)
+        bound = generalisation_bound(model, split=split, strata=strata)
+        assert bound.assumption_holds is holds
+        assert ("no theorem" in bound.notes[0]) is (holds is False)
+    assert generalisation_bound(model).assumption_holds is None
+
+
+def test_another_graph_of_the_same_shape_is_refused(tmp_path: object) -> None:
+    model = fit()
+    model.save(tmp_path / "m.gbgnn")
+    faint = Graph(model.graph_.adjacency, 1e-3 * np.asarray(model.graph_.features))
+    for each in (model, load(tmp_path / "m.gbgnn")):
+        with pytest.raises(ParameterError, match="graph is not that of the fit"):
+            generalisation_bound(each, graph=faint)
+
+
+def test_heads_that_cannot_be_divided_pay_for_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fit(n_rounds=9)
+    root = generalisation_bound(model)
+    monkeypatch.setattr(ConstrainedMLP, "hypothesis_space", lambda _: HeadSpace(1, 1.0, is_homogeneous=False))
+    assert generalisation_bound(model).complexity == pytest.approx(3 * root.complexity)
+
+
+def test_the_bound_holds_over_random_draws() -> None:
+    """Whole fits, on twenty random choices of half of 1,500 nodes, uniform and by class."""
     from gbgnn import datasets
 
-    data = datasets.csbm(4000, n_features=2, separation=2.0, seed=0)
-    n_vacuous = 0
+    data, totals = datasets.csbm(1500, n_features=2, separation=2.0, seed=0), []
     for seed in range(10):
-        order = np.random.default_rng(seed).permutation(4000)
-        train, rest = order[:2000], order[2000:]
-        model = GBGNNClassifier(learner=ConstrainedMLP(epochs=5), n_rounds=2, random_state=seed)
-        model.fit(train, data.y[train], graph=data.graph)
-        bound = generalisation_bound(model, delta=0.2, steps="any")
-        assert 1 - model.score(rest, data.y[rest]) <= bound.total
-        n_vacuous += bound.is_vacuous
-    assert n_vacuous == 0  # and it says something
+        for draw in (datasets.uniform_split, datasets.stratified_split):
+            split = draw(data.y, 0.5, 0.0, seed=seed)
+            model = GBGNNClassifier(learner=ConstrainedMLP(epochs=5), n_rounds=2, random_state=seed)
+            model.fit(split.train, data.y[split.train], graph=data.graph)
+            strata = data.y if split.draw == "strata" else None
+            bound = generalisation_bound(model, delta=0.2, split=split, strata=strata)
+            assert bound.assumption_holds
+            assert 1 - model.score(split.test, data.y[split.test]) <= bound.total
+            totals.append(bound.total)
+    assert max(totals) < 0.75  # and it says something
 
 
 def test_depth_bound_has_the_certificate_s_training_bound_and_the_same_other_terms() -> None:
     model = fit(n_rounds=8)
-    for form in ("corrected", "paper"):
+    for form in ("sharp", "corrected", "paper"):
         by_depth = depth_bound(model, delta=0.2, form=form)
-        whole = generalisation_bound(model, delta=0.2, form=form)
-        assert by_depth.training == model.certificate_.training_bounds(delta=0.2, form=form)
+        whole = generalisation_bound(model, delta=0.2, form=form, steps="fixed")
+        printed = "paper" if form == "paper" else "corrected"
+        assert by_depth.training == model.certificate_.training_bounds(delta=0.2, form=printed)
+        assert by_depth.notes == whole.notes
         assert by_depth.complexity[-1] == pytest.approx(whole.complexity)
         assert (by_depth.partition, by_depth.deviation) == (whole.partition, whole.deviation)
     assert by_depth.gamma_exponent > 0
@@ -323,8 +467,14 @@ def test_parts_without_norms_are_named(changed: dict, message: str) -> None:
         ({"delta": 0.0}, r"generalisation_bound.delta must be in \(0, 1\); got 0.0"),
         ({"delta": 1.0}, r"delta must be in \(0, 1\)"),
         ({"confidence": 1.0}, "confidence must be in"),
-        ({"form": "printed"}, "form must be one of corrected, paper"),
-        ({"steps": "some"}, "steps must be one of fixed, any"),
+        ({"form": "printed"}, "form must be one of sharp, corrected, paper"),
+        ({"steps": "some"}, "steps must be one of any, fixed"),
+        ({"form": "corrected", "strata": np.zeros(N)}, 'only form="sharp" has strata'),
+        ({"strata": [0, 1]}, "strata must have an entry for each of the 40 nodes"),
+        ({"population": [0, 1]}, "population must hold the nodes that trained"),
+        ({"population": []}, "population must hold the nodes that trained"),
+        ({"population": np.arange(M)}, "every node is labelled"),
+        ({"split": NodeSplit([0, 1])}, "are not the training nodes of NodeSplit"),
         ({"complexity": "exact"}, "complexity must be one of closed, monte_carlo"),
         ({"n_draws": 1}, "n_draws must be an integer >= 2"),
         (

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from gbgnn.theory.generalisation import sum_of_classes
 
 def bound(training: float = 0.1, **changed: object) -> GeneralisationBound:
     settings = {"delta": 0.5, "confidence": 0.95, "form": "corrected", "steps": "fixed", **changed}
-    return GeneralisationBound(training, (0.2, 0.05), 0.03, 0.02, **settings)
+    return GeneralisationBound(training, (0.2, 0.05), 0.02, partition=0.03, **settings)
 
 
 def test_total_is_the_sum_of_the_terms() -> None:
@@ -39,6 +40,12 @@ def test_every_term_and_note_is_printed_and_json() -> None:
     assert json.loads(json.dumps(document))["total"] == pytest.approx(0.4)
     assert document["complexities"] == (0.2, 0.05)
     assert document["is_vacuous"] is False
+
+
+def test_strata_of_unequal_shares_are_a_term() -> None:
+    assert bound(imbalance=0.01).total == pytest.approx(0.41)
+    assert "imbalance of strata     0.01" in str(bound(imbalance=0.01))
+    assert "partition" not in str(replace(bound(), partition=0.0))
 
 
 def test_errors_of_classes_add_up_term_by_term() -> None:

@@ -37,16 +37,22 @@ HOPS = st.lists(st.tuples(st.floats(0, 3), st.floats(0, 3)), min_size=1, max_siz
     ("M", "U", "Q", "S", "p0"),
     [
         (1, 1, 2, 8 / 3, 1 / 4),
-        (1, 2, 3 / 2, 12 / 5, 2 / 9),
-        (2, 4, 3 / 4, 48 / 33, 8 / 36),
-        (20, 40, 3 / 40, 4800 / (119 * 39), 2 / 9),
-        (40, 20, 3 / 40, 4800 / (119 * 39), 2 / 9),
+        (1, 2, 3 / 2, 24 / 15, 2 / 9),
+        (2, 4, 3 / 4, 96 / 77, 8 / 36),
+        (20, 40, 3 / 40, 9600 / (119 * 79), 2 / 9),
+        (40, 20, 3 / 40, 9600 / (119 * 79), 2 / 9),
     ],
 )
 def test_factors_equal_their_hand_worked_values(M: int, U: int, Q: float, S: float, p0: float) -> None:
     assert q_factor(M, U) == pytest.approx(Q)
     assert s_factor(M, U) == pytest.approx(S)
     assert sign_probability(M, U) == pytest.approx(p0)
+
+
+def test_the_printed_s_has_the_smaller_number() -> None:
+    assert s_factor(1, 2, form="paper") == pytest.approx(12 / 5)
+    assert s_factor(40, 20, form="paper") == pytest.approx(4800 / (119 * 39))
+    assert confidence_term(1, 2, 0.9, form="paper") > confidence_term(1, 2, 0.9)
 
 
 def test_deviation_terms_equal_their_hand_worked_values() -> None:

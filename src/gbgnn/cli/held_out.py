@@ -69,21 +69,36 @@ def bound_others(
 
 
 def find_others(data: Dataset, part: str) -> NDArray[np.int64]:
-    """Return the nodes that could have been held out and were not.
+    """Return the nodes that could have been held out and were not; beside ``"val"``, test nodes too."""
+    import numpy as np
 
-    With ``part`` ``"val"`` the test nodes are among them. A node without a label is one of them where labels
-    are scarce, and all that there are have been used; not in data of the catalogue, or where more labels are
-    known than the split has, because there nobody would have drawn it.
+    used = [data.train, data.val] if part == "val" else [data.train, data.val, data.test]
+    return np.setdiff1d(find_population(data), np.concatenate(used))
+
+
+def find_population(data: Dataset) -> NDArray[np.int64]:
+    """Return the nodes that a split could have had.
+
+    A node without a label is one of them where labels are scarce, and all that there are have been used; not
+    in data of the catalogue, or where more labels are known than the split has: there nobody would have drawn
+    it.
     """
     import numpy as np
 
     from gbgnn.datasets.targets import is_labelled
 
-    used = [data.train, data.val] if part == "val" else [data.train, data.val, data.test]
+    return np.flatnonzero(is_labelled(data.y) | (not is_fully_labelled(data)))
+
+
+def is_fully_labelled(data: Dataset) -> bool:
+    """Return whether all nodes that a split could have had are labelled, so that their classes are known."""
+    import numpy as np
+
+    from gbgnn.datasets.targets import is_labelled
+
     n_split = len(data.train) + len(data.val) + len(data.test)
-    known = is_labelled(data.y)
-    is_scarce = not data.source and np.count_nonzero(known) == n_split
-    return np.setdiff1d(np.arange(len(known)) if is_scarce else np.flatnonzero(known), np.concatenate(used))
+    n_known = int(np.count_nonzero(is_labelled(data.y)))
+    return bool(data.source) or n_known > n_split or n_known == len(data.y)
 
 
 def describe_bound(bound: HoldoutBound | None, reason: str | None) -> dict[str, Any]:

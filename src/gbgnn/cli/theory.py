@@ -9,19 +9,26 @@ from typing import TYPE_CHECKING, Any
 import gbgnn
 from gbgnn.cli import screen
 from gbgnn.cli.files import Saved, open_saved
-from gbgnn.cli.held_out import bound_others, describe_bound, show_bound
+from gbgnn.cli.held_out import (
+    bound_others,
+    describe_bound,
+    find_population,
+    is_fully_labelled,
+    show_bound,
+)
 from gbgnn.cli.source import Source
 from gbgnn.errors import AbsentError, DataError, ParameterError
 
 if TYPE_CHECKING:
+    from gbgnn.datasets import Dataset
     from gbgnn.smoothing import SmoothingProfile
     from gbgnn.theory import Certificate, DepthBound, GeneralisationBound
 
 _FACTS = ("holds", "met", "gamma_total", "best_round", "smoothness", "n_labelled")
 _KINDS = {
-    "corrected": {"form": "corrected", "steps": "fixed"},
-    "any steps": {"form": "corrected", "steps": "any"},
-    "as printed": {"form": "paper", "steps": "fixed", "complexity": "closed"},
+    "sharp": {"form": "sharp"},
+    "corrected": {"form": "corrected"},
+    "as printed": {"form": "paper", "complexity": "closed"},
 }
 _CONDITION = ("round", "eta", "cosine", "alpha", "beta", "gamma", "gamma_total")
 _OUTCOME = ("guaranteed", "actual", "loss", "gradient_norm")
@@ -57,14 +64,18 @@ def certify(
         check_figure_path(plot)  # before anything slow
     saved = open_saved(saved_path)
     model = gbgnn.load(saved.model_path)
-    others = _held_out(model, saved, dataset, data_dir, held_out, choices, confidence)
+    data, why_not = _own_data(model, saved, dataset, data_dir)
+    others = describe_bound(
+        *(None, why_not)
+        if data is None
+        else bound_others(model, data, part=held_out, n_choices=choices, confidence=confidence)
+    )
     try:
         certificate, absent = model.certificate_, None
     except AbsentError as error:  # an average of models, or a loss that nothing bounds the curvature of
         certificate, absent = None, str(error)
-    bounds, depth, reason = _bounds(
-        model, saved, dataset, data_dir, delta=delta, confidence=confidence, complexity=complexity
-    )
+    wanted = {"delta": delta, "confidence": confidence, "complexity": complexity}
+    bounds, depth, reason = _bounds(model, saved, dataset, data_dir, data, **wanted)
     if plot is not None and certificate is None:
         raise ParameterError(f"--plot draws a certificate, but {absent}")
     if plot is not None:
@@ -98,25 +109,19 @@ def certify(
         screen.out(f"drawn to {plot}")
 
 
-def _held_out(
-    model: gbgnn.GBGNNClassifier,
-    saved: Saved,
-    dataset: str | None,
-    data_dir: Path | None,
-    part: str,
-    n_choices: int | None,
-    confidence: float,
-) -> dict[str, Any]:
-    """Return what the nodes held out say of the others, as it is recorded."""
+def _own_data(
+    model: gbgnn.GBGNNClassifier, saved: Saved, dataset: str | None, data_dir: Path | None
+) -> tuple[Dataset | None, str | None]:
+    """Return the data of the fit with its labels and split, or why they are not there."""
     if dataset is None and "data" not in saved.config:
-        return describe_bound(None, _BARE)
+        return None, _BARE
     try:
         data = saved.source.override(dataset, data_dir).load()
     except DataError as error:
-        return describe_bound(None, str(error))
+        return None, str(error)
     if data.graph.checksum != model.graph_checksum_:
-        return describe_bound(None, f"the graph of {data.name} is not the one of the fit.")
-    return describe_bound(*bound_others(model, data, part=part, n_choices=n_choices, confidence=confidence))
+        return None, f"the graph of {data.name} is not the one of the fit."
+    return data, None
 
 
 def _describe(certificate: Certificate) -> dict[str, Any]:
@@ -125,7 +130,12 @@ def _describe(certificate: Certificate) -> dict[str, Any]:
 
 
 def _bounds(
-    model: gbgnn.GBGNNClassifier, saved: Saved, dataset: str | None, data_dir: Path | None, **wanted: Any
+    model: gbgnn.GBGNNClassifier,
+    saved: Saved,
+    dataset: str | None,
+    data_dir: Path | None,
+    data: Dataset | None,
+    **wanted: Any,
 ) -> tuple[Bounds, DepthBound | None, str | None]:
     """Return the bounds, by depth too where there is one score, or the reason why there are none."""
     from gbgnn.guarantees import covered_spaces
@@ -137,7 +147,7 @@ def _bounds(
     if dataset is None and "data" not in saved.config:
         return {}, None, _BARE
     source = saved.source.override(dataset, data_dir)
-    graph = source.load_graph()
+    graph = source.load_graph() if data is None else data.graph
     if saved.graph_checksum not in (None, graph.checksum):
         raise DataError(
             f"the graph of {source.dataset or source.nodes} is not the one of the fit (or changed since), so "
@@ -145,11 +155,32 @@ def _bounds(
         )
     if saved.graph_checksum is not None and graph.n_nodes != len(model.scores_):  # of inductive data
         return {}, None, "training saw a part of the graph only, and a bound is about the nodes of one graph."
+    drawn = {} if data is None else _how_drawn(model, data)
     bounds = {
-        kind: gbgnn.generalisation_bound(model, graph=graph, **wanted | how) for kind, how in _KINDS.items()
+        kind: gbgnn.generalisation_bound(
+            model, graph=graph, **wanted | how | (drawn if kind == "sharp" else drawn | {"strata": None})
+        )
+        for kind, how in _KINDS.items()
     }
-    depth = gbgnn.depth_bound(model, graph=graph, **wanted) if model.scores_.shape[1] == 1 else None
+    has_depth = model.scores_.shape[1] == 1 and _is_unweighted(model)
+    depth = gbgnn.depth_bound(model, graph=graph, **wanted, **drawn) if has_depth else None
     return bounds, depth, None
+
+
+def _how_drawn(model: gbgnn.GBGNNClassifier, data: Dataset) -> dict[str, Any]:
+    """Return from which nodes the labelled ones were drawn, and by which split."""
+    import numpy as np
+
+    if not np.array_equal(np.sort(model.train_nodes_), np.sort(data.train)):  # some were set aside by the fit
+        return {"population": find_population(data)}
+    by_class = data.split.draw in ("strata", "per class") and is_fully_labelled(data)
+    strata = data.y if by_class else None
+    return {"population": find_population(data), "split": data.split, "strata": strata}
+
+
+def _is_unweighted(model: gbgnn.GBGNNClassifier) -> bool:
+    weights = model.model_.train.weights
+    return bool((abs(weights - weights.mean()) <= 1e-9 * weights.mean()).all())
 
 
 def _show_certificate(certificate: Certificate, model: gbgnn.GBGNNClassifier, n_shown: int) -> None:
@@ -161,11 +192,13 @@ def _show_certificate(certificate: Certificate, model: gbgnn.GBGNNClassifier, n_
     if n_shown:
         best, columns = certificate.best_round - 1, (*_CONDITION, *_OUTCOME)
         screen.show_records(certificate.rows(), columns, n_shown=n_shown, best=best, drop=_LEAST_WANTED)
-    is_counted = model.metric_.name == "accuracy"  # else no round's training error was kept
+    # By another metric no round's training error was kept, and of weighted nodes the bound is of another.
+    is_counted = model.metric_.name == "accuracy" and _is_unweighted(model)
+    weighted = "" if _is_unweighted(model) else "weighted "
     error = f"{1 - model.history_['train_accuracy'][certificate.best_round - 1]:.4f} " if is_counted else ""
     corrected, printed = (certificate.training_bounds(form=form)[-1] for form in ("corrected", "paper"))
     screen.out(
-        f"* t*, the round of smallest gradient: training error {error}<= {_bound(corrected)} "
+        f"* t*, the round of smallest gradient: {weighted}training error {error}<= {_bound(corrected)} "
         f"(printed form, which does not hold: {_bound(printed)})"
     )
     screen.out()
@@ -174,11 +207,12 @@ def _show_certificate(certificate: Certificate, model: gbgnn.GBGNNClassifier, n_
 def _show_bounds(bounds: Bounds) -> None:
     first = next(iter(bounds.values()))
     screen.out(f"test error, with confidence {first.confidence:g}, is at most")
-    names = ("training", "complexity", "partition", "deviation", "total")
-    words = {"training": f"training error at margin {first.delta:g}"}
+    names = ("training", "complexity", "partition", "deviation", "imbalance", "total")
+    words = {"training": f"training error at margin {first.delta:g}", "imbalance": "imbalance of strata"}
     rows = [
         [words.get(name, name), *(_bound(getattr(bound, name)) for bound in bounds.values())]
         for name in names
+        if name not in ("partition", "imbalance") or any(getattr(bound, name) for bound in bounds.values())
     ]
     screen.show_table(["term", *bounds], rows, left=("term",))
     for note in dict.fromkeys(note for bound in bounds.values() for note in bound.notes):

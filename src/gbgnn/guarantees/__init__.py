@@ -1,6 +1,7 @@
 """What the theory says of a fitted model: bounds of its error on nodes whose labels it has not seen."""
 
-from gbgnn.guarantees.generalisation import covered_spaces, depth_bound, generalisation_bound, margin_errors
+from gbgnn.guarantees.complexities import covered_spaces
+from gbgnn.guarantees.generalisation import depth_bound, generalisation_bound, margin_errors
 from gbgnn.guarantees.holdout import holdout_bound
 
 __all__ = ["covered_spaces", "depth_bound", "generalisation_bound", "holdout_bound", "margin_errors"]

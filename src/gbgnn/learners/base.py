@@ -191,12 +191,14 @@ class HeadSpace:
     ``n_layers``, the theory's L, counts weight matrices, so one more than hidden layers. Between them is an
     activation that changes no faster than its input and is zero at zero. ``max_norm``, the theory's B, is the
     most that the absolute values in a column of a weight matrix sum to. With a ``bias`` the input has a
-    constant column 1 beside the representation; no other layer has one.
+    constant column 1 beside the representation; no other layer has one. A network ``is_homogeneous`` where
+    its activation is, as ReLU: a times the input is activated to a times the output, for a > 0.
     """
 
     n_layers: int
     max_norm: float
     bias: bool = False
+    is_homogeneous: bool = True
 
 
 class Learner(BaseEstimator, ABC):

@@ -2,6 +2,7 @@
 
 from gbgnn.propagation.spectrum import TopEigenspace, operator_norm, second_eigenvalue, top_eigenspace
 from gbgnn.theory.certificate import Certificate, CertifiedRound, margin_constant, training_bound
+from gbgnn.theory.draws import Draw, independence_factor
 from gbgnn.theory.generalisation import DepthBound, GeneralisationBound
 from gbgnn.theory.holdout import HoldoutBound, most_errors
 from gbgnn.theory.monte_carlo import Estimate, inductive_rademacher, rademacher_complexity
@@ -24,6 +25,7 @@ __all__ = [
     "CertifiedRound",
     "Condition",
     "DepthBound",
+    "Draw",
     "Estimate",
     "GeneralisationBound",
     "HoldoutBound",
@@ -32,6 +34,7 @@ __all__ = [
     "WeakLearnings",
     "confidence_term",
     "head_factor",
+    "independence_factor",
     "inductive_bound",
     "inductive_rademacher",
     "margin_constant",

@@ -11,29 +11,36 @@ from typing import Any
 
 # What a DepthBound says beside its rounds.
 _REPORTED = (
-    *("partition", "deviation", "delta", "confidence", "form"),
+    *("partition", "deviation", "imbalance", "delta", "confidence", "form"),
     *("gamma_exponent", "decay", "conditions_hold", "best_depth", "is_vacuous"),
 )
 
 
 @dataclass(frozen=True)
 class GeneralisationBound:
-    """``test error <= training + sum(complexities) + partition + deviation``, with the asked confidence."""
+    """``test error <= training + sum(complexities) + partition + deviation + imbalance``.
 
-    training: float  # share of the labelled nodes within the margin delta
+    It holds with the asked confidence where the labelled nodes were drawn as is assumed.
+    """
+
+    # The mean ramp of the labelled nodes, from 1 at the wrong sign to 0 at the margin; in the older forms the
+    # share of them within the margin.
+    training: float
     # What each round may contribute by chance: its step times the Rademacher complexity of what it chose from
-    # (divided by twice the margin in the corrected form).
+    # divided by twice the margin (not as printed). In the sharp form of all classes, with the factor 1/c.
     complexities: tuple[float, ...]
-    partition: float  # the price of seeing one random choice of labelled nodes, c_0 Q sqrt(min(M, U))
     deviation: float  # the price of the confidence
     # What was asked for.
     delta: float
     confidence: float
     form: str
     steps: str
+    partition: float = 0.0  # c_0 Q sqrt(min(M, U)), which the older forms pay and the sharp one does not
+    imbalance: float = 0.0  # the price of strata that were not all labelled by the same share
     label: Any = None  # the class that is told from the rest; None: the bound is of the whole prediction
     # Of several classes, one bound each. The sum of their errors bounds the error of the prediction.
     per_class: tuple[GeneralisationBound, ...] = ()
+    assumption_holds: bool | None = None  # whether labelled nodes were drawn as is assumed; None: not known
     notes: tuple[str, ...] = ()  # what the number rests on
 
     @property
@@ -44,7 +51,7 @@ class GeneralisationBound:
     @property
     def total(self) -> float:
         """The bound of the test error."""
-        return self.training + self.complexity + self.partition + self.deviation
+        return self.training + self.complexity + self.partition + self.deviation + self.imbalance
 
     @property
     def is_vacuous(self) -> bool:
@@ -67,8 +74,9 @@ class GeneralisationBound:
             f"test error <= {self.total:.4g} with confidence {self.confidence:g} ({verdict})",
             f"  training, margin {self.delta:g}   {self.training:.4g}",
             f"  complexity of {len(self.complexities)} rounds   {self.complexity:.4g}",
-            f"  partition               {self.partition:.4g}",
+            *([f"  partition               {self.partition:.4g}"] if self.partition else []),
             f"  deviation               {self.deviation:.4g}",
+            *([f"  imbalance of strata     {self.imbalance:.4g}"] if self.imbalance else []),
         ]
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
@@ -99,8 +107,8 @@ class DepthBound:
     r"""The test-error bound of a model stopped after each round T, term by term.
 
     .. math:: R_{test} \le \kappa(\delta) \sqrt{2 A L_1 / \Gamma_T}
-              + \frac{1}{2\delta} \sum_{t \le T} \frac{\mathfrak{R}(\mathcal{F}_t)}{A \alpha_t}
-              + c_0 Q \sqrt{\min(M, U)} + \sqrt{\tfrac{SQ}{2} \log \tfrac{1}{1 - c}}
+              + \frac{1}{2\delta c} \sum_{t \le T} \frac{\mathfrak{R}(\mathcal{F}_t)}{A \alpha_t}
+              + \sqrt{\tfrac{SQ}{2} \log \tfrac{1}{\delta'}}
 
     The first term falls with depth when :math:`\Gamma_T` grows like a power of T; the second stays bounded
     when its summands decay geometrically. Both can be looked at on a finite run, not proved by it.
@@ -109,13 +117,15 @@ class DepthBound:
     gamma_totals: tuple[float, ...]  # Gamma_T, per round
     training: tuple[float, ...]  # the first term; infinite after round 1 and where a round was not certified
     increments: tuple[float, ...]  # the summands of the second term
-    # The two terms that do not change with depth.
+    # The terms that do not change with depth.
     partition: float
     deviation: float
     # What was asked for.
     delta: float
     confidence: float
     form: str
+    imbalance: float = 0.0
+    notes: tuple[str, ...] = ()
 
     @property
     def complexity(self) -> tuple[float, ...]:
@@ -125,7 +135,7 @@ class DepthBound:
     @property
     def totals(self) -> tuple[float, ...]:
         """The bound, per round."""
-        fixed = self.partition + self.deviation
+        fixed = self.partition + self.deviation + self.imbalance
         return tuple(a + b + fixed for a, b in zip(self.training, self.complexity, strict=True))
 
     @property
@@ -170,7 +180,8 @@ class DepthBound:
         for row in zip(self.gamma_totals, self.training, self.complexity, self.totals, strict=True):
             told = {k: v if math.isfinite(v) else None for k, v in zip(names, row, strict=True)}
             rounds.append({"round": 1 + len(rounds), **told})
-        return {"rounds": rounds, **{name: getattr(self, name) for name in _REPORTED}}
+        facts = {name: getattr(self, name) for name in _REPORTED}
+        return {"rounds": rounds, **facts, "notes": list(self.notes)}
 
 
 def _slope(x: Sequence[float], values: Sequence[float]) -> float | None:

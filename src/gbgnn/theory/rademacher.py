@@ -31,17 +31,21 @@ def q_factor(n_labelled: int, n_unlabelled: int) -> float:
     return 1 / M + 1 / U
 
 
-def s_factor(n_labelled: int, n_unlabelled: int) -> float:
-    """Return S = 4(M+U)m / ((2(M+U)-1)(2m-1)) with m = min(M, U); close to 1 when both are large.
+def s_factor(n_labelled: int, n_unlabelled: int, *, form: str = "corrected") -> float:
+    """Return S = 4(M+U)m / ((2(M+U)-1)(2m-1)) with m = max(M, U); close to 1 when the graph is large.
+
+    So it is in the source (El-Yaniv and Pechyony 2009). The paper prints the minimum, ``form="paper"``, which
+    is never smaller, hence valid too.
 
     Examples
     --------
-    >>> s_factor(1, 1), round(s_factor(1000, 9000), 4)
-    (2.6666666666666665, 1.0006)
+    >>> s_factor(1, 1), round(s_factor(1, 99), 4), round(s_factor(1, 99, form="paper"), 4)
+    (2.6666666666666665, 1.0101, 2.0101)
     """
     M, U = _sizes("s_factor", n_labelled, n_unlabelled)
-    N, least = M + U, min(M, U)
-    return 4 * N * least / ((2 * N - 1) * (2 * least - 1))
+    _check_form("s_factor", form)
+    N, m = M + U, (min if form == "paper" else max)(M, U)
+    return 4 * N * m / ((2 * N - 1) * (2 * m - 1))
 
 
 def sign_probability(n_labelled: int, n_unlabelled: int) -> float:
@@ -68,10 +72,13 @@ def partition_term(n_labelled: int, n_unlabelled: int) -> float:
     return C0 * q_factor(M, U) * math.sqrt(min(M, U))
 
 
-def confidence_term(n_labelled: int, n_unlabelled: int, confidence: float) -> float:
+def confidence_term(
+    n_labelled: int, n_unlabelled: int, confidence: float, *, form: str = "corrected"
+) -> float:
     r"""Return :math:`\sqrt{\frac{SQ}{2} \log\frac{1}{1 - c}}`: the bound then holds with probability c.
 
-    The probability is over which M of the N nodes are labelled; ``confidence`` is strictly between 0 and 1.
+    The probability is over which M of the N nodes are labelled; ``confidence`` is strictly between 0 and 1,
+    ``form`` that of :func:`s_factor`.
 
     Examples
     --------
@@ -80,7 +87,7 @@ def confidence_term(n_labelled: int, n_unlabelled: int, confidence: float) -> fl
     """
     M, U = _sizes("confidence_term", n_labelled, n_unlabelled)
     check_number("confidence_term", "confidence", confidence, 0, 1, open_low=True, open_high=True)
-    return math.sqrt(s_factor(M, U) * q_factor(M, U) / 2 * -math.log1p(-confidence))
+    return math.sqrt(s_factor(M, U, form=form) * q_factor(M, U) / 2 * -math.log1p(-confidence))
 
 
 def head_factor(n_layers: int, max_norm: float, *, form: str = "corrected") -> float:
