@@ -13,6 +13,7 @@ from gbgnn.errors import DataError
 from gbgnn.runs import (
     CONFIG,
     MODEL,
+    SPACE,
     RunFolder,
     Terminated,
     catch_termination,
@@ -286,3 +287,82 @@ def test_other_threads_do_without_signals() -> None:
     thread.start()
     thread.join()
     assert done == [True]
+
+
+def _leave(place: RunFolder, kind: str, text: str = "") -> Path:
+    """What a process leaves that is killed in the middle of beginning, or of replacing."""
+    left = place.path.with_name(f".{place.path.name}.0a1b2c3d.{kind}")
+    left.mkdir()
+    for name in (CONFIG, "lock", ".config.toml.x1y2.part"):
+        (left / name).write_text(OURS[CONFIG] if name == CONFIG else text)
+    return left
+
+
+@pytest.mark.parametrize("kind", ["new", "replaced"])
+def test_what_killed_runs_left_beside_is_removed_by_the_next_one(place: RunFolder, kind: str) -> None:
+    _make(place.path)
+    _leave(place, kind)
+    _make(place.path, force=True)
+    assert _names(place.path.parent) == {"run"}
+
+
+def test_a_run_that_was_about_to_be_replaced_is_back(place: RunFolder) -> None:
+    _leave(place, "replaced")
+    with pytest.raises(DataError, match="run exists; choose another --out"):
+        place.start(OURS)
+    assert _names(place.path) == {CONFIG, ".config.toml.x1y2.part"}
+    _leave(place, "replaced")  # and now there is one too many
+    _make(place.path, force=True)
+    assert _names(place.path.parent) == {"run"}
+
+
+def test_what_another_process_works_on_stays(place: RunFolder) -> None:
+    left = _leave(place, "new")
+    held = lock_folder(left)
+    _make(place.path)
+    held.release()
+    assert _names(place.path.parent) == {"run", left.name}
+
+
+@pytest.mark.parametrize("name", [".run.0a1b2c3d.old", ".other.0a1b2c3d.new", ".run.thesis.new", ".run.new"])
+def test_other_hidden_folders_stay(place: RunFolder, name: str) -> None:
+    other = place.path.with_name(name)
+    other.mkdir()
+    (other / CONFIG).write_text("mine")
+    _make(place.path)
+    assert (other / CONFIG).read_text() == "mine"
+
+
+def test_half_written_files_are_not_in_a_whole_run(place: RunFolder) -> None:
+    place.start(OURS)
+    (place.partial / ".checkpoint.gbgnn.x1y2.part").write_text("half")
+    place.finish({})
+    assert _names(place.path) == {CONFIG}
+
+
+def test_a_search_goes_on_by_its_own_command(place: RunFolder) -> None:
+    place.start({**OURS, SPACE: ""})
+    place.close()
+    with pytest.raises(
+        DataError, match="holds an unfinished run; give the search's command again with --force"
+    ):
+        place.check_free()
+    with pytest.raises(DataError, match="is what a search was about to write; give its command again"):
+        place.resume()
+    _make(place.path, force=True)
+    assert _names(place.path.parent) == {"run"}
+
+
+def test_of_two_who_begin_at_once_one_is_told(place: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, first = Path.rename, RunFolder(place.path)
+
+    def rename(self: Path, target: Path) -> Path:
+        monkeypatch.setattr(Path, "rename", usual)
+        first.start(OURS)
+        return usual(self, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(DataError, match=r"run.partial is being written by process \d+ on"):
+        place.start(OURS)
+    first.finish({})
+    assert _names(place.path.parent) == {"run"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import secrets
 import signal
 import socket
@@ -63,6 +64,11 @@ class RunFolder:
         """The model as it was some rounds ago."""
         return self.partial / CHECKPOINT
 
+    @property
+    def is_of_search(self) -> bool:
+        """Whether the unfinished run is one of ``gbgnn tune``, which goes on by its study."""
+        return (self.partial / SPACE).exists()
+
     def check_free(self) -> None:
         """Raise :class:`DataError` when a run, finished or not, or something else is in the way."""
         if self._real in (Path.cwd(), *Path.cwd().parents):
@@ -76,16 +82,16 @@ class RunFolder:
         _check_is_run(self.partial, is_whole=False)
         lock_folder(self.partial).release()
         if (self.partial / CONFIG).exists() and not self.force:
-            raise DataError(
-                f"{self.partial} holds an unfinished run; go on with --resume {self.path}, or start over "
-                "with --force."
-            )
+            way = f"go on with --resume {self.path}, or start over"
+            way = "give the search's command again" if self.is_of_search else way
+            raise DataError(f"{self.partial} holds an unfinished run; {way} with --force.")
 
     def start(self, files: Mapping[str, str]) -> None:
         """Make the partial folder with the first files, and lock it.
 
         It appears with these files in it: a run that was killed has its settings, or does not exist.
         """
+        self._tidy()
         self.check_free()
         new = self._hidden("new")
         new.mkdir(parents=True)
@@ -97,7 +103,12 @@ class RunFolder:
                 held = lock_folder(self.partial)
                 remove_run(self.partial)
                 held.release()
-            new.rename(self.partial)
+            try:
+                new.rename(self.partial)
+            except OSError:  # of two who begin at once, one comes first
+                if self.partial.exists():
+                    lock_folder(self.partial).release()  # which says who
+                raise
         except BaseException:
             self._release()
             remove_run(new)
@@ -110,11 +121,18 @@ class RunFolder:
                 raise DataError(f"{self.path} is finished; there is nothing to go on with.")
             raise DataError(f"there is no run {self.path}, and no unfinished {self.partial}.")
         self._lock = lock_folder(self.partial)
+        told = None
         if not (self.partial / CONFIG).is_file():
-            self._release()
-            raise DataError(
-                f"{self.partial} has no {CONFIG}, so there is nothing to go on with; start the run again."
+            told = f"has no {CONFIG}, so there is nothing to go on with; start the run again."
+        elif self.is_of_search:
+            told = (
+                "is what a search was about to write; give its command again, with --force. Trials in a "
+                "--storage are there."
             )
+        if told is not None:
+            self._release()
+            raise DataError(f"{self.partial} {told}")
+        self._tidy()
         return tomllib.loads((self.partial / CONFIG).read_text(encoding="utf-8"))
 
     def write(self, name: str, text: str) -> None:
@@ -147,8 +165,9 @@ class RunFolder:
                 old.rename(self._real)
             raise
         # Only now: until the folder is in place the checkpoint is what a killed run would go on from.
-        for name in (CHECKPOINT, HOLDER, LOCK):
-            (self._real / name).unlink(missing_ok=True)
+        for path in _own_files(self._real):
+            if path.name not in FILES or path.name in (CHECKPOINT, HOLDER, LOCK):
+                path.unlink(missing_ok=True)
         self._release()
         if old is not None:
             remove_run(old)
@@ -167,6 +186,27 @@ class RunFolder:
 
     def _is_own(self) -> bool:
         return self._lock is not None and _read_holder(self.partial).startswith(_this_process())
+
+    def _tidy(self) -> None:
+        """Remove what runs of this name left that were killed while they began or ended.
+
+        A run that was about to be replaced is back unless the new one is there.
+        """
+        pattern = re.compile(rf"\.{re.escape(self._real.name)}\.[0-9a-f]{{8}}\.(new|replaced)")
+        for left in self._real.parent.glob(".*"):
+            if not (pattern.fullmatch(left.name) and left.is_dir()):
+                continue
+            try:
+                held = lock_folder(left)
+            except DataError:  # another process is at work there
+                continue
+            if left.suffix == ".replaced" and not _is_filled(self._real):
+                for name in (LOCK, HOLDER):
+                    (left / name).unlink(missing_ok=True)
+                left.rename(self._real)
+            else:
+                remove_run(left)
+            held.release()
 
     def _hidden(self, kind: str) -> Path:
         return self._real.with_name(f".{self._real.name}.{secrets.token_hex(4)}.{kind}")

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import gbgnn
+from gbgnn.cli import files
 from gbgnn.registry import FAMILIES, PARAMETERS
+from gbgnn.runs import RunFolder
 
 
 def test_closing_table_and_run_folder(run) -> None:
@@ -34,6 +36,23 @@ def test_json_is_all_there_is_on_stdout(run) -> None:
 
 def test_quiet_writes_no_progress(run) -> None:
     assert run("fit", "karate", *run.quick, "--quiet", "--out", "r").stderr == ""
+
+
+def test_a_default_folder_that_another_process_just_made_gets_a_number(
+    run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = files._default_path
+    other = RunFolder("runs/taken")
+
+    def choose(data) -> Path:
+        if other.partial.exists():
+            return usual(data)
+        other.start({"config.toml": ""})
+        return other.path
+
+    monkeypatch.setattr(files, "_default_path", choose)
+    run("fit", *run.tiny, *run.quick, "-q")
+    assert sorted(path.name.split("-")[0] for path in Path("runs").iterdir()) == ["csbm", "taken.partial"]
 
 
 def test_default_folder_is_named_after_data_and_time(run) -> None:

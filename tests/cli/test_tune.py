@@ -13,6 +13,7 @@ import pytest
 
 import gbgnn
 from gbgnn import datasets
+from gbgnn.cli import files
 from gbgnn.cli.files import Source, to_toml
 from gbgnn.cli.tune import build_space, describe_trial, load_hidden, name_study, to_document
 from gbgnn.errors import DataError, ParameterError
@@ -476,3 +477,24 @@ def test_an_option_of_the_command_goes_before_the_one_of_the_model_with_its_flag
     for flag in ("--hidden-layers ", "--fine-tune ", "--seed ", "--device ", "--units ", "--kta-degree "):
         assert told.count(f"│ {flag}") == 1
     assert "fixes its setting" in " ".join(told.split())
+
+
+def test_what_a_search_could_not_write_is_written_by_the_same_command(
+    tune, run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--trials", "3", "--storage", "s.log", "--out", "r", "-q")
+    with monkeypatch.context() as patch:
+
+        def fail(*_: object) -> None:
+            raise OSError(28, "No space left on device", "r.partial/metrics.json")
+
+        patch.setattr(files, "finish_run", fail)
+        told = tune(*words, code=1).stderr
+    assert "The trained model is r.partial/model.gbgnn; when the cause is removed, give the command" in told
+    assert "give the search's command again with --force" in tune(*words, code=1).stderr
+    assert "is what a search was about to write; give its" in run("fit", "--resume", "r", code=1).stderr
+    tune(*words, "--force")
+    tune(*words[:-3], "--out", "whole", "-q")
+    assert Path("r/model.gbgnn").read_bytes() == Path("whole/model.gbgnn").read_bytes()
+    assert _rows("r") == _rows("whole")
+    assert not Path("r.partial").exists()

@@ -164,8 +164,9 @@ def start_run(
     out: Path | None,
     force: bool,
     checkpoint_every: int | None = None,
+    beside: Mapping[str, str] | None = None,
 ) -> RunFolder:
-    """Make the folder of a run, with the record of all settings, and return it."""
+    """Make the folder of a run, with the record of all settings and what else is known, and return it."""
     from gbgnn.settings import nest_settings, read_settings
 
     facts = {  # beside the settings; --config passes over them
@@ -185,9 +186,15 @@ def start_run(
         ).to_document(),
         "run": facts,
     }
-    run = RunFolder(out or _default_path(data), force)
-    run.start({CONFIG: to_toml(config)})
-    return run
+    while True:
+        run = RunFolder(out or _default_path(data), force)
+        try:
+            run.start({CONFIG: to_toml(config), **(beside or {})})
+        except DataError:
+            if out is not None or not run.partial.exists():  # else another one had the same second
+                raise
+        else:
+            return run
 
 
 def save_model(model: gbgnn.GBGNNClassifier, run: RunFolder) -> list[str]:
@@ -227,6 +234,8 @@ def rescued(model: gbgnn.GBGNNClassifier, run: RunFolder) -> Iterator[None]:
 
 def _rescue(model: gbgnn.GBGNNClassifier, run: RunFolder) -> str:
     go_on = f"go on with: gbgnn fit --resume {run.path}"
+    if run.is_of_search:
+        go_on = "give the command again with --force; trials in a --storage are there."
     path = run.partial / MODEL
     if path.is_file():
         return f"The trained model is {path}; when the cause is removed, {go_on}"

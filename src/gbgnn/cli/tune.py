@@ -116,12 +116,11 @@ def tune(
         kept = lost if storage is None else f"kept in {storage}; the same command goes on."
         error.add_note(f"interrupted after {n_done} of {screen.counted(trials, 'trial')}, {kept}")
         raise
-    run = files.start_run(found.model, source, data, out=out, force=force)
+    searched = {SPACE: files.to_toml(to_document(chosen)), TRIALS: files.to_lines(_describe_trials(found))}
+    run = files.start_run(found.model, source, data, out=out, force=force, beside=searched)
     try:
         with files.rescued(found.model, run):
             files.save_model(found.model, run)
-            run.write(SPACE, files.to_toml(to_document(chosen)))
-            run.write(TRIALS, files.to_lines(_describe_trials(found)))
             metrics = _report(found, data, storage)
             files.finish_run(run, found.model, metrics)
     finally:
