@@ -224,6 +224,25 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         "must be classes; got continuous numbers such as .*0.25",
     ),
     "labels missing": (lambda: fit([0, 1, 2], [0, NAN, 1]), r"1 missing labels \(first: position 1\)"),
+    "labels of -1": (
+        lambda: fit([0, 1, 2, 3], [-1, 0, 1, -1]),
+        r"y has 2 labels that are -1 \(first: position 0\), which stands for 'no label': leave those",
+    ),
+    "labels of -1 and 1": (lambda: fit([0, 1], [1, -1]), r"name all of them: task=Classification\(classes="),
+    "labels of -1.0": (lambda: fit([0, 1, 2], [1.0, 0.0, -1.0]), "1 labels that are -1 "),
+    "labels empty": (lambda: fit([0, 1, 2], ["a", "", "b"]), "1 labels that are ''"),
+    "labels of bytes": (
+        lambda: fit([0, 1, 2], [b"a", b"", b"b"]),
+        "must be text, numbers or truth .* got dtype .S1",
+    ),
+    "labels of two kinds": (
+        lambda: fit([0, 1, 2], np.array([1, "1", 2], object)),
+        "y mixes text and numbers; use one kind of label",
+    ),
+    "validation of -1": (
+        lambda: fit(validation=([10, 11], [0, -1])),
+        "validation has 1 labels that are -1",
+    ),
     "labels None": (lambda: fit([0, 1], ["a", None]), r"1 missing labels \(first: position 1\)"),
     # Validation and weights
     "validation overlaps": (

@@ -32,6 +32,7 @@ from gbgnn import (
 from gbgnn.callbacks import RoundReport
 from gbgnn.errors import ParameterError, WeakLearnerError
 from gbgnn.model import FittedModel
+from gbgnn.tasks import Classification
 from gbgnn.testing import two_blocks
 
 GRAPH, Y = two_blocks(60, n_classes=3)
@@ -72,12 +73,23 @@ def test_two_classes_have_one_decision_column(rule: str) -> None:
     assert m.predict_proba(REST).shape == (36, 2)
 
 
-@pytest.mark.parametrize("labels", [[10, 30, 20], [-1.0, 0.0, 5.0], [True, False, True], ["x", "y", "é"]])
+@pytest.mark.parametrize("labels", [[10, 30, 20], [-2.0, 0.0, 5.0], [True, False, True], ["x", "y", "é"]])
 def test_labels_of_any_type_come_back(labels: list[object]) -> None:
     y = np.array(labels)[Y]
     m = model().fit(TRAIN, y[TRAIN], graph=GRAPH)
     assert set(m.predict(REST)) <= set(y)
     assert m.predict(REST).dtype == y.dtype
+
+
+def test_classes_that_are_named_may_be_called_minus_one() -> None:
+    y = np.where(Y == 1, 1, -1)
+    m = model(task=Classification(classes=[-1, 1])).fit(TRAIN, y[TRAIN], graph=GRAPH)
+    assert set(m.predict(REST)) == {-1, 1}
+
+
+def test_classes_are_as_wide_as_the_labels_that_train() -> None:
+    y = np.array(["x", "y", "z"], "<U40")[Y]
+    assert model().fit(TRAIN, y[TRAIN], graph=GRAPH).classes_.dtype == "<U1"
 
 
 @pytest.mark.parametrize("aggregation", ["adjacency", "kta"])

@@ -165,13 +165,32 @@ def as_labels(y: ArrayLike, name: str) -> NDArray[Any]:
     if labels.ndim != 1:
         raise GraphError(f"{name} must have one class per node, shape (n,); got shape {labels.shape}.")
     if labels.dtype == object:
+        kinds = {isinstance(label, (str, bytes)) for label in labels}
+        if len(kinds) > 1:
+            raise GraphError(f"{name} mixes text and numbers; use one kind of label.")
         labels = np.array(labels.tolist())  # strings in an object array become a string array
+    if labels.dtype.kind not in "biufU":
+        raise GraphError(f"{name} must be text, numbers or truth values; got dtype {labels.dtype}.")
     if len(labels) and type_of_target(labels) not in ("binary", "multiclass"):
         raise GraphError(
             f"{name} must be classes; got continuous numbers such as {labels.tolist()[0]!r}. Bin them first, "
             "or predict them with GBGNNRegressor."
         )
     return labels
+
+
+def check_marks(labels: NDArray[Any], name: str) -> None:
+    """Raise where labels hold what data sets mark nodes without a label with: -1, or empty text."""
+    if labels.dtype.kind not in "iufU":
+        return
+    mark: Any = "" if labels.dtype.kind == "U" else -1
+    bare = np.flatnonzero(labels == mark)
+    if len(bare):
+        raise GraphError(
+            f"{name} has {len(bare)} labels that are {mark!r} (first: position {bare[0]}), which stands for "
+            f"'no label': leave those nodes out. If it is a class of yours, name it otherwise, "
+            f"or name all of them: task=Classification(classes=[{mark!r}, ...])."
+        )
 
 
 def as_indicators(y: ArrayLike, name: str) -> NDArray[np.float64]:

@@ -50,6 +50,17 @@ def test_as_many_ids_as_one_likes_are_no_name_of_a_file(run, fitted: Path) -> No
     assert [r["node"] for r in _rows(run("predict", fitted, "--nodes", ",".join(ids)).stdout)] == ids
 
 
+@pytest.mark.parametrize("ids", ["é" * 200, "x" * 5000, "a\0b"])
+def test_odd_names_are_no_files_either(run, fitted: Path, ids: str) -> None:
+    assert "1 nodes that the graph does not have" in run("predict", fitted, "--nodes", ids, code=1).stderr
+
+
+def test_a_file_of_ids_is_text(run, fitted: Path) -> None:
+    Path("ids.bin").write_bytes(b"\xff\xfe\x00")
+    message = run("predict", fitted, "--nodes", "ids.bin", code=1).stderr
+    assert "--nodes: ids.bin is not UTF-8 text" in message
+
+
 def test_unknown_nodes_are_named(run, fitted: Path) -> None:
     message = run("predict", fitted, "--nodes", "3,99", code=1).stderr
     assert "1 nodes that the graph does not have (first: '99'; its ids look like 0 and 33)" in message

@@ -17,6 +17,17 @@ def test_graphland_folders_are_recognised(write, tmp_path):
     assert load(tmp_path).task_reason == "column 't' has 2 different whole numbers: classification"
 
 
+def test_no_test_label_changes_what_the_target_is(write, tmp_path):
+    write("edgelist.csv", "source,target\n0,1\n")
+    write("features.csv", ",f\n0,1\n1,2\n2,3\n")
+    write("split_masks_RL.csv", "id,train,val,test\n0,1,0,0\n1,1,0,0\n2,0,0,1\n")
+    write("targets.csv", ",t\n0,0\n1,1\n2,9\n")
+    assert load(tmp_path).y.tolist() == [0, 1, 9]
+    write("targets.csv", ",t\n0,0\n1,1\n2,nine\n")
+    with pytest.raises(DataError, match=r"labels that train are numbers, but data row 3 says 'nine'"):
+        load(tmp_path)
+
+
 INFO = """\
 dataset_name: toy  # a comment
 task: binary_classification

@@ -165,6 +165,16 @@ def test_real_graphs_are_read(graphs_folder):
     assert not np.array_equal(chameleon[0].train, chameleon[1].train)
 
 
+def test_no_test_label_decides_between_classes_and_numbers(saved):
+    arrays = {"edges": [[0, 1]], "x": np.eye(30), "train_idx": np.arange(20), "test_idx": np.arange(20, 30)}
+    y = np.arange(30) % 3.0
+    more = np.where(np.arange(30) < 20, y, 100 + np.arange(30))
+    reasons = {read_npz(saved(**arrays, y=each)).task_reason for each in (y, more)}
+    assert reasons == {"y has 3 different whole numbers in training and validation: classification"}
+    with pytest.raises(DataError, match=r"holds 0\.5 at node 29; classes must be whole"):
+        read_npz(saved(**arrays, y=np.where(np.arange(30) < 29, y, 0.5)))
+
+
 @pytest.mark.dataset
 def test_real_numbers_are_a_regression_and_notes_name_what_is_passed_over(graphs_folder):
     county = read_npz(graphs_folder / "county_election_2016.npz", split="stratified")
@@ -250,7 +260,9 @@ def test_what_is_not_understood_is_named(saved):
 def test_a_target_of_numbers_is_found_out_and_can_be_overruled(saved):
     data = read_npz(saved(**{**PLAIN, "y": [0.5, 1.25, 2.0]}))
     assert (data.task, data.y.dtype) == ("regression", np.float64)
-    assert data.task_reason == "y has 3 different numbers, not all whole: regression"
+    assert (
+        data.task_reason == "y has 2 different numbers, not all whole, in training and validation: regression"
+    )
     assert read_npz(saved(**PLAIN), task="regression").y.tolist() == [0.0, 1.0, 1.0]
     with pytest.raises(DataError, match=r"y holds 0\.5 at node 0; classes must be whole"):
         read_npz(saved(**{**PLAIN, "y": [0.5, 1, 2]}), task="classification")

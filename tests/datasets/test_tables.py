@@ -80,6 +80,47 @@ def test_labels_that_only_look_like_numbers_stay_text(tables):
     assert tables("source,target\n1,2\n", nodes, split=NodeSplit([0])).y.tolist() == ["01", "", "1e0"]
 
 
+def test_numbers_with_exponents_are_numbers_where_there_are_fractions(tables):
+    nodes = "id,label,f\n1,0.5,0.1\n2,1e-05,0.2\n3,.25,0.3\n"
+    data = tables("source,target\n1,2\n", nodes, split=NodeSplit([0, 1, 2]))
+    assert data.y.tolist() == [0.5, 1e-05, 0.25]
+
+
+def test_spaces_around_labels_make_no_class_of_their_own(tables):
+    nodes = "id,label,f\n1, 1,0.1\n2,1 ,0.2\n3,0,0.3\n"
+    assert tables("source,target\n1,2\n", nodes, split=NodeSplit([0])).y.tolist() == [1, 1, 0]
+
+
+def _labels(last, n=12):
+    rows = [f"{i},{9 + i % 3},{i},train" for i in range(n)]
+    return "\n".join(["id,label,x,split", *rows, f"{n},{last},5,test", f"{n + 1},11,5,test"]) + "\n"
+
+
+@pytest.mark.parametrize("last", ["9", "12", "1e1", "7.0", " 9"])
+def test_no_test_label_changes_what_labels_are(tables, last):
+    usual, data = (tables("source,target\n0,1\n", _labels(cell)) for cell in ("11", last))
+    assert (data.task, data.task_reason, data.y.dtype) == (usual.task, usual.task_reason, usual.y.dtype)
+    assert data.y[:12].tolist() == usual.y[:12].tolist()
+
+
+@pytest.mark.parametrize(
+    ("last", "message"),
+    [
+        ("01", "data row 13 says '01'"),
+        ("eleven", r"column 'label': the labels that train are numbers, but data row 13 says 'eleven'"),
+        ("0.5", r"holds 0\.5 at node 12; classes must be whole .*--task regression"),
+    ],
+)
+def test_a_test_label_of_another_kind_is_an_error(tables, last, message):
+    with pytest.raises(DataError, match=message):
+        tables("source,target\n0,1\n", _labels(last))
+
+
+def test_a_number_among_the_test_labels_stays_text_where_text_trains(tables):
+    nodes = NODES.replace("dan,x", "dan,7")
+    assert tables(nodes=nodes).y.tolist() == ["x", "y", "", "7"]
+
+
 def test_parquet_tables_give_the_same_graph(tables, tmp_path):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
@@ -271,7 +312,10 @@ def test_a_target_of_numbers_is_found_out_in_text_and_in_types(tables, write):
     data = tables("source,target\n1,2\n", nodes, label="price", split=NodeSplit([0]))
     assert data.is_regression
     assert data.y.tolist() == pytest.approx([10.5, np.nan, 7.25], nan_ok=True)
-    assert data.task_reason == "column 'price' has 2 different numbers, not all whole: regression"
+    assert (
+        data.task_reason
+        == "column 'price' has 1 different numbers, not all whole, in training and validation: regression"
+    )
 
 
 def test_tables_of_every_kind_give_the_same_graph(tables, tmp_path):

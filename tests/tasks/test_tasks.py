@@ -130,7 +130,7 @@ def test_a_loss_of_another_kind_is_named() -> None:
         [3, 1, 2, 1],
         [True, False],
         np.array([2.0, 0.0]),
-        np.array([-1, 1], np.int8),
+        np.array([-2, 1], np.int8),
     ],
     ids=["text", "objects", "integers", "booleans", "whole floats", "int8"],
 )

@@ -153,8 +153,7 @@ def _choose(ids: NDArray[Any], nodes: str | None) -> NDArray[np.int64]:
 
     if nodes is None:
         return np.arange(len(ids))
-    is_file = len(nodes) < 255 and Path(nodes).is_file()  # what is too long for the name of a file is a list
-    words = Path(nodes).read_text(encoding="utf-8").splitlines() if is_file else nodes.split(",")
+    words = _read_words(Path(nodes)) if _is_file(nodes) else nodes.split(",")
     wanted = [word.strip() for word in words if word.strip()]
     row_of = {str(name): row for row, name in enumerate(ids.tolist())}
     unknown = [name for name in wanted if name not in row_of]
@@ -164,6 +163,21 @@ def _choose(ids: NDArray[Any], nodes: str | None) -> NDArray[np.int64]:
             f"its ids look like {ids[0]!s} and {ids[-1]!s})."
         )
     return np.array([row_of[name] for name in wanted], dtype=np.int64)
+
+
+def _is_file(words: str) -> bool:
+    """Return whether words are the path of a file; what is too long for one is a list of ids."""
+    try:
+        return Path(words).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _read_words(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError(f"--nodes: {path} is not UTF-8 text, an id per line: {error}.") from error
 
 
 def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:

@@ -27,6 +27,8 @@ from gbgnn.datasets.frames import (
 )
 from gbgnn.errors import DataError, MissingDependencyError, import_needed, suggest
 
+_PLAIN_NUMBER = re.compile(r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)")
+_ANY_NUMBER = re.compile(_PLAIN_NUMBER.pattern + r"([eE][+-]?\d+)?")
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|Inf|nan|NaN)")
 
@@ -135,6 +137,37 @@ def as_integers(cells: NDArray[Any]) -> NDArray[Any]:
     except (ValueError, OverflowError):
         return cells
     return numbers if np.array_equal(numbers.astype(cells.dtype), cells) else cells
+
+
+def as_label_cells(cells: NDArray[Any], where: str, seen: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+    """Return text labels with gaps as ``""``, or as numbers where all others are numbers.
+
+    ``seen`` marks the rows that train or validate, which alone decide; a test label that is then no number is
+    an error. 01 and 1e0 are names, 1.0 in a table with gaps often stands for 1.
+    """
+    if cells.dtype.kind != "U":
+        return cells
+    cells = np.strings.strip(cells)
+    gaps = np.isin(cells, MISSING)
+    present = as_integers(cells[~gaps if seen is None else ~gaps & seen])
+    if not len(present) or (present.dtype.kind == "U" and not _are_numbers(present)):
+        return np.where(gaps, "", cells)
+    odd = next((row for row in np.flatnonzero(~gaps) if not _ANY_NUMBER.fullmatch(cells[row])), None)
+    if odd is not None:
+        raise DataError(
+            f"{where}: the labels that train are numbers, but data row {odd + 1} says {str(cells[odd])!r}; "
+            "correct it, or leave it empty."
+        )
+    if present.dtype.kind != "U" and (whole := as_integers(cells)).dtype.kind != "U":
+        return whole
+    return np.where(gaps, "nan", cells).astype(np.float64)
+
+
+def _are_numbers(cells: NDArray[Any]) -> bool:
+    """Whether text cells are numbers: all plain ones, or with exponents where there are fractions too."""
+    if all(map(_PLAIN_NUMBER.fullmatch, cells)):
+        return True
+    return all(map(_ANY_NUMBER.fullmatch, cells)) and any("." in cell for cell in cells)
 
 
 def _infer(cells: NDArray[np.str_]) -> NDArray[Any]:

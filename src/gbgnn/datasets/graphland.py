@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbgnn._checks import check_choice
-from gbgnn.datasets.columns import Table, read_table
+from gbgnn.datasets.columns import Table, as_label_cells, read_table
 from gbgnn.datasets.dataset import Dataset, NodeIndex
 from gbgnn.datasets.splits import SplitChoice, choose_split
 from gbgnn.datasets.targets import CLASSIFICATION, REGRESSION, Target, as_target, is_labelled, no_label
@@ -85,7 +85,8 @@ def load_graphland(
         arrivals = np.where(masks.any(axis=0), masks.argmax(axis=0), len(PARTS) - 1).astype(np.int8)
     seen = np.ones(len(index.ids), bool) if arrivals is None else arrivals == 0
     features, repairs = _build_features(table, info, standardize, seen)
-    target = _read_target(folder, info, index, task)
+    learned = None if masks is None else masks[0] | masks[1]
+    target = _read_target(folder, info, index, task, learned)
     edges = read_table(folder / "edgelist.csv", text=[0, 1])
     ends = [index.rows(edges.pick(end, "edges"), str(edges.path)) for end in (0, 1)]
     adjacency, mended = build_adjacency(ends, len(index.ids), directed=directed)
@@ -108,17 +109,21 @@ def load_graphland(
     )
 
 
-def _read_target(folder: Path, info: dict[str, Any], index: NodeIndex, task: str | None) -> Target:
-    """Return the target, a value per node of the features' table."""
-    table = read_table(folder / "targets.csv", text=[0])
-    column = table.find_column(info.get("target_name", 1), "targets")
+def _read_target(
+    folder: Path, info: dict[str, Any], index: NodeIndex, task: str | None, learned: NDArray[np.bool_] | None
+) -> Target:
+    """Return the target, a value per node of the features' table; ``learned`` nodes alone say what it is."""
+    name = info.get("target_name", 1)
+    table = read_table(folder / "targets.csv", text=[0, name])
+    column = table.find_column(name, "targets")
+    rows, where = index.rows(table.pick(0, "node ids"), str(table.path)), f"{table.path}, column {column!r}"
+    seen = None if learned is None else learned[rows]
+    cells = as_label_cells(table.columns[column], where, seen)
     named = str(info.get("task", ""))
     told = (REGRESSION if named == REGRESSION else CLASSIFICATION) if named else None
-    found = as_target(
-        table.columns[column], f"{table.path}, column {column!r}", task or told, f"column {column!r}"
-    )
+    found = as_target(cells, where, task or told, f"column {column!r}", seen)
     values = np.full(len(index.ids), no_label(found.values), dtype=found.values.dtype)
-    values[index.rows(table.pick(0, "node ids"), str(table.path))] = found.values
+    values[rows] = found.values
     return replace(
         found, values=values, **({"reason": f"info.yaml says {named}"} if told and not task else {})
     )

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn.datasets.dataset import Dataset, build_csr
-from gbgnn.datasets.splits import SplitChoice, choose_split, find_splits, split_keys
+from gbgnn.datasets.splits import SplitChoice, choose_split, find_seen, find_splits, split_keys
 from gbgnn.datasets.targets import as_target
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph
@@ -115,8 +115,9 @@ def read_npz(
     )
     if normalize_features:
         graph = graph.with_row_normalized_features()
-    target = as_target(y, f"{path}: y", task)
     own = find_splits(arrays.get, graph.n_nodes, str(path))
+    seen = find_seen(split, own, graph.n_nodes) if len(np.shape(y)) and len(y) == graph.n_nodes else None
+    target = as_target(y, f"{path}: y", task, seen=seen)
     chosen, how = choose_split(split, target.values, own, str(path), seed=seed)
     return Dataset(
         *(name or path.stem, graph, target.values, chosen, names),

@@ -196,6 +196,24 @@ def choose_split(
     return kfold_splits(y, seed=seed)[split], f"fold {split} of {N_FOLDS}, seed {seed}"
 
 
+def find_seen(split: SplitChoice, own: Sequence[NodeSplit], n_nodes: int) -> NDArray[np.bool_] | None:
+    """Return which nodes train or validate in the split that is asked for, None where it is yet to be drawn.
+
+    The rest of the labels is for tests: whoever reads the data must not go by them.
+    """
+    chosen = split if isinstance(split, NodeSplit) else None
+    if own and split in (None, "public", "auto"):
+        chosen = own[0]
+    elif len(own) > 1 and isinstance(split, int) and 0 <= split < len(own):
+        chosen = own[split]
+    if chosen is None:
+        return None
+    chosen.check(n_nodes)
+    seen = np.zeros(n_nodes, bool)
+    seen[np.concatenate([chosen.train, chosen.val])] = True
+    return seen
+
+
 def find_splits(find: Callable[[str], NDArray[Any] | None], n_nodes: int, where: str) -> list[NodeSplit]:
     """Return the splits of the masks or lists of nodes that ``find`` finds, by the names people give them.
 

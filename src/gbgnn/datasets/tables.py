@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn.datasets.columns import Table, as_integers, read_table
+from gbgnn.datasets.columns import Table, as_label_cells, read_table
 from gbgnn.datasets.dataset import Dataset, NodeIndex
-from gbgnn.datasets.frames import MISSING, SUFFIXES, PathLike, number_columns, read_arrow
+from gbgnn.datasets.frames import SUFFIXES, PathLike, number_columns, read_arrow
 from gbgnn.datasets.graphland import is_graphland, load_graphland
-from gbgnn.datasets.splits import SplitChoice, choose_split, named_split
+from gbgnn.datasets.splits import SplitChoice, choose_split, find_seen, named_split
 from gbgnn.datasets.targets import as_target
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph
@@ -25,7 +24,6 @@ from gbgnn.tables.links import build_adjacency
 
 Column = str | int
 AUTO = "auto"
-_DECIMAL = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,17 +117,20 @@ def read_tables(
             f"Columns: {', '.join(table.columns)}."
         )
     label = table.find_column(label, "labels")
-    known = as_target(
-        _label_cells(table.columns[label]), f"{table.path}, column {label!r}", task, f"column {label!r}"
-    )
+    if not len(table.columns[label]):
+        raise DataError(f"{table.path} has a header but no rows.")
+    where, n_nodes = f"{table.path}, column {label!r}", len(table.columns[label])
+    column = "split" if split in (None, "auto", "public") and "split" in table.columns else split
+    own = []
+    if column in table.columns:
+        own = [named_split(table.columns[column], f"{table.path}, column {column!r}")]
+    seen = find_seen("public" if own else split, own, n_nodes)
+    cells = as_label_cells(table.columns[label], where, seen)
+    known = as_target(cells, where, task, f"column {label!r}", seen)
     graph = build_graph(tables, label=label, features=features, drop=drop, split=split, directed=directed)
     if normalize_features:
         graph = graph.with_row_normalized_features()
-    column = "split" if split in (None, "auto", "public") and "split" in table.columns else split
-    if column in table.columns:
-        chosen, how = named_split(table.columns[column], f"{table.path}, column {column!r}"), "public"
-    else:
-        chosen, how = choose_split(split, known.values, (), str(table.path), seed=seed)
+    chosen, how = choose_split("public" if own else split, known.values, own, str(table.path), seed=seed)
     stem = table.path.stem
     return Dataset(
         *(
@@ -295,20 +296,6 @@ def _find_ids(table: Table, edges: Sequence[Table], ends: Sequence[tuple[str, st
 def _listed(names: Iterable[str]) -> str:
     words = [repr(name) for name in names]
     return f"column{'s' if len(words) > 1 else ''} {', '.join(words)}"
-
-
-def _label_cells(cells: NDArray[Any]) -> NDArray[Any]:
-    """Return text labels with gaps as ``""``, or as numbers if all the others are numbers."""
-    if cells.dtype.kind != "U":
-        return cells
-    gaps = np.isin(cells, MISSING)
-    present = as_integers(cells[~gaps])
-    # A table written with gaps often holds 1.0 for 1; 01 and 1e0 are names.
-    if len(present) and (present.dtype.kind != "U" or all(map(_DECIMAL.fullmatch, present))):
-        numbers = np.full(len(cells), np.nan)
-        numbers[~gaps] = present.astype(np.float64)
-        return numbers
-    return np.where(gaps, "", cells)
 
 
 def read_folder(folder: str | os.PathLike[str], **options: Any) -> Dataset:

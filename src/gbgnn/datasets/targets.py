@@ -31,13 +31,22 @@ class Target:
     reason: str
 
 
-def as_target(values: ArrayLike, where: str = "y", task: str | None = None, called: str = "y") -> Target:
+def as_target(
+    values: ArrayLike,
+    where: str = "y",
+    task: str | None = None,
+    called: str = "y",
+    seen: NDArray[np.bool_] | None = None,
+) -> Target:
     """Return the target of a column; where ``task`` does not say it, find out what it is.
 
     Errors name the column by ``where``, the reason of the task by what it is ``called``.
 
     Text and truth values are classes. Whole numbers are classes if there are few of them: at most 20, or the
     square root of the number of labelled nodes. Numbers with fractions are a regression target.
+
+    ``seen`` marks the nodes that train or validate where that is known: what is to be predicted is then found
+    out from their values alone, so that no test label can change it.
 
     Examples
     --------
@@ -55,12 +64,12 @@ def as_target(values: ArrayLike, where: str = "y", task: str | None = None, call
         labels = as_labels(array, where)
         n = len(np.unique(labels[is_labelled(labels)]))
         return Target(labels, CLASSIFICATION, f"{called} has {n:,} different labels: classification")
-    present = array[np.isfinite(array)] if array.dtype.kind == "f" else array
-    present = present[present != -1]  # the mark of classes; among numbers, one value more or less
-    distinct = np.unique(present)
+    is_known = np.isfinite(array) & (array != -1)  # the mark of classes; among numbers, one value
+    distinct = np.unique(array[is_known if seen is None else is_known & seen])
     n, is_whole = len(distinct), bool((distinct == np.round(distinct)).all())
     told = f"{called} has {n:,} different {'whole numbers' if is_whole else 'numbers, not all whole'}"
-    if not is_whole or n > max(_FEW, math.sqrt(len(present))):
+    told += "" if seen is None else f"{',' if not is_whole else ''} in training and validation"
+    if not is_whole or n > max(_FEW, math.sqrt(is_known.sum())):
         return Target(as_numbers(array, where), REGRESSION, f"{told}: regression")
     return Target(as_labels(array, where), CLASSIFICATION, f"{told}: classification")
 
@@ -118,7 +127,8 @@ def as_labels(values: ArrayLike, where: str = "y") -> NDArray[Any]:
         bad = np.flatnonzero(~np.isfinite(whole) | (whole != np.round(whole)))
         if len(bad):
             raise DataError(
-                f"{where} holds {array[bad[0]]} at node {bad[0]}; classes must be whole numbers or strings."
+                f"{where} holds {array[bad[0]]} at node {bad[0]}; classes must be whole numbers or strings; "
+                'numbers are predicted by task="regression" (--task regression).'
             )
         array = whole.astype(np.int64)
     if array.dtype.kind == "U":

@@ -12,7 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from torch.nn import functional
 
 from gbgnn.errors import GraphError, ParameterError
-from gbgnn.labels import as_labels
+from gbgnn.labels import as_labels, check_marks
 from gbgnn.losses import Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy
 from gbgnn.tasks.base import Link, Task
 
@@ -44,7 +44,11 @@ class Classification(Task):
         labels = as_labels(y, name)
         if not len(labels):
             raise GraphError("nodes is empty; training needs labelled nodes.")
+        if self.classes is None:
+            check_marks(labels, name)
         classes = np.unique(labels) if self.classes is None else np.asarray(self.classes)
+        if classes.dtype.kind == "U":
+            classes = np.array(classes.tolist())  # as wide as they are, not as any label of the data is
         if len(classes) < 2:
             raise GraphError(
                 f"{name} has one class only ({classes.tolist()[0]!r}); a classifier needs at least two to "
@@ -59,6 +63,7 @@ class Classification(Task):
         classes, labels = self._known(), as_labels(y, name)
         unknown = np.setdiff1d(labels, classes)
         if len(unknown):
+            check_marks(unknown, name)
             raise GraphError(
                 f"{name} has class {unknown.tolist()[0]!r}, which no training node has "
                 f"(known: {', '.join(map(str, classes[:10]))})."
