@@ -441,3 +441,14 @@ def test_a_model_moves_with_all_it_has() -> None:
     assert {each.device.type for _, head in heads for each in head.parameters()} == {"meta"}
     assert {each.device.type for head, _ in heads for each in head.parameters()} == {"cpu"}
     assert model.with_device(torch.device("cpu")).ensemble is model.ensemble
+
+
+def test_the_graph_of_the_fit_is_put_beside_a_model_of_a_file(tmp_path: Path) -> None:
+    data = gbgnn.datasets.csbm(n_nodes=60, per_class=6, seed=0)
+    for settings in ({"n_rounds": 2}, {"preset": "best", "time_limit": 1}):
+        model = GBGNNClassifier(random_state=0, **settings)
+        model.fit(data.train, data.y[data.train], graph=data.graph).save(tmp_path / "m.gbgnn")
+        assert gbgnn.load(tmp_path / "m.gbgnn").model_.graph is None
+        assert gbgnn.load(tmp_path / "m.gbgnn", graph=data.graph).model_.graph is data.graph
+        with pytest.raises(GraphError, match="this is not the graph that the model was fitted on"):
+            gbgnn.load(tmp_path / "m.gbgnn", graph=Graph(data.graph.adjacency, data.graph.features + 1))

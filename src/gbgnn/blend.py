@@ -221,6 +221,11 @@ class BlendedModel(Predictor):
         """Return the graph that was given, checked, or that of the fit."""
         return self.members[0].model.known_graph(graph)
 
+    def with_graph(self, graph: Graph) -> BlendedModel:
+        """Return the model of a file with the graph of its fit at hand; raise for another graph."""
+        at_hand = (replace(own, model=own.model.with_graph(graph)) for own in self.members)
+        return replace(self, members=tuple(at_hand))
+
     def with_device(self, device: torch.device) -> BlendedModel:
         """Return the model for use on another device."""
         moved = (replace(own, model=own.model.with_device(device)) for own in self.members)

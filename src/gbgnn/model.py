@@ -267,6 +267,16 @@ class FittedModel(Predictor):
         self.inputs.check(graph, self.n_features_in)
         return graph
 
+    def with_graph(self, graph: Graph) -> FittedModel:
+        """Return the model of a file with the graph of its fit at hand; raise for another graph."""
+        check_graph(graph)
+        if graph.checksum != self.graph_checksum:
+            raise GraphError(
+                "this is not the graph that the model was fitted on: another has other edges or features. "
+                "Give it to predict(nodes, graph=graph)."
+            )
+        return replace(self, graph=graph)
+
     def with_device(self, device: torch.device) -> FittedModel:
         """Return the model for use on another device."""
         return replace(

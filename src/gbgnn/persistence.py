@@ -27,6 +27,7 @@ from gbgnn.errors import ModelFileError, ParameterError, import_needed
 from gbgnn.features import Neighbourhood
 from gbgnn.finetuning import as_fine_tuner
 from gbgnn.fitting import input_recipe, resolve_rule
+from gbgnn.graph import Graph
 from gbgnn.learners import SklearnLearner
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric, Scorer
@@ -145,10 +146,18 @@ def _pack_fine_tuning(model: FittedModel) -> dict[str, Any] | None:
     return None if done is None else {**done, "history": without_measurements(done["history"])}
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, graph: Graph | None = None) -> Any:
     """Read a model file, and return the classifier or regressor that was saved.
 
     Nothing in it is executed; a damaged or newer file is a clear error.
+
+    Parameters
+    ----------
+    path
+        The file.
+    graph
+        The graph of the fit, which a file does not hold; some things need it, such as averages over
+        neighbours. None leaves the model without.
 
     Examples
     --------
@@ -165,11 +174,14 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     header, tensors = _read(Path(path))
     try:
-        return _unpack(header, tensors)
+        estimator = _unpack(header, tensors)
     except ModelFileError as error:
         raise ModelFileError(f"{path} is damaged: {error}") from error
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
         raise ModelFileError(f"{path} is damaged: its header does not fit ({error!r}).") from error
+    if graph is not None:
+        estimator.model_ = estimator.model_.with_graph(graph)
+    return estimator
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def test_without_diffusion_sets_are_those_of_mapie(blocks_of_three, classifier, 
 @pytest.mark.parametrize("score", ["aps", "lac"])
 def test_with_diffusion_sets_are_those_of_crepes(blocks_of_three, classifier, halves, score: str) -> None:
     y, cal, rest = blocks_of_three.y, halves[:120], halves[120:]
-    ours = PredictionSets(classifier, score=score, allow_empty=True).fit(cal, y[cal])
+    ours = PredictionSets(classifier, score=score, diffusion=0.5, allow_empty=True).fit(cal, y[cal])
     scores = ours._find_scores(classifier.model_, None)
     theirs = ConformalClassifier().fit(scores[cal, y[cal]])
     for confidence in (0.7, 0.9, 0.95):
@@ -123,11 +123,11 @@ def test_calibrated_models_and_models_of_a_file_have_sets(
     with pytest.raises(
         ParameterError, match="loaded from a file, which does not hold its graph; pass graph="
     ):
-        PredictionSets(again).fit(cal, data.y[cal])
-    sets = PredictionSets(again).fit(cal, data.y[cal], graph=data.graph)
-    own = PredictionSets(classifier).fit(cal, data.y[cal])
+        PredictionSets(again, diffusion=0.5).fit(cal, data.y[cal])
+    sets = PredictionSets(again, diffusion=0.5).fit(cal, data.y[cal], graph=data.graph)
+    own = PredictionSets(classifier, diffusion=0.5).fit(cal, data.y[cal])
     assert (sets.predict_set(rest, graph=data.graph) == own.predict_set(rest)).mean() > 0.99
-    bare = PredictionSets(again, diffusion=0).fit(cal, data.y[cal])
+    bare = PredictionSets(again).fit(cal, data.y[cal])
     assert bare.predict_set(rest).any()
 
 
@@ -155,7 +155,7 @@ def test_what_has_no_sets_is_said(blocks_of_three, classifier) -> None:
     data = blocks_of_three
     with pytest.raises(NotFittedError):
         PredictionSets(classifier).predict_set([0])
-    with pytest.raises(ParameterError, match=r"PredictionSets.score must be one of aps, lac; got 'raps'"):
+    with pytest.raises(ParameterError, match=r"PredictionSets.score must be one of lac, aps; got 'raps'"):
         PredictionSets(classifier, score="raps").fit(data.val, data.y[data.val])
     with pytest.raises(ParameterError, match=r"PredictionSets.diffusion must be in \[0, 1\]; got 2"):
         PredictionSets(classifier, diffusion=2).fit(data.val, data.y[data.val])

@@ -124,6 +124,7 @@ def describe_split(data: gbgnn.datasets.Dataset) -> str:
 
     name, n_own = data.split_name, len(data.own_splits)
     sizes = f"train {len(data.train):,}, val {len(data.val):,}, test {len(data.test):,}"
+    sizes += f"; {len(data.calibration):,} set aside for calibration" if len(data.calibration) else ""
     own = re.fullmatch(r"public (\d+) of (\d+)", name)
     if own:
         how = f"number {own[1]} of the {own[2]} that come with the data (--split K takes another)"

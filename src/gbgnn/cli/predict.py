@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 import gbgnn
 from gbgnn._files import atomic_path
 from gbgnn.cli import screen
+from gbgnn.cli.command import UsageError
 from gbgnn.cli.files import Saved, describe_split, name_class, open_saved
 from gbgnn.cli.held_out import bound_others, describe_bound, show_bound
 from gbgnn.cli.importances import show_importances
 from gbgnn.cli.leaderboard import show_leaderboard
+from gbgnn.cli.promises import Promised, show_promise
 from gbgnn.cli.scores import score_splits, show_scores
 from gbgnn.errors import DataError, GraphError, ParameterError, import_needed
 
@@ -38,12 +40,15 @@ def predict(
     data_dir: Path | None = None,
     normalize: bool | None = None,
     data_option: list[str] | None = None,
+    sets: float | None = None,
+    calibrate: str | None = None,
     out: Path | None = None,
 ) -> None:
     """Write the predicted label of every node, and the probability of each class; or the predicted number.
 
-    Columns are node (your own id), label, and proba_CLASS for each class, or prediction of a regression. A
-    bare model file knows neither your ids nor names of classes: it counts nodes from 0.
+    Columns are node (your own id), label, and proba_CLASS for each class, or prediction of a regression; with
+    --sets also the set of classes, or lower and upper, that hold the truth with a given confidence. A bare
+    model file knows neither your ids nor names of classes: it counts nodes from 0.
     """
     from gbgnn.predictions import predict_columns
 
@@ -51,7 +56,17 @@ def predict(
         raise ParameterError(f"--out must end in {' or '.join(_FORMATS)}; got {out}.")
     saved = open_saved(saved_path)
     model = gbgnn.load(saved.model_path)
-    if dataset is None and node_table is None:
+    promised = Promised(model, None)
+    if sets is not None or calibrate is not None:
+        if dataset is not None or node_table is not None:
+            raise UsageError(
+                "--sets and --calibrate learn from the data of the fit and promise nothing of another graph; "
+                "with labelled nodes of that graph, PredictionSets(model).fit(nodes, y, graph=graph) does."
+            )
+        data = _own_data(saved, data_dir)
+        graph, ids = None, data.graph.node_ids
+        promised = Promised.make(model, data, sets, calibrate)
+    elif dataset is None and node_table is None:
         graph, ids = _own_graph(saved, len(model.model_.score_tensor), data_dir)
     else:
         given = saved.source.override(
@@ -60,7 +75,8 @@ def predict(
         graph = given.load_graph()
         ids = graph.node_ids
     rows = _choose(ids, nodes)
-    columns = predict_columns(model, rows, graph=graph, ids=ids, class_names=saved.class_names)
+    columns = predict_columns(promised.model, rows, graph=graph, ids=ids, class_names=saved.class_names)
+    columns |= promised.columns(rows, saved.class_names)
     if out is None:
         write_csv(sys.stdout, columns)
     else:
@@ -79,13 +95,16 @@ def evaluate(
     held_out: str = "test",
     choices: int | None = None,
     confidence: float = 0.95,
+    sets: float | None = None,
+    calibrate: str | None = None,
     as_json: bool = False,
 ) -> None:
     """Print how right a model is on the training, validation and test nodes, and on all others.
 
     First comes how many of the nodes in no part of the split are wrong at most, by the test nodes. Of
-    classes: accuracy, AUC and average precision (each class against the rest), log loss and macro-F1. Of
-    numbers: R2, mean absolute error and root mean squared error.
+    classes: accuracy, AUC and average precision (each class against the rest), log loss, macro-F1, and ECE,
+    the mean gap between how sure the model is and how often it is right. Of numbers: R2, mean absolute error
+    and root mean squared error. With --sets also how often sets or intervals hold the truth, and their size.
     """
     saved = open_saved(saved_path)
     if dataset is None and "data" not in saved.config:
@@ -93,18 +112,25 @@ def evaluate(
     data = saved.source.override(dataset, data_dir, split, split_seed, normalize, data_option).load()
     model = gbgnn.load(saved.model_path)
     is_own = saved.graph_checksum == data.graph.checksum
+    if not is_own and (sets is not None or calibrate is not None):
+        raise UsageError("--sets and --calibrate learn from the data of the fit; leave out other data.")
     graph = None if is_own else data.graph
-    scores = score_splits(model, data, graph=graph)
+    promised = Promised.make(model, data, sets, calibrate)
+    model = promised.model
+    scores, promise = score_splits(model, data, graph=graph), promised.measure(data)
     others = describe_bound(
         *bound_others(model, data, part=held_out, n_choices=choices, confidence=confidence, graph=graph)
     )
     if as_json:
         facts = {"model": str(saved.model_path), "dataset": data.name, "task": data.task}
-        screen.emit_json(facts | {"split": data.split_name, **others, "splits": scores})
+        told = {} if promise is None else {"sets": promise}
+        screen.emit_json(facts | {"split": data.split_name, **others, "splits": scores, **told})
     else:
         screen.note(describe_split(data))
         show_bound(others)
         show_scores(scores)
+        if promise is not None:
+            show_promise(promise)
 
 
 def write_table(path: Path, columns: Columns) -> None:
@@ -138,13 +164,24 @@ def _own_graph(saved: Saved, n_nodes: int, data_dir: Path | None) -> tuple[gbgnn
 
     if "data" not in saved.config:
         return None, np.arange(n_nodes)
+    data = _own_data(saved, data_dir)
+    return data.graph if data.is_inductive else None, data.graph.node_ids
+
+
+def _own_data(saved: Saved, data_dir: Path | None) -> gbgnn.datasets.Dataset:
+    """Return the data of the fit, or say that it is not there any more."""
+    if "data" not in saved.config:
+        raise DataError(
+            f"{saved.model_path} is a bare model file, which does not know its data; --sets and --calibrate "
+            "learn from its validation nodes. Give the run's folder."
+        )
     data = saved.source.override(data_dir=data_dir).load()
     if data.graph.checksum != saved.graph_checksum:
         raise DataError(
             f"the graph of {data.name} changed since the fit, so the stored predictions are not about it; "
             "predict the graph as it is now with --dataset."
         )
-    return data.graph if data.is_inductive else None, data.graph.node_ids
+    return data
 
 
 def _choose(ids: NDArray[Any], nodes: str | None) -> NDArray[np.int64]:

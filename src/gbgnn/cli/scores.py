@@ -18,6 +18,7 @@ HEADS = {
     "auc": "AUC",
     "average_precision": "avg. precision",
     "log_loss": "log loss",
+    "ece": "ECE",
     "r2": "R2",
     "mae": "MAE",
     "rmse": "RMSE",
@@ -54,7 +55,11 @@ def measure(
 ) -> dict[str, Any]:
     """Return the figures of one set of nodes, by what the model predicts."""
     if "predict_proba" in found:
-        return measure_classes(truth, found["predict"], found["predict_proba"], model.classes_)
+        from gbgnn.reliability import Reliability
+
+        proba = found["predict_proba"]
+        ece = Reliability.measure(proba.max(axis=1), found["predict"] == truth).ece
+        return measure_classes(truth, found["predict"], proba, model.classes_) | {"ece": ece}
     return measure_numbers(truth, found["predict"])
 
 
@@ -112,4 +117,6 @@ def show_scores(scores: Scores) -> None:
     """Print the figures as a table."""
     records = [{"split": name, **row} for name, row in scores.items()]
     columns = list(records[0])
-    screen.show_records(records, columns, heads=HEADS, left=("split",), drop=("macro-F1", "avg. precision"))
+    screen.show_records(
+        records, columns, heads=HEADS, left=("split",), drop=("macro-F1", "avg. precision", "ECE")
+    )

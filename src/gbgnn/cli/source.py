@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ class DataOptions:
     split_seed: int | None = None
     normalize: bool | None = None
     data_option: list[str] | None = None
+    calibration_fraction: float | None = None
 
     def apply(self, recorded: Source) -> Source:
         """Return a source with what the options say in place of what is recorded."""
@@ -57,6 +58,8 @@ class DataOptions:
             nodes=self.nodes,
             edges=self.edges,
         )
+        if self.calibration_fraction is not None:
+            changed = replace(changed, calibration_fraction=self.calibration_fraction)
         return changed.with_options(self.reader_options())
 
     def reader_options(self) -> dict[str, Any]:
@@ -80,6 +83,7 @@ class Source:
     """A data set by name or path, or its tables, and how to split it; None leaves the library's choice.
 
     Options are what else the data set takes, such as the size of a synthetic graph or the columns of tables.
+    A ``calibration_fraction`` of the validation nodes is set aside.
     """
 
     dataset: str | None = None
@@ -90,6 +94,7 @@ class Source:
     options: dict[str, Any] = field(default_factory=dict)
     nodes: str | None = None
     edges: list[str] = field(default_factory=list)
+    calibration_fraction: float | None = None
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], where: str) -> Source:
@@ -152,6 +157,7 @@ class Source:
             old.options | key_values(options, "--data-option"),
             old.nodes if nodes is None else str(nodes),
             [str(path) for path in edges] if edges else old.edges,
+            old.calibration_fraction,
         )
 
     def with_options(self, given: Mapping[str, Any]) -> Source:
@@ -184,7 +190,10 @@ class Source:
             "edges": self.edges or None,
         }
         given = {k: v for k, v in keywords.items() if v is not None}
-        return gbgnn.datasets.load(**given | self.reader_options())
+        data = gbgnn.datasets.load(**given | self.reader_options())
+        if self.calibration_fraction is None:
+            return data
+        return data.set_aside(self.calibration_fraction, self.split_seed or 0)
 
     def load_graph(self) -> gbgnn.Graph:
         """Return the graph alone; labels and a split need not be there."""

@@ -39,4 +39,4 @@ def aps_scores(proba: Array, uniform: Array) -> Array:
     return scores - uniform[:, None] * proba
 
 
-CLASS_SCORES: dict[str, Callable[[Array, Array], Array]] = {"aps": aps_scores, "lac": lac_scores}
+CLASS_SCORES: dict[str, Callable[[Array, Array], Array]] = {"lac": lac_scores, "aps": aps_scores}

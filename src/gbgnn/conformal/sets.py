@@ -32,7 +32,7 @@ class PredictionSets(BaseEstimator):
     Held-out nodes with labels say how strange the true class looks to a model; a class is in the set of a
     node if it does not look stranger than nearly all of these. If those nodes and the others were drawn
     alike, a set holds the class of its node with probability ``confidence`` at least, whatever the model; a
-    bad model has large sets. The strangeness of a class is averaged over neighbours (diffusion-adaptive
+    bad model has large sets. The strangeness of classes may be averaged over neighbours (diffusion-adaptive
     prediction sets, Zargarbashi, Antonelli and Bojchevski 2023), :math:`(1 - \lambda) S + \lambda P S`.
 
     Parameters
@@ -42,9 +42,11 @@ class PredictionSets(BaseEstimator):
     confidence
         How often a set is to hold the true class, in (0, 1).
     score
-        ``"aps"``: larger sets where the model is unsure. ``"lac"``: the smallest sets on average.
+        ``"lac"``: the smallest sets on average. ``"aps"``: larger sets where the model is unsure, so that
+        nodes of all kinds are covered about as often.
     diffusion
-        The :math:`\lambda` in [0, 1], how much neighbours count; 0 looks at no neighbours.
+        The :math:`\lambda` in [0, 1], how much neighbours count; 0 looks at no neighbours. With ``"aps"``
+        0.5 makes much smaller sets where neighbours are alike.
     allow_empty
         Whether a set may be empty, where nothing looks usual. Otherwise the least strange class is in it, and
         sets may hold the truth a little more often than they say.
@@ -76,8 +78,8 @@ class PredictionSets(BaseEstimator):
     model: Any
     _: KW_ONLY
     confidence: float = 0.9
-    score: str = "aps"
-    diffusion: float = 0.5
+    score: str = "lac"
+    diffusion: float = 0.0
     allow_empty: bool = False
     random_state: Any = 0
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gbgnn._checks import check_number
 from gbgnn.datasets.catalog import Entry
 from gbgnn.datasets.targets import REGRESSION, as_typed_target, is_labelled, no_label
 from gbgnn.errors import DataError, ParameterError
@@ -50,6 +51,9 @@ class Dataset:
     arrivals
         For inductive data, with which part each node arrives: 0 with the training nodes, 1 with validation, 2
         with test. Training then sees the nodes that are there and the edges among them, see :meth:`snapshot`.
+    calibration
+        Ids of nodes that were validation nodes and were set aside, for what is calibrated on nodes that have
+        chosen nothing; see :meth:`set_aside`.
 
     Examples
     --------
@@ -71,6 +75,7 @@ class Dataset:
     own_splits: Sequence[NodeSplit] = ()
     notes: Sequence[str] = ()
     arrivals: NDArray[Any] | None = None
+    calibration: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __post_init__(self) -> None:
         target = as_typed_target(self.y, f"{self.name}: y", self.task)
@@ -183,11 +188,37 @@ class Dataset:
             split=split,
             own_splits=(),
             arrivals=self.arrivals[nodes],
+            calibration=np.searchsorted(
+                nodes, self.calibration[self.arrivals[self.calibration] < len(known)]
+            ),
         )
 
     def with_split(self, split: NodeSplit, split_name: str = "") -> Dataset:
         """Return the same data with another split."""
         return replace(self, split=split, split_name=split_name)
+
+    def set_aside(self, fraction: float, seed: int = 0) -> Dataset:
+        """Return the same data with a share of the validation nodes as ``calibration`` nodes.
+
+        They are drawn at random from all validation nodes, so that these and the rest are alike.
+
+        Examples
+        --------
+        >>> from gbgnn.datasets import csbm
+        >>> data = csbm(n_nodes=200, seed=0).set_aside(0.25)
+        >>> len(data.val), len(data.calibration)
+        (30, 10)
+        """
+        check_number("Dataset", "calibration fraction", fraction, 0, 1, open_low=True, open_high=True)
+        n_aside = round(fraction * len(self.val))
+        if not 0 < n_aside < len(self.val):
+            raise DataError(
+                f"{self.name}: {len(self.val)} validation nodes cannot be split with {fraction:g} of them "
+                "for calibration; each part needs one at least."
+            )
+        drawn = np.random.default_rng(seed).permutation(self.val)
+        split = replace(self.split, val=np.sort(drawn[n_aside:]))
+        return replace(self, split=split, calibration=np.sort(drawn[:n_aside]))
 
     def without_test_labels(self) -> Dataset:
         """Return the same data with no label but those of the training and validation nodes.
