@@ -159,8 +159,9 @@ def test_members_contributions_sum_to_probabilities(n_classes: int) -> None:
     own = [each.model.scale_shares(nodes) for each in model.members]
     expected = {name: 0.75 * own[0].get(name, 0) + 0.25 * own[1].get(name, 0) for name in (own[0] | own[1])}
     assert model.scale_shares(nodes) == pytest.approx(expected)
-    with pytest.raises(AbsentError, match="there is no response_curves of an average of 2 models"):
-        _ = model.response_curves
+    for ask in (lambda: model.response_curves, lambda: model.attributions(nodes)):
+        with pytest.raises(AbsentError, match="there is no .* of an average of 2 models"):
+            ask()
 
 
 def test_members_contributions_to_numbers_sum_to_the_scores() -> None:

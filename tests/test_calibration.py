@@ -91,6 +91,7 @@ def test_it_goes_wherever_a_fitted_model_goes(model, method: str) -> None:
     assert inside.column_importances() == model.column_importances()
     assert inside.scale_shares() == model.scale_shares()
     np.testing.assert_array_equal(inside.contributions([3]).values, model.contributions([3]).values)
+    np.testing.assert_array_equal(inside.attributions([3]).values, model.attributions([3]).values)
     np.testing.assert_array_equal(inside.response_curves().values, model.response_curves().values)
     assert inside.seed == 0
     assert inside.settings["n_rounds"] == 3

@@ -23,7 +23,13 @@ from gbgnn.best import train_best
 from gbgnn.blend import BlendedModel
 from gbgnn.callbacks import Callback, find_deadline, list_callbacks
 from gbgnn.errors import AbsentError, ParameterError
-from gbgnn.explanations import Contributions, ResponseCurves
+from gbgnn.explanations import (
+    Attributions,
+    Contributions,
+    Explanation,
+    NeighbourContributions,
+    ResponseCurves,
+)
 from gbgnn.finetuning import FineTuner, as_fine_tuner
 from gbgnn.fitting import FitPlan, Labels, check_same
 from gbgnn.graph import Graph
@@ -187,6 +193,31 @@ class GBGNNEstimator(BaseEstimator, ABC):
         True
         """
         return self._fitted().contributions(nodes, graph=graph)
+
+    def attributions(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Attributions:
+        """Return what each of the user's columns added to the scores of ``nodes``.
+
+        Examples
+        --------
+        >>> from gbgnn import GBGNNClassifier, datasets
+        >>> data = datasets.csbm(n_nodes=200, per_class=20, seed=0)
+        >>> model = GBGNNClassifier(preset="fast", n_rounds=3, random_state=0)
+        >>> model = model.fit(data.train, data.y[data.train], graph=data.graph)
+        >>> told = model.attributions(data.test[:4])
+        >>> len(told.top(0, n=3)), bool(np.allclose(told.scores, model.scores_[data.test[:4]], atol=1e-5))
+        (3, True)
+        """
+        return self._fitted().attributions(nodes, graph=graph)
+
+    def neighbour_contributions(
+        self, nodes: ArrayLike, *, graph: Graph | None = None
+    ) -> list[NeighbourContributions]:
+        """Return for each of ``nodes`` what every node that it hears of, itself too, added to its scores."""
+        return self._fitted().neighbour_contributions(nodes, graph=graph)
+
+    def explain(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Explanation:
+        """Return all three of some nodes: computed when asked for, from one pass over the rounds."""
+        return self._fitted().explain(nodes, graph=graph)
 
     def scale_shares(self, nodes: ArrayLike | None = None, *, graph: Graph | None = None) -> dict[str, float]:
         """Return how much of all that was added to scores, of all nodes or some, came from each distance."""

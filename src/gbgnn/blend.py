@@ -98,7 +98,7 @@ class BlendedModel(Predictor):
     ensemble, best_round, etas, history, stop_reason = (_OfMembers() for _ in range(5))
     certificate, voting, inputs, train, train_targets = (_OfMembers() for _ in range(5))
     depends_on, fine_tuning, is_fine_tuned, is_soft, stored_checksum = (_OfMembers() for _ in range(5))
-    response_curves = _OfMembers()
+    explain, response_curves = (_OfMembers() for _ in range(2))
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from gbgnn._checks import check_choice
 from gbgnn.blend import as_scores
 from gbgnn.errors import ParameterError
-from gbgnn.explanations import Contributions, ResponseCurves
+from gbgnn.explanations import Contributions, Explanation, ResponseCurves
 from gbgnn.graph import Graph
 from gbgnn.held_out import HeldOut
 from gbgnn.predictor import Predictor, as_predictor, as_rows
@@ -139,8 +139,12 @@ class CalibratedModel(Predictor):
         """Return the graph that was given, checked, or that of the fit."""
         return self.inner.known_graph(graph)
 
+    def explain(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Explanation:
+        """Return how nodes came to the scores of the model inside, before temperatures divide them."""
+        return self.inner.explain(nodes, graph=graph)
+
     def contributions(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Contributions:
-        """Return those of the model inside, which sum to its scores, before temperatures divide them."""
+        """Return those of the model inside, which sum to its scores, or probabilities."""
         return self.inner.contributions(nodes, graph=graph)
 
     def scale_shares(self, nodes: ArrayLike | None = None, *, graph: Graph | None = None) -> dict[str, float]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from gbgnn.boosting import Ensemble, History, StopReason, Voting, apply, stage
 from gbgnn.errors import AbsentError, GraphError, ParameterError
 from gbgnn.explanations import (
-    Contributions,
+    Explanation,
     ResponseCurves,
     Rounds,
     as_shares,
@@ -150,27 +150,20 @@ class FittedModel(Predictor):
         """
         return sum_by_name(*self._importances(graph))
 
-    def contributions(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Contributions:
-        """Return what every round, and every distance along the graph, added to the scores of ``nodes``."""
-        rounds = self._rounds(nodes, graph)
-        keys, values, remainder, why = None, None, 0.0, None
-        try:
-            keys, values, remainder = rounds.by_scale()
-        except AbsentError as error:
-            why = str(error)
-        return Contributions(
-            nodes=rounds.nodes.cpu().numpy(),
-            outputs=name_outputs(self.task, self.voting.n_outputs),
-            parts=[f"round {trained.t}" for trained in rounds.ensemble],
-            by_round=rounds.added.cpu().numpy(),
-            base=np.zeros(self.voting.n_outputs),
-            scale_keys=keys,
-            values=values,
-            why_no_scales=why,
-            quantity="score",
-            is_choice=self.task.has_classes,
-            remainder=remainder,
+    def explain(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Explanation:
+        """Return how ``nodes`` came to their scores; what is asked of it is computed then, and once."""
+        graph = self.known_graph(graph)
+        inputs, columns = self.build_inputs(graph), self.feature_names_in.tolist()
+        rounds = Rounds(
+            ensemble=self.ensemble[: self.best_round],
+            voting=self.voting,
+            inputs=inputs,
+            raw=describe_columns(self.inputs, columns, self._class_words, inputs.features.shape[1]),
+            own=describe_own(self.inputs, columns),
+            nodes=as_rows(nodes, graph.n_nodes).to(inputs.device),
         )
+        outputs = name_outputs(self.task, self.voting.n_outputs)
+        return Explanation(rounds, outputs, columns, self.task.has_classes)
 
     def scale_shares(self, nodes: ArrayLike | None = None, *, graph: Graph | None = None) -> dict[str, float]:
         """Return how much of all that was added to scores came from each distance; the sum is one.
@@ -285,19 +278,6 @@ class FittedModel(Predictor):
             ensemble=self.ensemble if device == self.score_tensor.device else self.ensemble.to(device),
             score_tensor=self.score_tensor.to(device),
             train=replace(self.train, **{name: value.to(device) for name, value in vars(self.train).items()}),
-        )
-
-    def _rounds(self, nodes: ArrayLike, graph: Graph | None) -> Rounds:
-        """Return the rounds that predict, on a graph, for explanations of some nodes."""
-        graph = self.known_graph(graph)
-        inputs, columns = self.build_inputs(graph), self.feature_names_in.tolist()
-        return Rounds(
-            ensemble=self.ensemble[: self.best_round],
-            voting=self.voting,
-            inputs=inputs,
-            raw=describe_columns(self.inputs, columns, self._class_words, inputs.features.shape[1]),
-            own=describe_own(self.inputs, columns),
-            nodes=as_rows(nodes, graph.n_nodes).to(inputs.device),
         )
 
     @property

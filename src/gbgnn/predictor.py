@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
 from gbgnn.errors import AbsentError
-from gbgnn.explanations import Contributions, ResponseCurves
+from gbgnn.explanations import (
+    Attributions,
+    Contributions,
+    Explanation,
+    NeighbourContributions,
+    ResponseCurves,
+)
 from gbgnn.graph import Graph
 from gbgnn.labels import as_nodes, check_range
 from gbgnn.losses import Loss
@@ -72,8 +78,22 @@ class Predictor(ABC):
         """Return shares of the columns that learners see, by names in words, largest first."""
 
     @abstractmethod
+    def explain(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Explanation:
+        """Return how ``nodes`` came to their scores; AbsentError of an average, whose members say."""
+
     def contributions(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Contributions:
         """Return what every round or member, and every distance, added to the predictions of ``nodes``."""
+        return self.explain(nodes, graph=graph).contributions
+
+    def attributions(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Attributions:
+        """Return what each of the user's columns added to the scores of ``nodes``."""
+        return self.explain(nodes, graph=graph).attributions
+
+    def neighbour_contributions(
+        self, nodes: ArrayLike, *, graph: Graph | None = None
+    ) -> list[NeighbourContributions]:
+        """Return for each of ``nodes`` what every node that it hears of added to its scores."""
+        return self.explain(nodes, graph=graph).neighbours
 
     @abstractmethod
     def scale_shares(self, nodes: ArrayLike | None = None, *, graph: Graph | None = None) -> dict[str, float]:

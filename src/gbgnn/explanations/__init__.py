@@ -1,7 +1,19 @@
 """Explanations of predictions: what every round, distance, column and neighbour added to a score."""
 
+from gbgnn.explanations.attributions import Attributions, NeighbourContributions
 from gbgnn.explanations.contributions import Contributions, as_shares, name_outputs
+from gbgnn.explanations.explanation import Explanation
 from gbgnn.explanations.responses import ResponseCurves, find_responses
 from gbgnn.explanations.rounds import Rounds
 
-__all__ = ["Contributions", "ResponseCurves", "Rounds", "as_shares", "find_responses", "name_outputs"]
+__all__ = [
+    "Attributions",
+    "Contributions",
+    "Explanation",
+    "NeighbourContributions",
+    "ResponseCurves",
+    "Rounds",
+    "as_shares",
+    "find_responses",
+    "name_outputs",
+]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbgnn.errors import AbsentError
+from gbgnn.explanations.lead import find_lead
 from gbgnn.explanations.scales import AVERAGE, name_scale
 from gbgnn.origins import Scale
 from gbgnn.tasks import Task
@@ -144,12 +145,7 @@ class Contributions:
 
     def lead(self, parts: Floats) -> Floats:
         """Return the parts, (nodes, parts), of the lead of the predicted class over the next."""
-        scores = self.scores
-        if scores.shape[1] == 1:
-            return np.asarray(parts[..., 0] * np.where(scores > 0, 1.0, -1.0))
-        order = np.argsort(-scores, axis=1, kind="stable")
-        first, second = (np.take_along_axis(parts, order[:, None, i : i + 1], axis=2)[..., 0] for i in (0, 1))
-        return np.asarray(first - second)
+        return find_lead(self.scores, parts)
 
     def describe(self, i: int) -> dict[str, Any]:
         """Return what is known of the i-th node, JSON-ready."""

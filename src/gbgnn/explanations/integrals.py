@@ -11,6 +11,9 @@ of r - b: parts that sum to it, such as what hops of several lengths brought, ha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
 
 import numpy as np
 import torch
@@ -100,6 +103,40 @@ def cut_way(n_parts: int) -> list[tuple[float, float]]:
         for part in range(n_parts)
         for each, weight in zip(at.tolist(), weights.tolist(), strict=True)
     ]
+
+
+def cut_where_it_bends(outputs: Callable[[float], torch.Tensor], n_parts: int) -> list[tuple[float, float]]:
+    """Return the middles of parts of the way, and their lengths; parts are short where outputs bend.
+
+    Again and again the part is halved in whose middle the outputs are farthest from the mean of its ends. It
+    takes two values of the outputs for a part, and no gradient.
+
+    Examples
+    --------
+    >>> parts = cut_where_it_bends(lambda place: torch.tensor([max(0.0, place - 0.7)]), 6)
+    >>> sorted(round(length, 4) for _, length in parts)
+    [0.0312, 0.0312, 0.0625, 0.125, 0.25, 0.5]
+    """
+    first, last = outputs(0.0), outputs(1.0)
+    least = _LEAST_BEND * float((last - first).abs().max())
+    numbers = count()
+    parts: list[tuple[Any, ...]] = []
+
+    def add(low: float, high: float, before: torch.Tensor, after: torch.Tensor) -> None:
+        middle = outputs((low + high) / 2)
+        bend = float((middle - (before + after) / 2).abs().max()) + least * (high - low)
+        heappush(parts, (-bend, next(numbers), low, high, before, middle, after))
+
+    add(0.0, 1.0, first, last)
+    while len(parts) < n_parts:
+        _, _, low, high, before, middle, after = heappop(parts)
+        add(low, (low + high) / 2, before, middle)
+        add((low + high) / 2, high, middle, after)
+    return [((low + high) / 2, high - low) for _, _, low, high, *_ in parts]
+
+
+_LEAST_BEND = 0.02
+"""Of the change on the way; a part that seems straight may be bent between the places that were looked at."""
 
 
 def spread_remainder(parts: torch.Tensor, total: torch.Tensor) -> tuple[torch.Tensor, float]:

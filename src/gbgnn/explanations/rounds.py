@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gbgnn._threads import one_thread
 from gbgnn.boosting import Ensemble, Voting
 from gbgnn.errors import AbsentError
+from gbgnn.explanations.graph_views import GraphView
 from gbgnn.explanations.integrals import spread_remainder
 from gbgnn.explanations.scales import AVERAGE, order_scales
 from gbgnn.explanations.views import Look, Parts, View, WalkView, WeightedView, view_columns
@@ -21,6 +22,7 @@ from gbgnn.explanations.walks import Heard, in_blocks, listen
 from gbgnn.learners import Head
 from gbgnn.origins import Origin, Scale
 from gbgnn.problem import NodeInputs
+from gbgnn.propagation import Representation
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +42,15 @@ class ByColumn(NamedTuple):
     values: Floats
     base: Floats
     remainder: float
+
+
+class BySender(NamedTuple):
+    """What nodes added to the scores of one, (N, outputs), what to, and what rounds that do not say added."""
+
+    values: Floats
+    base: Floats
+    rest: Floats
+    silent: list[int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +126,7 @@ class Rounds:
         for t, (own, parts) in enumerate(zip(names, apart, strict=True)):
             found = self.added[:, t, None]
             if parts is not None:
-                found, left = self._close(t, parts)
+                found, left = close(parts, self.looks[t].trained.eta, self.added[:, t])
                 remainder = max(remainder, left)
             values[:, t, [keys.index(name) for name in own if name is not None]] = found.cpu().numpy()
         return ByScale(keys, values, remainder)
@@ -127,13 +138,39 @@ class Rounds:
         base, remainder = torch.zeros_like(self.added[:, 0]), 0.0
         for t, parts in enumerate(apart):
             assert parts is not None
-            closed, left = self._close(t, parts)
+            closed, left = close(parts, self.looks[t].trained.eta, self.added[:, t])
             base, remainder = base + closed[:, -1], max(remainder, left)
             for i, origin in enumerate(parts.names):
                 value = closed[:, i]
                 totals[origin] = totals[origin] + value if origin in totals else value
         values = torch.stack(list(totals.values()), dim=1)
         return ByColumn(list(totals), values.cpu().numpy(), base.cpu().numpy(), remainder)
+
+    def by_sender(self, i: int) -> BySender:
+        """Return what nodes added to the scores of the i-th; rounds that do not say stay whole."""
+        node, added = self.nodes[i : i + 1], self.added[i : i + 1]
+        values = added.new_zeros(self.inputs.n_nodes, added.shape[2])
+        base, rest = torch.zeros_like(added[0, 0]), torch.zeros_like(added[0, 0])
+        heard, silent, why = self._listen(node), [], None
+        for t, look in enumerate(self.looks):
+            try:
+                parts = self._find_senders(look, node, heard)
+            except AbsentError as error:
+                silent.append(t)
+                rest, why = rest + added[0, t], error
+                continue
+            closed, _ = close(parts, look.trained.eta, added[:, t])
+            values[list(parts.names)] += closed[0, :-1]
+            base = base + closed[0, -1]
+        if why is not None and len(silent) == len(self.looks):
+            raise AbsentError(f"it is not known what each neighbour added: {why}") from why
+        return BySender(values.cpu().numpy(), base.cpu().numpy(), rest.cpu().numpy(), silent)
+
+    def _find_senders(self, look: Look, node: torch.Tensor, heard: Heard | None) -> Parts:
+        told = look.head.senders(self.inputs, int(node)) if self.voting.adds_outputs else None
+        if told is not None:
+            return Parts(range(len(told)), told[None].double(), torch.zeros_like(told[:1]).double())
+        return self._view(look, node, heard).by_sender()
 
     def _only_scale(self, look: Look) -> Scale | None:
         """Return the scale of all that a round sees, None where it sees several."""
@@ -145,21 +182,13 @@ class Rounds:
         lengths = np.flatnonzero(unfolded.walks)
         return int(lengths[0]) if len(lengths) == 1 else None
 
-    def _close(self, t: int, parts: Parts) -> tuple[torch.Tensor, float]:
-        """Return parts of what a round added, the start last, that sum to it."""
-        eta = self.looks[t].trained.eta
-        whole = eta * torch.cat([parts.values, parts.start[:, None]], dim=1)
-        return spread_remainder(whole.to(self.added.device), self.added[:, t])
-
     def _take_apart(
         self, ask: Callable[[View], Parts], may_be_whole: Sequence[bool] | None = None
     ) -> list[Parts | None]:
         """Return the parts of each round, the nodes a block at a time; None of one that stays whole."""
-        lengths = [len(look.walks) for look in self.looks if look.walks is not None and is_walk(look)]
-        n_lengths, n_columns = max(lengths, default=0), self.inputs.features.shape[1]
         found: list[list[Parts | None]] = [[] for _ in self.looks]
-        for block in in_blocks(self.nodes, max(1, n_lengths), n_columns):
-            heard = listen(self.inputs.P, self.inputs.features, block, n_lengths) if n_lengths else None
+        for block in in_blocks(self.nodes, max(1, self._n_lengths), self.inputs.features.shape[1]):
+            heard = self._listen(block)
             for t, look in enumerate(self.looks):
                 try:
                     found[t].append(ask(self._view(look, block, heard)))
@@ -169,6 +198,17 @@ class Rounds:
                     found[t].append(None)
         return [_join(each) for each in found]
 
+    @cached_property
+    def _n_lengths(self) -> int:
+        """How many lengths of walks are looked at; 0 where no round is one of walks."""
+        walks = [look.walks for look in self.looks if is_walk(look)]
+        return max((len(each) for each in walks if each is not None), default=0)
+
+    def _listen(self, nodes: torch.Tensor) -> Heard | None:
+        if not self._n_lengths:
+            return None
+        return listen(self.inputs.P, self.inputs.features, nodes, self._n_lengths)
+
     def _view(self, look: Look, nodes: torch.Tensor, heard: Heard | None) -> View:
         voices = look.head.voices(nodes, self.inputs)
         views = [self._view_head(look, head, nodes, heard) for head, _ in voices]
@@ -177,16 +217,31 @@ class Rounds:
     def _view_head(self, look: Look, head: Head, nodes: torch.Tensor, heard: Heard | None) -> View:
         if head.sees_rows:
             if heard is not None and look.origins is not None and is_walk(look):
-                return WalkView(head, self.voting, heard, as_walks(look.walks, nodes), look.origins)
+                return self._walk_view(head, self.inputs.features, nodes, heard, look.walks, look.origins)
             return view_columns(look, head, self.voting, nodes)
         unfolded = head.unfold(self.inputs)
-        if unfolded is None:
-            raise AbsentError(
-                f"{type(head).__name__} of round {look.trained.t} hears the graph in a way that is not known."
-            )
-        walks = unfolded.walks
-        own = listen(self.inputs.P, unfolded.features, nodes, len(walks), unfolded.shift)
-        return WalkView(unfolded.head, self.voting, own, as_walks(walks, nodes), self.own)
+        if unfolded is not None:
+            features, walks = unfolded.features, unfolded.walks
+            own = listen(self.inputs.P, features, nodes, len(walks), unfolded.shift)
+            return self._walk_view(unfolded.head, features, nodes, own, walks, self.own)
+        if head.enters_graph:
+            return GraphView(head, self.voting, self.inputs, nodes, self.own)
+        raise AbsentError(
+            f"{type(head).__name__} of round {look.trained.t} hears the graph in a way that has no parts."
+        )
+
+    def _walk_view(
+        self,
+        head: Head,
+        features: Representation,
+        nodes: torch.Tensor,
+        heard: Heard,
+        walks: NDArray[np.float64] | None,
+        origins: Sequence[Origin],
+    ) -> View:
+        assert walks is not None
+        known = torch.from_numpy(walks).to(nodes.device)
+        return WalkView(head, self.voting, self.inputs.P, features, nodes, heard, known, origins)
 
 
 def is_walk(look: Look) -> bool:
@@ -195,10 +250,10 @@ def is_walk(look: Look) -> bool:
     return is_known and look.head.sees_rows and look.head.passes_gradient
 
 
-def as_walks(walks: NDArray[np.float64] | None, like: torch.Tensor) -> torch.Tensor:
-    """Return the coefficients of a polynomial as a tensor."""
-    assert walks is not None
-    return torch.from_numpy(walks).to(like.device)
+def close(parts: Parts, eta: float, added: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """Return parts, the start last, that sum to what a round added, and the most that they missed."""
+    whole = eta * torch.cat([parts.values, parts.start[:, None]], dim=1)
+    return spread_remainder(whole.to(added.device), added)
 
 
 def _join(blocks: Sequence[Parts | None]) -> Parts | None:

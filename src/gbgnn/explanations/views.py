@@ -20,10 +20,15 @@ from numpy.typing import NDArray
 from gbgnn.boosting import Round, Voting
 from gbgnn.errors import AbsentError
 from gbgnn.explanations.integrals import integrate, integrate_layers
-from gbgnn.explanations.walks import Heard, find_means
+from gbgnn.explanations.walks import Heard, find_means, weigh_senders
 from gbgnn.learners import Head
 from gbgnn.origins import Origin, Scale
-from gbgnn.propagation import Representation
+from gbgnn.propagation import Propagator, Representation
+
+NO_PARTS_OF_A_CHOICE = (
+    "a round votes for one class, however sure it is, so that its vote has no parts; ask "
+    'contributions(...).by_round, or fit with rule="gradient".'
+)
 
 
 class Parts(NamedTuple):
@@ -80,6 +85,10 @@ class View(ABC):
     def by_column(self) -> Parts:
         """Return parts by :class:`~gbgnn.origins.Origin`; raise AbsentError where there are none."""
 
+    def by_sender(self) -> Parts:
+        """Return parts of one node, all nodes as their names; raise AbsentError where there are none."""
+        raise AbsentError("it is not known of whom a round heard what it says.")
+
 
 @dataclass(frozen=True, eq=False)
 class WalkView(View):
@@ -87,6 +96,9 @@ class WalkView(View):
 
     head: Head
     voting: Voting
+    P: Propagator
+    features: Representation
+    nodes: torch.Tensor
     heard: Heard
     walks: torch.Tensor
     origins: Sequence[Origin]
@@ -122,6 +134,14 @@ class WalkView(View):
                 value = torch.einsum("nc,nco->no", part, self.integrals[:, columns])
                 add_to(totals, scale + k if isinstance(scale, int) else scale, value)
         return Parts(list(totals), torch.stack(list(totals.values()), dim=1), self.start)
+
+    def by_sender(self) -> Parts:
+        """Return how much of the row comes from each node, times the integrals."""
+        weights = weigh_senders(self.P, int(self.nodes[0]), self.walks)
+        senders = weights.nonzero()[:, 0]
+        rows = self.features.rows(senders).double() - self.heard.means
+        values = weights[senders, None] * (rows @ self.integrals[0])
+        return Parts(senders.tolist(), values[None], self.start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +186,10 @@ class WeightedView(View):
         """Return the weighted sums by column."""
         return self._add([view.by_column() for view in self.views])
 
+    def by_sender(self) -> Parts:
+        """Return the weighted sums by sender; all views have the same."""
+        return self._add([view.by_sender() for view in self.views])
+
     def _add(self, parts: Sequence[Parts]) -> Parts:
         pairs = list(zip(self.weights, parts, strict=True))
         values = sum(weight[:, None, None] * each.values for weight, each in pairs)
@@ -203,10 +227,7 @@ def view_columns(look: Look, head: Head, voting: Voting, nodes: torch.Tensor) ->
 def find_integrals(head: Head, voting: Voting, start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
     """Return the integrals of what a head adds, on the way from one row to another."""
     if voting.is_choice:
-        raise AbsentError(
-            "a round votes for one class, however sure it is, so that its vote has no parts; ask "
-            'contributions(...).by_round, or fit with rule="gradient".'
-        )
+        raise AbsentError(NO_PARTS_OF_A_CHOICE)
     double = as_double(head)
     layers = double.relu_layers() if voting.adds_outputs else None
     if layers is not None and len(layers) <= 2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -11,16 +11,21 @@ from gbgnn.propagation import Propagator, Representation, powers
 
 _COLUMNS_AT_ONCE = 256
 
+_ENTRY_COST = 8
+"""How many numbers are multiplied by others in order while one is fetched along an edge."""
+
 
 class Heard(NamedTuple):
     """What some nodes hear of the features, by the length of walks.
 
-    ``rows``, shape (lengths, nodes, columns), are of the features less their means, and ``sizes``, (lengths,
-    nodes), what comes of a column of ones. ``average`` are the means, less the shift that was asked for.
+    ``rows``, shape (lengths, nodes, columns), are of the features less their ``means``, and ``sizes``,
+    (lengths, nodes), what comes of a column of ones. ``average`` are the means, less the shift that was asked
+    for.
     """
 
     rows: torch.Tensor
     sizes: torch.Tensor
+    means: torch.Tensor
     average: torch.Tensor
 
     def mixed(self, walks: torch.Tensor) -> torch.Tensor:
@@ -60,25 +65,33 @@ def listen(
     ones = torch.ones(P.n_nodes, 1, dtype=torch.float64, device=P.device)
     sizes = torch.stack([Z[nodes, 0] for Z in powers(P, ones, range(n_lengths))])
     rows = torch.empty(n_lengths, len(nodes), X.shape[1], dtype=torch.float64, device=P.device)
+    # Of few nodes it is less to find whom they hear, and to add up the rows of these.
+    weights = None
+    if len(nodes) * P.n_nodes <= _ENTRY_COST * P.operator.edges.n_entries:
+        weights = [Z.t().clone() for Z in walk_back(P, nodes, n_lengths)]
     for first in range(0, X.shape[1], _COLUMNS_AT_ONCE):
         some = slice(first, first + _COLUMNS_AT_ONCE)
         block = dense[:, some].double() - means[some]
-        for k, Z in enumerate(powers(P, block, range(n_lengths))):
-            rows[k, :, some] = Z[nodes]
-    return Heard(rows, sizes, means if shift is None else means - shift.double())
+        found = (Z[nodes] for Z in powers(P, block, range(n_lengths)))
+        for k, own in enumerate(found if weights is None else (each @ block for each in weights)):
+            rows[k, :, some] = own
+    return Heard(rows, sizes, means, means if shift is None else means - shift.double())
 
 
-def weigh_senders(P: Propagator, node: int, walks: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return how much of what a node hears comes from each, for several polynomials, (polynomials, N)."""
-    n_lengths = max(map(len, walks))
-    start = torch.zeros(P.n_nodes, 1, dtype=torch.float64, device=P.device)
-    start[node] = 1.0
-    total = torch.zeros(len(walks), P.n_nodes, dtype=torch.float64, device=P.device)
-    for k, Z in enumerate(powers(in_double(P).transpose(), start, range(n_lengths))):
-        for own, each in zip(total, walks, strict=True):
-            if k < len(each):
-                own.add_(Z[:, 0], alpha=float(each[k]))
-    return total
+def weigh_senders(P: Propagator, node: int, walks: torch.Tensor) -> torch.Tensor:
+    """Return how much of what a node hears along walks comes from each node, shape (N,)."""
+    at = torch.tensor([node], device=P.device)
+    total = torch.zeros(P.n_nodes, 1, dtype=torch.float64, device=P.device)
+    for share, Z in zip(walks.tolist(), walk_back(in_double(P), at, len(walks)), strict=True):
+        total.add_(Z, alpha=share)
+    return total[:, 0]
+
+
+def walk_back(P: Propagator, nodes: torch.Tensor, n_lengths: int) -> Iterator[torch.Tensor]:
+    """Yield how much of what nodes hear along walks of each length comes from each node, (N, nodes)."""
+    start = torch.zeros(P.n_nodes, len(nodes), dtype=P.dtype, device=P.device)
+    start[nodes, torch.arange(len(nodes), device=P.device)] = 1.0
+    return powers(P.transpose(), start, range(n_lengths))
 
 
 def in_blocks(nodes: torch.Tensor, n_lengths: int, n_columns: int) -> Iterator[torch.Tensor]:

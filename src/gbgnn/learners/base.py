@@ -97,6 +97,17 @@ class Head(nn.Module, ABC):
         """Return a head that sees the graph as one of rows that are sums over walks; None of other heads."""
         return None
 
+    enters_graph: ClassVar[bool] = False
+    """Whether a head begins with a linear layer of the columns of all nodes: see :meth:`enter_graph`."""
+
+    def enter_graph(self, inputs: NodeInputs, node: int) -> Entered:
+        """Return how a head along the graph begins, and what follows, for one node."""
+        raise NotImplementedError
+
+    def senders(self, inputs: NodeInputs, node: int) -> torch.Tensor | None:
+        """Return what each node adds to the outputs of one, (N, outputs), where outputs are such a sum."""
+        return None
+
     def voices(self, nodes: torch.Tensor, inputs: NodeInputs) -> list[tuple[Head, torch.Tensor]]:
         """Return heads, and by what their outputs at nodes are to be multiplied to have those of this one."""
         return [(self, torch.ones(len(nodes), dtype=torch.float64, device=nodes.device))]
@@ -137,6 +148,20 @@ class Split(NamedTuple):
     weight: torch.Tensor
     bias: torch.Tensor
     rest: Callable[[torch.Tensor], torch.Tensor]
+
+
+class Entered(NamedTuple):
+    """A head along the graph: a linear layer of all nodes, and a differentiable function of its outputs.
+
+    ``end`` is what comes out of the layer, (N, units), and ``start`` what would of average nodes without
+    labels. ``split`` makes of integrals of gradients, of the same shape, what each column adds: those that a
+    node has of its own, the number of its neighbours and, where the head hears them, labels.
+    """
+
+    start: torch.Tensor
+    end: torch.Tensor
+    rest: Callable[[torch.Tensor], torch.Tensor]
+    split: Callable[[torch.Tensor], torch.Tensor]
 
 
 class Unfolded(NamedTuple):

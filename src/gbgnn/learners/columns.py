@@ -94,6 +94,15 @@ class Columns:
         n = self.sparse.rows.n_columns
         return torch.addmm(bias, X, weight[:, n:].t()) + self.sparse(weight[:, :n].t().contiguous())
 
+    def means(self) -> torch.Tensor:
+        """Return the mean of every column."""
+        found = self.dense.mean(dim=0)
+        if self.sparse is None:
+            return found
+        rows = self.sparse.rows
+        sums = found.new_zeros(rows.n_columns).index_add_(0, rows.columns.long(), rows.values)
+        return torch.cat([sums / rows.shape[0], found])
+
 
 class SparseProduct:
     """Multiplies a dense matrix by sparse rows, and gradients by their transpose, built when asked for."""

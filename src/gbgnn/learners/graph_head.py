@@ -11,7 +11,7 @@ from torch.nn.functional import layer_norm
 
 from gbgnn._threads import threads_for
 from gbgnn.errors import ModelFileError, ParameterError
-from gbgnn.learners.base import Head
+from gbgnn.learners.base import Entered, Head
 from gbgnn.learners.columns import ColumnMap, Columns
 from gbgnn.learners.convolution_block import Recipe
 from gbgnn.learners.graph_blocks import (
@@ -39,6 +39,7 @@ class GraphNetworkHead(Head):
 
     sees_rows = False
     looks_at = "graph network"
+    enters_graph = True
 
     def __init__(
         self,
@@ -90,18 +91,54 @@ class GraphNetworkHead(Head):
         self, X: Columns, neighbours: Neighbours, shown: KnownLabels | None, drop: Dropout | None = None
     ) -> torch.Tensor:
         """Return the outputs of all nodes, by their mapped columns and the labels that are shown."""
-        drop = Dropout() if drop is None else drop
-        labels: torch.Tensor | None = None
-        if self.n_labels:
-            labels = X.dense.new_zeros(len(X.dense), self.n_labels)
-            if shown is not None:
-                labels[shown.rows, :-1] = shown.codes
-                labels[shown.rows, -1] = 1.0
-        H = drop(X.times(self.enter.weight, self.enter.bias, labels).relu())
+        entered = X.times(self.enter.weight, self.enter.bias, self._label_columns(X, shown))
+        return self._go_on(entered, neighbours, Dropout() if drop is None else drop)
+
+    def _label_columns(self, X: Columns, shown: KnownLabels | None) -> torch.Tensor | None:
+        """Return the columns that say what nodes are; None where the network has none."""
+        if not self.n_labels:
+            return None
+        labels = X.dense.new_zeros(len(X.dense), self.n_labels)
+        if shown is not None:
+            labels[shown.rows, :-1] = shown.codes
+            labels[shown.rows, -1] = 1.0
+        return labels
+
+    def _go_on(self, entered: torch.Tensor, neighbours: Neighbours, drop: Dropout) -> torch.Tensor:
+        """Return the outputs of all nodes, by what comes out of the first layer."""
+        H = drop(entered.relu())
         for block in self.blocks:
             H = block(neighbours, H, drop)
         output: torch.Tensor = self.leave(layer_norm(H, H.shape[1:], self.scale[0], self.scale[1]))
         return output
+
+    def enter_graph(self, inputs: NodeInputs, node: int) -> Entered:
+        """Return the first layer of all nodes, of average ones, and what follows, as it is for one node."""
+        X, neighbours, shown = self.columns(inputs), Neighbours(inputs.P), inputs.known
+        if shown is not None:
+            at = (shown.rows == node).nonzero()[:, 0]
+            if len(at):  # as when it is evaluated
+                fold = torch.arange(len(shown.rows), device=at.device) % N_FOLDS
+                shown = hide(shown, fold == fold[at[0]])
+        labels, weight = self._label_columns(X, shown), self.enter.weight
+        dense = X.dense if labels is None else torch.cat([X.dense, labels], dim=1)
+        means = torch.cat([X.means(), dense.new_zeros(self.n_labels)])
+        n_dense = dense.shape[1]
+
+        def split(integrals: torch.Tensor) -> torch.Tensor:
+            sums = integrals.sum(dim=0) @ weight
+            own = torch.einsum("ju,jc,uc->c", integrals, dense, weight[:, -n_dense:])
+            if X.sparse is not None:
+                of_words = (torch.mm(X.sparse.transposed, integrals) * weight[:, :-n_dense].t()).sum(dim=1)
+                own = torch.cat([of_words, own])
+            return merge_last(own - means * sums, self.n_labels)
+
+        return Entered(
+            start=(self.enter.bias + weight @ means).expand(inputs.n_nodes, -1),
+            end=X.times(weight, self.enter.bias, labels),
+            rest=lambda entered: self._go_on(entered, neighbours, Dropout()),
+            split=split,
+        )
 
     @torch.no_grad()
     def evaluate(self, X: Representation, inputs: NodeInputs | None = None) -> torch.Tensor:
@@ -179,6 +216,11 @@ def _restore_block(state: dict[str, torch.Tensor], name: str, recipe: Recipe | N
     prefix = f"{name}.layer."
     weights = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
     return recipe.restore(units, scale, weights)
+
+
+def merge_last(values: torch.Tensor, n: int) -> torch.Tensor:
+    """Return values, the last ``n`` of them as one sum, if there are some."""
+    return torch.cat([values[:-n], values[-n:].sum(dim=0, keepdim=True)]) if n else values
 
 
 def hide(known: KnownLabels, hidden: torch.Tensor) -> KnownLabels:

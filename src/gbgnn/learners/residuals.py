@@ -166,6 +166,27 @@ class ResidualsHead(Head):
             means[silent] = self._hear(walks, fold != i)[silent]
         return means
 
+    def senders(self, inputs: NodeInputs, node: int) -> torch.Tensor | None:
+        """Return what the residual of each labelled node adds to the outputs of one."""
+        total = inputs.zero_scores(self.residuals.shape[1])
+        if inputs.known is None:
+            return total
+        walks = Walks(inputs.P, self.n_steps, self.alpha)
+        start = inputs.zero_scores(1)
+        start[node] = 1.0
+        weights, sizes = (
+            walks.spread(P.transpose(), start)[self.rows, 0] * self.weights.to(inputs.dtype)
+            for P in (walks.signed, walks.absolute)
+        )
+        if self.n_steps > 1:  # as in means
+            fold = torch.arange(len(self.rows), device=weights.device) % N_FOLDS
+            own = fold[self.rows == node]
+            is_heard = torch.ones_like(fold, dtype=torch.bool) if not len(own) else fold != own[0]
+            weights, sizes = weights * is_heard, sizes * is_heard
+        if sizes.sum() > 0:
+            total[self.rows] = self.scale * (weights / sizes.sum())[:, None] * self.residuals.to(inputs.dtype)
+        return total
+
     def _hear(self, walks: Walks, heard: slice | torch.Tensor) -> torch.Tensor:
         """Return the means of some of the residuals."""
         rows, residuals, weights = self.rows[heard], self.residuals[heard], self.weights[heard, None]
