@@ -24,6 +24,10 @@ CHOICES: dict[str, dict[str, Any]] = {
     "15 leaves, trees on all groups at once alone": {"max_leaves": 15, "columns": "all"},
     "15 leaves, classes weigh what they do at validation": {"max_leaves": 15, "class_weight": "validation"},
     "the same, and grown twice": {"max_leaves": 15, "class_weight": "validation", "n_variants": 2},
+    "the same, and a forest of 100 trees": {
+        **{"max_leaves": 15, "class_weight": "validation", "n_variants": 2},
+        "n_forest": 100,
+    },
 }
 
 

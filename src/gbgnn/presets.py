@@ -38,6 +38,9 @@ MOST_TO_LOOK_AT = 2_000
 MANY_LABELS = 20_000
 """From here on trees are larger, their steps longer and see fewer columns: time counts there."""
 
+FEW_ENOUGH_FOR_FORESTS = 3_000
+"""Up to so many labels a forest beside the boosted trees takes little time, and has something to add."""
+
 MANY_PER_CLASS = 200
 """From here on labels are many enough for networks to learn from them alone, also what those of other nodes
 tell; with fewer, all nodes train a smaller one."""
@@ -117,8 +120,8 @@ def adapt(model: M, facts: Facts) -> M:
     ``"fast"`` is the paper's method, whatever the data. ``"default"`` looks at the data:
 
     - Narrow tables with many labels get boosted trees, which see a node's own columns, those of its
-      neighbours and the labels nearby, as much of these as helps the validation nodes. Where there are not
-      too many nodes, a graph network follows in a second round.
+      neighbours and the labels nearby, as much of these as helps the validation nodes; up to 3,000 labels
+      also a forest. Where there are not too many nodes, a graph network follows in a second round.
     - Narrow tables with few labels get smaller trees or a :class:`~gbgnn.ConsistentNetwork`, whichever
       validation nodes prefer, and then a graph network; classes without validation nodes the paper's method.
     - Wide features and classes with few labels get the best of four of :class:`~gbgnn.ConsistentNetwork`,
@@ -202,6 +205,8 @@ def _for_tables(model: Any, facts: Facts) -> None:
     trees = BoostedTrees(n_trees=1000, learning_rate=0.06, max_leaves=15, patience=20, n_variants=2)
     if facts.n_labels >= MANY_LABELS:
         trees.set_params(learning_rate=0.1, max_leaves=31, column_share=0.3, n_variants=1)
+    if facts.n_labels <= FEW_ENOUGH_FOR_FORESTS:
+        trees.set_params(n_forest=100)
     model.set_params(aggregation="identity", rule=_loss_rule(), neighbourhood=Neighbourhood())
     if facts.n_nodes <= _most_nodes(model):
         # Both rounds stop where the loss of the validation nodes is least, so that the last is the best.

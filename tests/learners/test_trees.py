@@ -29,6 +29,7 @@ from gbgnn.boosting import Member, boost_many
 from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
 from gbgnn.learners import TreesHead, trees
 from gbgnn.learners.tree_head import AveragedTrees
+from gbgnn.learners.tree_libraries import Forest
 from gbgnn.learners.trees import find_categories, sample_task
 from gbgnn.losses import SquaredError
 from gbgnn.population import PopulationInputs, train_population
@@ -496,3 +497,64 @@ def test_fine_tuning_says_that_trees_have_no_gradient() -> None:
     model = GBGNNClassifier(learner="trees", fine_tune=FineTuner(), n_rounds=2)
     with pytest.raises(ParameterError, match="BoostedTrees|gradient"):
         model.fit(np.arange(20), y[:20], graph=graph)
+
+
+ONE_OF = {"three": LABELS, "two": LABELS.clamp(max=1), "numbers": NUMBERS}
+
+
+def fit_with_forest(targets: torch.Tensor, **settings: Any) -> TreesHead:
+    """Few small trees, so that a forest has something to add."""
+    learner = BoostedTrees(library="lightgbm", n_trees=3, max_leaves=2, **settings)
+    return learner.fit(grouped_round(targets))
+
+
+@pytest.mark.parametrize("targets", ONE_OF.values(), ids=ONE_OF)
+def test_a_forest_is_averaged_with_the_boosted_trees(targets: torch.Tensor) -> None:
+    task = grouped_round(targets).weak_task
+    without, head = (fit_with_forest(targets, n_forest=n) for n in (0, 20))
+    losses = [float(task.loss.mean(each(X)[1::2].double(), targets[1::2])) for each in (without, head)]
+    assert losses[1] < losses[0]
+    assert 0 < head.report()["forest"] <= 1
+    assert "forest" not in without.report()
+    restored = TreesHead.from_state(head.state())
+    assert torch.equal(restored(X), head(X))
+    assert restored.report() == head.report()
+    trees, base = head.trees()
+    n_columns = len(base)
+    total = torch.tensor(np.tile(base, (60, 1)))
+    for tree in trees:
+        total[:, tree.column] += torch.tensor(tree.predict(X.float().numpy()))
+    output = head(X.float()).double()
+    torch.testing.assert_close(total, output[:, -n_columns:], rtol=1e-5, atol=1e-5)
+
+
+def test_a_forest_needs_validation_nodes_and_does_not_build_on_scores() -> None:
+    alone = learner_round(X, LABELS)
+    heads = [BoostedTrees(n_trees=2, n_forest=n).fit(alone) for n in (0, 5)]
+    assert torch.equal(heads[0](X), heads[1](X))
+    scores = torch.randn(60, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    on_scores = grouped_round(LABELS, offsets=scores)
+    assert "forest" not in BoostedTrees(n_trees=2, n_forest=5).fit(on_scores).report()
+    on_numbers = grouped_round(NUMBERS, offsets=scores[:, :2])
+    assert "forest" in BoostedTrees(n_trees=2, max_leaves=2, n_forest=20).fit(on_numbers).report()
+
+
+def test_importances_of_a_forest_are_shares_of_what_the_first_member_gained() -> None:
+    weak, context = BoostedTrees(library="lightgbm", n_trees=3), learner_round(X, NUMBERS)
+    boosted = weak.fit(context).models
+    forest = weak._grow(context, [3], Forest)[0].models
+    own, other = (sum(model.importances() for model in models) for models in (boosted, forest))
+    head = TreesHead([AveragedTrees(0.25, boosted), AveragedTrees(0.75, forest)], 2, 3)
+    wanted = 0.25 * own + 0.75 * other * own.sum() / other.sum()
+    np.testing.assert_allclose(head.importances(), wanted)
+
+
+def test_a_state_of_several_kinds_names_each() -> None:
+    weak, context = BoostedTrees(library="lightgbm", n_trees=3), learner_round(X, NUMBERS)
+    members = [*weak._grow(context, [3]), *weak._grow(context, [1], Forest)]
+    state = TreesHead([member._replace(weight=0.5) for member in members], 2, 3).state()
+    assert bytes(state["library"].tolist()) == b"lightgbm,lightgbm,forest,forest"
+    for forged in (b"lightgbm", b"forest", b"lightgbm,forest", b"forest,forest,lightgbm,lightgbm", b",", b""):
+        name = torch.tensor(list(forged), dtype=torch.uint8)
+        with pytest.raises(ModelFileError, match="its boosted trees cannot be read"):
+            TreesHead.from_state(state | {"library": name})

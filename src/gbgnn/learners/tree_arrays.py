@@ -75,22 +75,33 @@ class TreeArrays:
 
     def predict(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Return the value of the leaf of every row."""
-        node, goes_left = np.zeros(len(rows), dtype=np.int64), self.goes_left(rows)
+        return np.asarray(self.value[self.find_leaves(rows)], dtype=np.float64)
+
+    def find_leaves(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the number of the leaf of every row."""
+        node = np.zeros(len(rows), dtype=np.int64)
         while (inner := self.left[node] != LEAF).any():
             at = node[inner]
-            node[inner] = np.where(goes_left[inner, at], self.left[at], self.right[at])
-        return np.asarray(self.value[node], dtype=np.float64)
+            goes_left = self._decide(rows[inner, self.feature[at]], at)
+            node[inner] = np.where(goes_left, self.left[at], self.right[at])
+        return node
 
     def goes_left(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """Return where rows go from every node, shape (rows, nodes); of leaves it means nothing."""
         seen = rows[:, self.feature]
-        result = seen < self.threshold if self.is_strict else seen <= self.threshold
+        return self._decide(seen, np.broadcast_to(np.arange(len(self.left)), seen.shape))
+
+    def _decide(self, seen: NDArray[Any], node: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether values go left, each at a node."""
+        threshold = self.threshold[node]
+        result = seen < threshold if self.is_strict else seen <= threshold
         is_missing = np.isnan(seen)
-        for node, asked in self.categories.items():
-            result[:, node] = np.isin(seen[:, node], asked.members) == asked.leads_left
+        for i, asked in self.categories.items():
+            here = node == i
+            result[here] = np.isin(seen[here], asked.members) == asked.leads_left
             if asked.known is not None:
-                is_missing[:, node] |= ~np.isin(seen[:, node], asked.known)
-        return np.where(is_missing, self.missing_left, result)
+                is_missing[here] |= ~np.isin(seen[here], asked.known)
+        return np.where(is_missing, self.missing_left[node], result)
 
     def gain_by_feature(self, n_features: int) -> NDArray[np.float64]:
         """Return the sum of the gains of the splits of each column; what is no number counts as nothing.

@@ -16,7 +16,7 @@ from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError
 from gbgnn.learners.base import Head
 from gbgnn.learners.estimator_bytes import as_bytes, as_tensor
 from gbgnn.learners.tree_arrays import TreeArrays
-from gbgnn.learners.tree_libraries import LIBRARIES, TreeModel
+from gbgnn.learners.tree_libraries import KINDS, Forest, TreeModel
 from gbgnn.learners.tree_shap import shapley_values
 
 
@@ -90,17 +90,31 @@ class TreesHead(Head):
         return np.pad(values, ((0, 0), (0, 0), (n_silent, 0))), np.pad(base + means, (n_silent, 0))
 
     def importances(self) -> NDArray[np.float64]:
-        """Return what splits on each column gained, of all trees, times the weights of the members."""
+        """Return what splits on each column gained, of all trees, times the weights of the members.
+
+        A member of another kind than the first has gains in a unit of its own: they count as shares of what
+        the first has gained.
+        """
+        gains = [self._gains(member) for member in self.members]
+        kinds = [member.models[0].library for member in self.members]
+        units = [
+            1.0 if kind == kinds[0] or not own.any() else gains[0].sum() / own.sum()
+            for kind, own in zip(kinds, gains, strict=True)
+        ]
+        weights = [member.weight for member in self.members]
+        return np.asarray(np.multiply(weights, units) @ np.stack(gains))
+
+    def _gains(self, member: AveragedTrees) -> NDArray[np.float64]:
         total = np.zeros(self.n_features)
-        for member in self.members:
-            for model in member.models:
-                total[: model.n_features] += member.weight * model.importances()
+        for model in member.models:
+            total[: model.n_features] += model.importances()
         return total
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return the models in their library's own format, as bytes; weights only where there are several."""
         models = {f"model.{i}": as_tensor(model.to_bytes()) for i, model in enumerate(self.models)}
-        library = as_tensor(self.models[0].library.encode())
+        kinds = [model.library for model in self.models]
+        library = as_tensor((",".join(kinds) if len(set(kinds)) > 1 else kinds[0]).encode())
         sizes = {"n_outputs": torch.tensor(self.n_outputs), "n_features": torch.tensor(self.n_features)}
         weights = torch.tensor([member.weight for member in self.members], dtype=torch.float64)
         return {"library": library} | sizes | models | ({"weights": weights} if len(weights) > 1 else {})
@@ -109,11 +123,15 @@ class TreesHead(Head):
     def from_state(cls, state: dict[str, torch.Tensor]) -> TreesHead:
         """Read the models again; anything that is not what :meth:`state` writes is a ModelFileError."""
         try:
-            library = LIBRARIES[as_bytes(state["library"]).decode()]
+            kinds = as_bytes(state["library"]).decode().split(",")  # one for each model, or one for all
             n_outputs, n_features = int(state["n_outputs"]), int(state["n_features"])
             weights = _read_weights(state["weights"]) if "weights" in state else [1.0]
             n_models = len(state) - 3 - ("weights" in state)
-            models = [library.from_bytes(as_bytes(state[f"model.{i}"])) for i in range(n_models)]
+            kinds = kinds * n_models if len(kinds) == 1 else kinds
+            models = [
+                KINDS[kind].from_bytes(as_bytes(state[f"model.{i}"]))
+                for i, kind in zip(range(n_models), kinds, strict=True)
+            ]
             members = _share_out(models, weights)
             _check_members(members, n_outputs, n_features)
         except MissingDependencyError:
@@ -123,11 +141,12 @@ class TreesHead(Head):
         return cls(members, n_outputs, n_features)
 
     def report(self) -> dict[str, Any]:
-        """Return the weights of the members, summed by how many of the columns they see."""
+        """Return the weights of the members, summed by how many of the columns they see, and of forests."""
         weights: dict[str, float] = {}
         for member in self.members:
             weights[str(member.n_features)] = weights.get(str(member.n_features), 0.0) + member.weight
-        return {"columns": weights}
+        forests = sum(member.weight for member in self.members if member.models[0].library == Forest.library)
+        return {"columns": weights} | ({"forest": forests} if forests else {})
 
 
 def _read_weights(stored: torch.Tensor) -> list[float]:

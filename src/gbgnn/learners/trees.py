@@ -16,7 +16,7 @@ from gbgnn.averaging import select_average
 from gbgnn.errors import ParameterError
 from gbgnn.learners.base import Head, Learner
 from gbgnn.learners.tree_head import AveragedTrees, TreesHead, threads_for_trees
-from gbgnn.learners.tree_libraries import LIBRARIES, Growth, TreeData, TreeModel, find_library
+from gbgnn.learners.tree_libraries import LIBRARIES, Forest, Growth, TreeData, TreeModel, find_library
 from gbgnn.losses import SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
 from gbgnn.rounds import RoundContext, WeakTask
 
@@ -30,6 +30,9 @@ QUICK = {"learning_rate": 0.2, "max_bins": 63}
 
 THIN_ROWS, THIN_COLUMNS = 0.7, 0.5
 """What a tree of a further variant sees of the rows and columns."""
+
+FOREST = {"min_leaf": 1, "column_share": 1.0, "subsample": 1.0}
+"""How the trees of a forest are grown."""
 
 FEWEST_PER_LEAF, MOST_PER_LEAF, ROWS_PER_LEAF = 1, 20, 20
 """Of ``min_leaf=None``: a leaf has at least a 20th of the labelled rows, within these."""
@@ -77,6 +80,9 @@ class BoostedTrees(Learner):
     n_variants
         How often trees are grown on every group, to be averaged; from the second time on a tree sees 70 % of
         the rows and half of the columns of the first. Without validation nodes, once.
+    n_forest
+        Trees of a forest on every group, each grown to the end by itself, to be averaged with the boosted
+        ones. There is none without validation nodes, or where a round of classes builds on scores.
 
     Examples
     --------
@@ -99,6 +105,7 @@ class BoostedTrees(Learner):
     max_bins: int = 255
     columns: str = "average"
     n_variants: int = 1
+    n_forest: int = 0
 
     takes_gaps = True
     takes_offsets = True
@@ -117,6 +124,7 @@ class BoostedTrees(Learner):
         check_integer("BoostedTrees", "max_bins", self.max_bins, 2, 255)
         check_choice("BoostedTrees", "columns", self.columns, ("average", "all"))
         check_integer("BoostedTrees", "n_variants", self.n_variants, 1)
+        check_integer("BoostedTrees", "n_forest", self.n_forest, 0)
         find_library(self.library).load_library()
 
     @property
@@ -143,11 +151,16 @@ class BoostedTrees(Learner):
                 subsample=THIN_ROWS * self.subsample, column_share=THIN_COLUMNS * self.column_share
             )
             grown += thin._grow(replace(context, seed=context.seed ^ i), counts)
+        if self.n_forest and self._is_watched(task) and not builds_on_scores(task):
+            forest: BoostedTrees = clone(self).set_params(n_trees=self.n_forest, **FOREST)
+            grown += forest._grow(context, counts, Forest)
         return TreesHead(_average(grown, context), task.n_outputs, context.X.shape[1])
 
-    def _grow(self, context: RoundContext, counts: Sequence[int]) -> list[AveragedTrees]:
+    def _grow(
+        self, context: RoundContext, counts: Sequence[int], library: type[TreeModel] | None = None
+    ) -> list[AveragedTrees]:
         """Return trees grown on the first columns, as many as each count says."""
-        task, library = context.weak_task, find_library(self.library)
+        task, library = context.weak_task, library or find_library(self.library)
         rows, weights = context.X.rows(task.rows).cpu().numpy(), task.weights.cpu().numpy()
         val_rows = None
         if self._is_watched(task):
@@ -192,7 +205,8 @@ class BoostedTrees(Learner):
     def _growth(self, seed: int, n_rows: int, threads: int) -> Growth:
         least = min(max(n_rows // ROWS_PER_LEAF, FEWEST_PER_LEAF), MOST_PER_LEAF)
         settings = self.get_params(deep=False)
-        del settings["library"], settings["columns"], settings["n_variants"]
+        for name in ("library", "columns", "n_variants", "n_forest"):
+            del settings[name]
         settings["min_leaf"] = least if self.min_leaf is None else self.min_leaf
         return Growth(**settings, seed=seed, n_threads=threads)
 
@@ -262,6 +276,11 @@ def split_task(task: WeakTask, library: type[TreeModel]) -> list[Part]:
         Part(_column(targets, i), n_classes, *(_column(each, i) for each in others))
         for i in range(task.n_outputs)
     ]
+
+
+def builds_on_scores(task: WeakTask) -> bool:
+    """Return whether classes are to be fitted on top of scores; numbers are, less these."""
+    return task.offsets is not None and bool(task.offsets.any()) and not isinstance(task.loss, SquaredError)
 
 
 def _average(grown: Sequence[AveragedTrees], context: RoundContext) -> list[AveragedTrees]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -14,9 +15,9 @@ from sklearn.metrics import log_loss
 from gbgnn.errors import ParameterError
 from gbgnn.learners import tree_libraries
 from gbgnn.learners.tree_arrays import LEAF, TreeArrays
-from gbgnn.learners.tree_libraries import LIBRARIES, Growth, TreeData, TreeModel, find_library
+from gbgnn.learners.tree_libraries import KINDS, LIBRARIES, Growth, TreeData, TreeModel, find_library
 
-READABLE = [name for name in LIBRARIES if name != "catboost"]
+READABLE = [name for name in KINDS if name != "catboost"]
 GROWTH = Growth(
     n_trees=8,
     learning_rate=0.3,
@@ -32,15 +33,16 @@ GROWTH = Growth(
 )
 
 
-every_library = pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name, marks=pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed")
-        )
+def each_of(names: Iterable[str]) -> pytest.MarkDecorator:
+    """Run a test with every library that is installed."""
+    marks = {
+        name: pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed")
         for name in LIBRARIES
-    ],
-)
+    }
+    return pytest.mark.parametrize("name", [pytest.param(n, marks=marks.get(n, ())) for n in names])
+
+
+every_library, every_kind = each_of(LIBRARIES), each_of(KINDS)
 
 
 def make_data(n_classes: int | None, *, missing: bool = False, n_rows: int = 200, seed: int = 0) -> TreeData:
@@ -68,30 +70,30 @@ def error(model: TreeModel, data: TreeData) -> float:
     return float(log_loss(data.targets, probabilities(output), labels=range(data.n_classes)))
 
 
-@every_library
+@every_kind
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("n_classes", [None, 2, 3])
 def test_trees_learn_and_come_back_from_bytes_the_same(
     name: str, n_classes: int | None, missing: bool
 ) -> None:
     data = make_data(n_classes, missing=missing)
-    model = LIBRARIES[name].fit(data, GROWTH)
+    model = KINDS[name].fit(data, GROWTH)
     output = model.predict(data.rows, 1)
     assert output.shape == (200, model.n_columns)
     assert model.n_features == 4
     assert error(model, data) < (0.6 if n_classes is None else np.log(n_classes) * 0.75)
-    restored = LIBRARIES[name].from_bytes(model.to_bytes())
+    restored = KINDS[name].from_bytes(model.to_bytes())
     other = make_data(n_classes, missing=missing, seed=1).rows
     assert restored.predict(other, 1).tobytes() == model.predict(other, 1).tobytes()
-    assert LIBRARIES[name].fit(data, GROWTH).predict(other, 1).tobytes() == model.predict(other, 1).tobytes()
+    assert KINDS[name].fit(data, GROWTH).predict(other, 1).tobytes() == model.predict(other, 1).tobytes()
 
 
-@every_library
+@every_kind
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("n_classes", [None, 2, 3])
 def test_trees_read_one_by_one_predict_the_same(name: str, n_classes: int | None, missing: bool) -> None:
     data = make_data(n_classes, missing=missing)
-    model = LIBRARIES[name].fit(data, GROWTH)
+    model = KINDS[name].fit(data, GROWTH)
     rows = make_data(n_classes, missing=True, seed=2).rows  # also where no value was missing in training
     if name not in READABLE:
         with pytest.raises(ParameterError, match=f"the trees of {name} cannot be read one by one"):
@@ -169,14 +171,14 @@ def test_columns_beside_categories_keep_their_places(name: str) -> None:
         np.testing.assert_allclose(total, model.predict(rows, 1)[:, 0], rtol=1e-5)
 
 
-@every_library
+@every_kind
 def test_weights_count(name: str) -> None:
     data = make_data(None)
     doubled = replace(data, targets=np.where(np.arange(200) < 100, data.targets, 5.0))
     favoured = replace(doubled, weights=np.where(np.arange(200) < 100, 2.0, 1e-6))
     first = make_data(None).rows[:100]
     error_of = {
-        each: np.mean((LIBRARIES[name].fit(each, GROWTH).predict(first, 1)[:, 0] - data.targets[:100]) ** 2)
+        each: np.mean((KINDS[name].fit(each, GROWTH).predict(first, 1)[:, 0] - data.targets[:100]) ** 2)
         for each in (doubled, favoured)
     }
     assert error_of[favoured] < error_of[doubled] / 2
@@ -220,14 +222,14 @@ def test_categories_are_split_as_sets(name: str) -> None:
         np.testing.assert_allclose(add_trees(model, everything), model.predict(everything, 1), atol=1e-5)
 
 
-@every_library
+@every_kind
 @pytest.mark.parametrize("present", [[0, 2], [1], [0, 1, 3]])
 def test_a_class_that_no_row_has_gets_no_votes(name: str, present: list[int]) -> None:
     data = make_data(4)
     kept = np.isin(data.targets, present)
     few = TreeData(data.rows[kept], data.targets[kept], np.ones(kept.sum()), 4)
-    model = LIBRARIES[name].fit(few, GROWTH)
-    restored = LIBRARIES[name].from_bytes(model.to_bytes())
+    model = KINDS[name].fit(few, GROWTH)
+    restored = KINDS[name].from_bytes(model.to_bytes())
     assert set(model.predict(data.rows, 1).argmax(axis=1)) <= set(present)
     assert np.isfinite(model.predict(data.rows, 1)).all()
     assert restored.predict(data.rows, 1).tobytes() == model.predict(data.rows, 1).tobytes()
@@ -239,14 +241,14 @@ def test_a_class_that_no_row_has_gets_no_votes(name: str, present: list[int]) ->
         np.testing.assert_allclose(total, model.predict(data.rows, 1), rtol=1e-5, atol=1e-5)
 
 
-@every_library
+@every_kind
 def test_a_validation_class_that_no_row_has_is_no_obstacle(name: str) -> None:
     data = make_data(3)
     kept = data.targets < 2
     few = TreeData(data.rows[kept], data.targets[kept], np.ones(kept.sum()), 3)
     growth = replace(GROWTH, patience=3)
     for rows, targets in ((data.rows, data.targets), (data.rows[~kept], data.targets[~kept])):
-        model = LIBRARIES[name].fit(replace(few, validation=(rows, targets)), growth)
+        model = KINDS[name].fit(replace(few, validation=(rows, targets)), growth)
         assert np.isfinite(model.predict(rows, 1)).all()
 
 
@@ -273,10 +275,10 @@ def test_a_tree_splits_by_its_share_of_the_columns(name: str) -> None:
     assert counts[0.5] == 2 < counts[1.0]
 
 
-@every_library
+@every_kind
 def test_threads_do_not_change_the_trees(name: str) -> None:
     data = make_data(3, n_rows=2000)
-    one, two = (LIBRARIES[name].fit(data, replace(GROWTH, n_threads=n)) for n in (1, 2))
+    one, two = (KINDS[name].fit(data, replace(GROWTH, n_threads=n)) for n in (1, 2))
     assert one.predict(data.rows, 1).tobytes() == two.predict(data.rows, 2).tobytes()
 
 

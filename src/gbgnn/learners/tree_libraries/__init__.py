@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 from gbgnn.learners.tree_libraries.base import Growth, TreeData, TreeModel
 from gbgnn.learners.tree_libraries.catboost import CatBoostTrees
+from gbgnn.learners.tree_libraries.forest import Forest
 from gbgnn.learners.tree_libraries.lightgbm import LightGBMTrees
 from gbgnn.learners.tree_libraries.sklearn import SklearnTrees
 from gbgnn.learners.tree_libraries.xgboost import XGBoostTrees
@@ -13,7 +14,10 @@ from gbgnn.learners.tree_libraries.xgboost import XGBoostTrees
 LIBRARIES: dict[str, type[TreeModel]] = {
     kind.library: kind for kind in (SklearnTrees, LightGBMTrees, XGBoostTrees, CatBoostTrees)
 }
-"""The libraries, by the names that settings and model files use."""
+"""The libraries of boosted trees, by the names that settings and model files use."""
+
+KINDS: dict[str, type[TreeModel]] = {**LIBRARIES, Forest.library: Forest}
+"""All that a model file may hold."""
 
 
 def find_library(name: str) -> type[TreeModel]:
@@ -23,4 +27,4 @@ def find_library(name: str) -> type[TreeModel]:
     return LIBRARIES[name]
 
 
-__all__ = ["LIBRARIES", "Growth", "TreeData", "TreeModel", "find_library"]
+__all__ = ["KINDS", "LIBRARIES", "Forest", "Growth", "TreeData", "TreeModel", "find_library"]
