@@ -222,7 +222,9 @@ def _for_tables(model: Any, facts: Facts) -> None:
 
 
 def _for_small_tables(model: Any, facts: Facts) -> None:
-    learner: Learner = BoostedTrees(n_trees=300, learning_rate=0.06, max_leaves=4, patience=20, n_variants=2)
+    learner: Learner = BoostedTrees(
+        n_trees=300, learning_rate=0.06, max_leaves=4, patience=20, n_variants=2, n_forest=100
+    )
     n_rounds = 1
     if facts.n_nodes <= _most_nodes(model):
         # Small trees do not see what a graph of like nodes smooths, nor patterns of neighbours.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import combinations
 from math import factorial
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from gbgnn.learners.tree_arrays import LEAF, TreeArrays
 from gbgnn.learners.tree_head import AveragedTrees, TreesHead
-from gbgnn.learners.tree_libraries import LIBRARIES, Growth, TreeData
+from gbgnn.learners.tree_libraries import LIBRARIES, Forest, Growth, TreeData
 from gbgnn.learners.tree_shap import shapley_values
 
 GROWTH = Growth(
@@ -132,6 +133,34 @@ def test_values_are_those_that_the_library_computes(name: str, n_classes: int | 
     told = ask_library(name, model, data.rows)
     np.testing.assert_allclose(values, told[:, :-1], atol=2e-5)
     np.testing.assert_allclose(base + means, told[0, -1], atol=2e-5)
+
+
+@pytest.mark.parametrize("n_classes", [None, 2, 3])
+def test_values_of_a_forest_are_those_of_its_trees_one_by_one(n_classes: int | None) -> None:
+    data = make_data(n_classes)
+    forest = Forest.fit(data, GROWTH)
+    trees, base = forest.trees()
+    values, means = shapley_values(trees, data.rows[:40], forest.n_columns)
+    alone = [shapley_values([replace(tree)], data.rows[:40], forest.n_columns) for tree in trees]
+    np.testing.assert_allclose(values, np.sum([each for each, _ in alone], axis=0), atol=1e-9)
+    np.testing.assert_allclose(means, np.sum([mean for _, mean in alone], axis=0), atol=1e-9)
+    outputs = forest.predict(data.rows[:40], 1)
+    np.testing.assert_allclose(values.sum(axis=1) + base + means, outputs, atol=1e-5)
+
+
+def test_leaves_that_nothing_leads_to_say_nothing() -> None:
+    tree = TreeArrays(
+        feature=np.array([0, 0, 0, 0, 0, 0]),
+        threshold=np.zeros(6),
+        left=np.array([1, LEAF, LEAF, 4, LEAF, LEAF]),
+        right=np.array([2, LEAF, LEAF, 5, LEAF, LEAF]),
+        missing_left=np.zeros(6, dtype=bool),
+        value=np.array([0.0, 1.0, 2.0, 0.0, 50.0, 60.0]),
+        cover=np.array([4.0, 1.0, 3.0, 2.0, 1.0, 1.0]),
+    ).check(1)
+    values, mean = shapley_values([tree], np.array([[-1.0], [1.0]]), 1)
+    assert mean[0] == pytest.approx(1.75)
+    assert values.ravel().tolist() == pytest.approx([-0.75, 0.25])
 
 
 @pytest.mark.parametrize("n_classes", [None, 2, 3])

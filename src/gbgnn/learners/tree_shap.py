@@ -15,7 +15,8 @@ of Gauss and Legendre's rule give it exactly, of all leaves and rows at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,49 +30,62 @@ _ENTRIES_AT_ONCE = 2**22
 
 
 class Paths(NamedTuple):
-    """The ways from the root to all leaves of a tree, columns of a path once, padded at the end.
+    """The ways from all leaves of a tree up to the root.
 
-    ``columns`` and ``shares`` are z, shape (leaves, columns of a path). ``splits`` says for each leaf and
-    node which place of the path its split belongs to, -1 where the node is not on the way; ``turns`` whether
-    the way goes left there.
+    A step, shape (leaves, steps), is at the split ``nodes``, -1 where the way has ended; ``turns`` says
+    whether the way down goes left there, ``places`` which of the columns of the way its split is on.
+    Of these there are ``columns`` and their ``shares``, z, shape (leaves, most columns of a way), padded with
+    column 0 and share 1.
     """
 
     leaves: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+    turns: NDArray[np.bool_]
+    places: NDArray[np.int64]
     columns: NDArray[np.int64]
     shares: Floats
-    splits: NDArray[np.int64]
-    turns: NDArray[np.bool_]
 
 
 def find_paths(tree: TreeArrays) -> Paths:
     """Return the ways to the leaves of a tree whose covers are known."""
-    assert tree.cover is not None
-    ways: dict[int, list[tuple[int, bool]]] = {0: []}
-    leaves = []
-    for node in range(len(tree.left)):  # children come after their parents
-        way = ways.pop(node, None)
-        if way is None:
-            continue
-        if tree.left[node] == LEAF:
-            leaves.append((node, way))
-        else:
-            for child, is_left in ((tree.left[node], True), (tree.right[node], False)):
-                ways[int(child)] = [*way, (node, is_left)]
-    own = [list(dict.fromkeys(int(tree.feature[node]) for node, _ in way)) for _, way in leaves]
-    width = max(1, *map(len, own))
+    inner = np.flatnonzero(tree.left != LEAF)
+    left, right = tree.left[inner], tree.right[inner]
+    parents, is_left = np.full(len(tree.left), -1), np.zeros(len(tree.left), dtype=bool)
+    parents[left] = parents[right] = inner
+    is_left[left] = True
+
+    steps = [np.flatnonzero(tree.left == LEAF)]
+    while (steps[-1] > 0).any():
+        steps.append(np.where(steps[-1] > 0, parents[steps[-1]], steps[-1]))
+    turned_to = np.stack(steps, axis=1)[steps[-1] == 0]  # without leaves that nothing leads to
+    leaves, nodes = turned_to[:, 0], np.where(turned_to > 0, parents[turned_to], -1)
+
+    padding = -1 - np.arange(nodes.shape[1])  # a column of its own for every step
+    asked = np.where(nodes >= 0, tree.feature[nodes], padding)
+    first = (asked[:, :, None] == asked[:, None, :]).argmax(axis=2)
+    rank = np.cumsum(first == np.arange(nodes.shape[1]), axis=1) - 1
+    places = np.take_along_axis(rank, first, axis=1)
+    width = 1 + int(places[nodes >= 0].max(initial=0))
+    places = np.minimum(places, width - 1)  # of padding, which changes nothing
+
+    share, every = _shares_of_parents(tree, left, right), np.arange(len(leaves))
     columns, shares = np.zeros((len(leaves), width), dtype=np.int64), np.ones((len(leaves), width))
-    splits = np.full((len(leaves), len(tree.left)), -1)
-    turns = np.zeros(splits.shape, dtype=bool)
-    for i, ((_, way), names) in enumerate(zip(leaves, own, strict=True)):
-        columns[i, : len(names)] = names
-        for node, is_left in way:
-            place = names.index(int(tree.feature[node]))
-            child = tree.left[node] if is_left else tree.right[node]
-            whole = tree.cover[tree.left[node]] + tree.cover[tree.right[node]]
-            # Where nothing came by, as far as a library tells, both ways are alike.
-            shares[i, place] *= tree.cover[child] / whole if whole > 0 else 0.5
-            splits[i, node], turns[i, node] = place, is_left
-    return Paths(np.array([leaf for leaf, _ in leaves]), columns, shares, splits, turns)
+    for step in range(nodes.shape[1]):
+        shares[every, places[:, step]] *= share[turned_to[:, step]]
+        real = nodes[:, step] >= 0
+        columns[every[real], places[real, step]] = asked[real, step]
+    return Paths(leaves, nodes, is_left[turned_to], places, columns, shares)
+
+
+def _shares_of_parents(tree: TreeArrays, left: NDArray[Any], right: NDArray[Any]) -> Floats:
+    """Return how much of what came by a node's parent came by the node; of the root all."""
+    assert tree.cover is not None
+    share, cover = np.ones(len(tree.left)), tree.cover
+    whole = cover[left] + cover[right]
+    for child in (left, right):
+        # Where nothing came by, as far as a library tells, both ways are alike.
+        share[child] = np.where(whole > 0, cover[child] / np.where(whole > 0, whole, 1.0), 0.5)
+    return share
 
 
 def shapley_values(
@@ -95,26 +109,34 @@ def shapley_values(
     ([[0.0, -0.5], [0.0, 1.5]], [-0.5])
     """
     values, means = np.zeros((*rows.shape, n_columns)), np.zeros(n_columns)
-    for tree in trees:
-        paths = find_paths(tree)
-        of_leaves = tree.value[paths.leaves].astype(np.float64)
-        means[tree.column] += of_leaves @ paths.shares.prod(axis=1)
+    for _, alike in groupby(trees, key=lambda tree: id(tree.left)):  # of several outputs of one tree
+        first, *others = alike
+        paths = find_paths(first)
+        outputs = [first.column, *(tree.column for tree in others)]
+        of_leaves = np.stack(
+            [tree.value[paths.leaves] for tree in (first, *others)], axis=1, dtype=np.float64
+        )
+        means[outputs] += paths.shares.prod(axis=1) @ of_leaves
         if len(of_leaves) == 1:
             continue
-        size = max(1, _ENTRIES_AT_ONCE // paths.splits.size)
-        for first in range(0, len(rows), size):
-            some = slice(first, first + size)
-            found = of_leaves[:, None] * _weigh(paths, _takes(paths, tree.goes_left(rows[some])))
-            by_column = values[some, :, tree.column].T
-            np.add.at(by_column, paths.columns.ravel(), found.reshape(len(found), -1).T)
+        size = max(1, _ENTRIES_AT_ONCE // max(paths.nodes.size, len(first.left)))
+        for start in range(0, len(rows), size):
+            some = slice(start, start + size)
+            found = _weigh(paths, _takes(paths, first.goes_left(rows[some])))
+            for output, value in zip(outputs, of_leaves.T, strict=True):
+                by_column = values[some, :, output].T
+                weighed = (found * value[:, None]).reshape(len(found), -1).T
+                np.add.at(by_column, paths.columns.ravel(), weighed)
     return values, means
 
 
 def _takes(paths: Paths, goes_left: NDArray[np.bool_]) -> Floats:
-    """Return o, whether rows take a path at all splits on a column, (rows, leaves, columns of a path)."""
-    takes = np.ones((len(goes_left), *paths.columns.shape))
-    for leaf, node in zip(*np.nonzero(paths.splits >= 0), strict=True):
-        takes[:, leaf, paths.splits[leaf, node]] *= goes_left[:, node] == paths.turns[leaf, node]
+    """Return o, whether rows take a path at all splits on a column, (rows, leaves, columns of a way)."""
+    takes, every = np.ones((len(goes_left), *paths.columns.shape)), np.arange(len(paths.leaves))
+    for step in range(paths.nodes.shape[1]):
+        node = paths.nodes[:, step]
+        follows = (goes_left[:, node] == paths.turns[:, step]) | (node < 0)
+        takes[:, every, paths.places[:, step]] *= follows
     return takes
 
 

@@ -104,7 +104,8 @@ class Forest(TreeModel):
         if n_columns >= len(data) or sizes.min() <= 0 or sizes.max() >= len(data):
             raise ValueError("the trees of a forest have more nodes than are there")
         nodes = np.frombuffer(data, dtype=_node_type(n_columns), offset=8 * (_HEADER + n_trees))
-        if len(nodes) != sizes.sum() or not np.isfinite(nodes["value"]).all():
+        is_known = np.isfinite(nodes["value"]).all() and np.isfinite(nodes["cover"]).all()
+        if len(nodes) != sizes.sum() or not is_known or nodes["cover"].min() < 0:
             raise ValueError("the nodes of a forest are others than it says")
         loaded = cls(nodes, sizes, n_features)
         for tree in loaded._structures:
@@ -114,7 +115,9 @@ class Forest(TreeModel):
     def trees(self) -> tuple[Sequence[TreeArrays], Array]:
         """Return every tree once for each column, and zeros: nothing is added to their sum."""
         trees = [
-            self._as_arrays(nodes, column) for nodes in self._split() for column in range(self.n_columns)
+            replace(tree, value=value[:, column], column=column)
+            for tree, value in zip(self._structures, self._values, strict=True)
+            for column in range(self.n_columns)
         ]
         return trees, np.zeros(self.n_columns)
 
@@ -128,7 +131,7 @@ class Forest(TreeModel):
     @cached_property
     def _structures(self) -> list[TreeArrays]:
         """The trees, once each."""
-        return [self._as_arrays(nodes, 0) for nodes in self._split()]
+        return [_as_arrays(nodes) for nodes in self._split()]
 
     @cached_property
     def _values(self) -> list[Array]:
@@ -138,24 +141,26 @@ class Forest(TreeModel):
     def _split(self) -> list[Array]:
         return np.split(self.nodes, np.cumsum(self.sizes)[:-1])
 
-    def _as_arrays(self, nodes: Array, column: int) -> TreeArrays:
-        return TreeArrays(
-            feature=nodes["feature"],
-            threshold=nodes["threshold"],
-            left=nodes["left"],
-            right=nodes["right"],
-            missing_left=np.ones(len(nodes), dtype=bool),
-            value=nodes["value"][:, column].astype(np.float64),
-            column=column,
-            gain=nodes["gain"],
-        )
 
-
-_FIELDS = {"left": "<i4", "right": "<i4", "feature": "<i4", "threshold": "<f4", "gain": "<f4"}
+_FIELDS = {"left": "<i4", "right": "<i4", "feature": "<i4", "threshold": "<f4", "gain": "<f4", "cover": "<f4"}
 
 
 def _node_type(n_columns: int) -> np.dtype[Any]:
     return np.dtype([*_FIELDS.items(), ("value", "<f4", (n_columns,))])
+
+
+def _as_arrays(nodes: Array) -> TreeArrays:
+    """Return a tree with what its nodes add to the first column."""
+    return TreeArrays(
+        feature=nodes["feature"],
+        threshold=nodes["threshold"],
+        left=nodes["left"],
+        right=nodes["right"],
+        missing_left=np.ones(len(nodes), dtype=bool),
+        value=nodes["value"][:, 0].astype(np.float64),
+        gain=nodes["gain"],
+        cover=nodes["cover"].astype(np.float64),
+    )
 
 
 def _read_nodes(tree: Any, n_trees: int) -> Array:
@@ -169,6 +174,7 @@ def _read_nodes(tree: Any, n_trees: int) -> Array:
     impurity = tree.impurity * tree.weighted_n_node_samples
     gone = impurity[inner] - impurity[nodes["left"][inner]] - impurity[nodes["right"][inner]]
     nodes["gain"][inner] = gone / n_trees
+    nodes["cover"] = tree.weighted_n_node_samples
     nodes["value"] = np.where(inner[:, None], 0.0, values / n_trees)
     return nodes
 
