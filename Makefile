@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.ready-bench
 
-.PHONY: help demo test lint types site unit docs bench clean
+.PHONY: help demo test lint types site unit docs browser bench clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -38,6 +38,10 @@ unit: $(READY)
 docs: $(READY)  ## The documentation site, with the gallery run, into build/site
 	$(SITE) . build/site
 	@echo "open build/site/docs/index.html"
+
+browser: $(READY)  ## Find or fetch a Chromium, and look at pages of gbgnn report in it
+	$(BIN)/playwright install chromium || command -v chromium || command -v chromium-browser || command -v google-chrome
+	$(BIN)/python -m pytest -q --no-cov tests/report/test_browser.py
 
 bench: $(BENCH)  ## Every benchmark, results into benchmarks/results
 	$(BIN)/python benchmarks/run_all.py

@@ -32,8 +32,9 @@ CONFIG, CHECKPOINT, MODEL = "config.toml", "checkpoint.gbgnn", "model.gbgnn"
 HISTORY, EPOCHS, METRICS = "history.jsonl", "fine_tuning.jsonl", "metrics.json"
 SPACE, TRIALS = "space.toml", "trials.jsonl"
 LOCK, HOLDER = "lock", "holder"
+REPORT = "report.html"
 
-FILES = frozenset({CONFIG, CHECKPOINT, MODEL, HISTORY, EPOCHS, METRICS, SPACE, TRIALS, LOCK, HOLDER})
+FILES = frozenset({CONFIG, CHECKPOINT, MODEL, HISTORY, EPOCHS, METRICS, SPACE, TRIALS, LOCK, HOLDER, REPORT})
 """All files that a run may write; a folder with others in it is not replaced."""
 
 

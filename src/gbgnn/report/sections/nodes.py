@@ -1,0 +1,108 @@
+"""The table of nodes, which the page's script draws, searches and sorts; every node says why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gbgnn.report.content import Section
+from gbgnn.report.evidence.nodes import Listed, list_nodes
+from gbgnn.report.sections.words import counted
+from gbgnn.report.subject import Subject
+
+N_CLASSES_SHOWN = 5
+
+Row = list[Any]
+Block = list[tuple[str, float]]
+
+
+def describe_nodes(subject: Subject, n_most: int) -> Section:
+    """Return the table, a row per node, with what stands behind every row."""
+    found = list_nodes(subject, n_most)
+    title = "Node by node"
+    if not found.n_listed:
+        return Section(
+            "nodes", title, missing=["No nodes are listed, because the data of this run is not at hand."]
+        )
+    drawn = "" if found.n_listed == found.n_nodes else ", drawn at random from every part of the split"
+    listed = f"{counted(found.n_listed, 'node')} of {found.n_nodes:,}{drawn}"
+    told = f"{listed}. Open a row to see what speaks for it."
+    table = {
+        "columns": _columns(subject),
+        "blocks": [{"title": "Most probable", "form": "percent"}] if subject.kind != "numbers" else [],
+        "rows": [row for group in found.groups for row in _rows(subject, group)],
+        "details": [[block] for group in found.groups for block in _probable(subject, group)],
+    }
+    return Section("nodes", title, [told], nodes=table)
+
+
+def _columns(subject: Subject) -> list[dict[str, str]]:
+    """Return the columns: ``key`` says what the script may filter by, ``form`` how values are written."""
+    shared = [
+        {"key": "id", "head": "node", "form": "text"},
+        {"key": "part", "head": "part", "form": "text"},
+    ]
+    if subject.kind == "numbers":
+        forms = [("truth", "is"), ("predicted", "predicted"), ("error", "error")]
+        return [*shared, *({"key": key, "head": head, "form": "number"} for key, head in forms)]
+    return [
+        *shared,
+        {"key": "truth", "head": "is", "form": "text"},
+        {"key": "predicted", "head": "predicted", "form": "text"},
+        {"key": "sure", "head": "how sure", "form": "percent"},
+        {"key": "outcome", "head": "outcome", "form": "text"},
+    ]
+
+
+def _rows(subject: Subject, group: Listed) -> list[Row]:
+    ids = [str(each) for each in group.ids.tolist()]
+    if subject.kind == "numbers":
+        return [[each, group.part, *values] for each, values in zip(ids, _numbers(group), strict=True)]
+    truth = [None] * len(ids) if group.truth is None else _titles(subject, group.truth)
+    said = _titles(subject, group.predicted)
+    sure = _sureness(subject, group)
+    return [
+        [each, group.part, is_, own, p, "unknown" if is_ is None else "right" if is_ == own else "wrong"]
+        for each, is_, own, p in zip(ids, truth, said, sure, strict=True)
+    ]
+
+
+def _titles(subject: Subject, labels: Any) -> list[str]:
+    """Return classes by name; of several labels those that are there, with commas."""
+    if subject.kind == "classes":
+        return [subject.title(label) for label in labels.tolist()]
+    names = np.array(subject.titles, dtype=object)
+    return [", ".join(names[np.asarray(row, bool)]) or "none" for row in labels]
+
+
+def _sureness(subject: Subject, group: Listed) -> list[float | None]:
+    """Return the probability of what is predicted; of several labels that of the least certain of them."""
+    if group.proba is None:
+        return [None] * len(group.nodes)
+    proba = np.asarray(group.proba, np.float64)
+    sure = proba if subject.kind == "classes" else np.where(group.predicted > 0, proba, 1 - proba)
+    return list((sure.max(axis=1) if subject.kind == "classes" else sure.min(axis=1)).tolist())
+
+
+def _numbers(group: Listed) -> list[Row]:
+    predicted = np.asarray(group.predicted, np.float64).reshape(len(group.nodes), -1)[:, 0]
+    if group.truth is None:
+        return [[None, value, None] for value in predicted.tolist()]
+    truth = np.asarray(group.truth, np.float64).reshape(len(group.nodes), -1)[:, 0]
+    return [
+        list(each)
+        for each in zip(truth.tolist(), predicted.tolist(), (predicted - truth).tolist(), strict=True)
+    ]
+
+
+def _probable(subject: Subject, group: Listed) -> list[Block]:
+    """Return the most probable classes of every node; nothing of numbers."""
+    if group.proba is None:
+        return [[] for _ in group.nodes]
+    titles = subject.titles
+    order = np.argsort(-group.proba, axis=1, kind="stable")[:, :N_CLASSES_SHOWN]
+    return [
+        [(titles[k], float(row[k])) for k in own.tolist()]
+        for row, own in zip(group.proba, order, strict=True)
+    ]
