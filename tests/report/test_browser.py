@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,9 +160,7 @@ def test_a_figure_is_saved_and_settings_are_copied(opened: Opened) -> None:
         opened.page.locator("#run-1-quality [data-save]").click()
     assert Path(caught.value.path()).read_bytes().startswith(b"\x89PNG")
     opened.page.locator("#run-1-again [data-copy]").first.click()
-    said = opened.page.locator("#said")
-    opened.page.wait_for_function("document.getElementById('said').textContent.match(/copied|selected/)")
-    assert said.inner_text()
+    playwright.expect(opened.page.locator("#said")).to_have_text(re.compile("copied|selected"))
     assert opened.complaints == []
 
 

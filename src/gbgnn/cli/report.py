@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import gbgnn
 from gbgnn.cli import screen
 from gbgnn.cli.files import Saved, describe, describe_choices, open_saved
+from gbgnn.cli.held_out import bound_others
 from gbgnn.cli.scores import score_splits
 from gbgnn.errors import DataError, GBGNNError, import_needed
 from gbgnn.runs import CONFIG, REPORT
@@ -69,6 +70,8 @@ def load_subject(saved: Saved, name: str, data_dir: Path | None = None) -> Subje
     except (GBGNNError, OSError) as error:
         return Subject(name, model.model_, told=told, why_no_data=str(error), **known)
     told = [*_told_of_data(data), *told]
+    others, reason = bound_others(model, data)
+    known |= {"others": others, "why_no_others": reason or ""}
     return Subject(name, model.model_, _parts(model, data), data.graph, told=told, **known)
 
 

@@ -10,10 +10,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn.errors import GraphError
+from gbgnn.errors import GraphError, ParameterError
 from gbgnn.graph import Graph
+from gbgnn.guarantees import holdout_bound
 from gbgnn.labels import PARTS, NodeSplit, count_labels
 from gbgnn.predictor import Predictor, as_predictor
+from gbgnn.theory import HoldoutBound
 
 PART_NAMES = {"train": "training", "val": "validation", "test": "test", "": "no part"}
 
@@ -79,7 +81,7 @@ class Subject:
     why_no_data
         Why there are no parts.
     others
-        The guarantee for all other nodes, an object with ``sentence`` and ``to_dict()``.
+        The guarantee for all nodes that are in no part of the split.
     why_no_others
         Why there is none.
 
@@ -105,7 +107,7 @@ class Subject:
     versions: Mapping[str, str] = field(default_factory=dict)
     recorded: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     why_no_data: str = ""
-    others: Any = None
+    others: HoldoutBound | None = None
     why_no_others: str = ""
 
     @classmethod
@@ -140,6 +142,8 @@ class Subject:
             if len(nodes):
                 truth = _pick(fitted, y, nodes)
                 parts.append(Part(part, nodes, truth, graph.node_ids[nodes], None if is_own else graph))
+        if not {"others", "why_no_others"} & more.keys():
+            more["others"], more["why_no_others"] = _bound_others(fitted, parts, split, is_own, graph)
         return cls(name, fitted, tuple(parts), graph, **more)
 
     @cached_property
@@ -175,6 +179,22 @@ class Subject:
     def _ask(self, part: Part) -> Answers:
         found = self.model.predict_all(part.nodes, graph=part.graph)
         return Answers(found["predict"], found.get("predict_proba"))
+
+
+def _bound_others(
+    model: Predictor, parts: Sequence[Part], split: NodeSplit, is_own: bool, graph: Graph
+) -> tuple[HoldoutBound | None, str]:
+    """Return the guarantee for the nodes that are in no part, or why there is none."""
+    test = next((part for part in parts if part.name == "test"), None)
+    if not model.task.has_proba:
+        return None, "errors are counted of classes; numbers have none."
+    if test is None:
+        return None, "the split has no test nodes, which would be held out."
+    try:
+        given = None if is_own else graph
+        return holdout_bound(model, test.nodes, test.truth, split=split, graph=given), ""
+    except ParameterError as error:
+        return None, str(error)
 
 
 def _pick(model: Predictor, y: Any, nodes: NDArray[np.int64]) -> NDArray[Any]:

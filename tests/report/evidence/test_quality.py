@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -59,3 +61,9 @@ def test_resampling_covers_the_mean_of_normal_numbers() -> None:
 def test_nothing_is_resampled_from_one_node() -> None:
     assert resampled_interval(lambda rows: 1.0, 1) == (None, None)
     assert resampled_interval(lambda rows: np.nan, 5) == (None, None)
+
+
+def test_r2_of_constant_numbers_is_unknown(numbers: Subject) -> None:
+    parts = tuple(replace(part, truth=np.ones(len(part.truth))) for part in numbers.parts)
+    found = measure_parts(replace(numbers, parts=parts))
+    assert all((each.value, each.low, each.high) == (None, None, None) for each in found)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gbgnn import GBGNNClassifier
+from gbgnn import GBGNNClassifier, holdout_bound
 from gbgnn.report import Subject
 from gbgnn.report.content import Section
 from gbgnn.report.sections import describe
@@ -17,6 +17,8 @@ from gbgnn.report.sections.smoothing import describe_smoothing
 from gbgnn.report.sections.training import describe_training
 from gbgnn.report.sections.words import counted, listed, number, percent
 
+from ..conftest import SPLIT
+
 KINDS = ("classes", "labels", "numbers", "average", "bare")
 
 
@@ -27,9 +29,8 @@ def test_every_run_has_every_section(kind: str, request: pytest.FixtureRequest) 
     assert len(keys) == len(set(keys))
     assert keys == [section.key for section in describe(request.getfixturevalue("classes"), 20).sections]
     for section in page.sections:
-        assert section.missing or section.figures or section.tables or section.codes or section.nodes, (
-            section.key
-        )
+        shown = (section.figures, section.tables, section.codes, section.nodes)
+        assert section.missing or section.paragraphs or any(shown), section.key
         for figure in section.figures:
             assert len(figure.alt) > 20
             assert figure.alt != figure.title
@@ -45,6 +46,23 @@ def test_the_headline_says_how_many_are_right(classes: Subject) -> None:
         .headline[0]
         .startswith(f"{right:.1f} % of the 20 test nodes are predicted rightly")
     )
+
+
+def test_the_guarantee_is_that_of_the_held_out_nodes(classes: Subject) -> None:
+    test = classes.part("test")
+    bound = holdout_bound(classes.model, test.nodes, test.truth, split=SPLIT)
+    page = describe(classes, 0)
+    assert page.headline[1].startswith(bound.sentence.rstrip(".").replace("with", "With", 1))
+    assert "assumes that the nodes held out are a uniform draw" in page.headline[1]
+    section = next(section for section in page.sections if section.key == "guarantee")
+    by_class = section.tables[0]
+    assert [row[0] for row in by_class.rows] == [classes.title(each.label) for each in bound.per_class]
+    assert sum(int(row[2]) for row in by_class.rows) == bound.n_others == 10
+
+
+def test_numbers_have_no_such_guarantee(numbers: Subject) -> None:
+    section = next(section for section in describe(numbers, 0).sections if section.key == "guarantee")
+    assert "errors are counted of classes" in section.missing[0]
 
 
 def test_what_data_is_missing_is_said(bare: Subject) -> None:

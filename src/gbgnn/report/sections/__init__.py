@@ -9,7 +9,7 @@ from gbgnn.report.evidence.quality import measure_parts
 from gbgnn.report.sections.again import describe_again
 from gbgnn.report.sections.comparison import compare
 from gbgnn.report.sections.errors import describe_errors
-from gbgnn.report.sections.guarantee import describe_guarantee
+from gbgnn.report.sections.guarantee import describe_guarantee, others_sentence
 from gbgnn.report.sections.nodes import describe_nodes
 from gbgnn.report.sections.quality import describe_quality, headline
 from gbgnn.report.sections.run import describe_run
@@ -26,7 +26,7 @@ def describe(subject: Subject, n_nodes: int = N_NODES) -> RunPage:
     found = measure_parts(subject)
     first = [headline(subject, found[-1])] if found else []
     if subject.others is not None:
-        first.append(subject.others.sentence)
+        first.append(others_sentence(subject.others))
     sections: list[Section] = [
         describe_quality(subject),
         describe_guarantee(subject),

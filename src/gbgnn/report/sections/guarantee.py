@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gbgnn.errors import AbsentError
 from gbgnn.report.content import Section, Table
-from gbgnn.report.sections.words import counted, number, percent
+from gbgnn.report.sections.words import begin, counted, number, percent
 from gbgnn.report.subject import Subject
+from gbgnn.theory import HoldoutBound
+from gbgnn.theory.holdout import percent as round_percent
 
 
 def describe_guarantee(subject: Subject) -> Section:
@@ -18,29 +18,39 @@ def describe_guarantee(subject: Subject) -> Section:
         why = subject.why_no_others or "a run without its data says nothing of other nodes."
         missing.append(f"No guarantee for other nodes: {why}")
     else:
-        paragraphs += [others.sentence, *others.notes]
+        n_wrong, n_held = f"{others.n_wrong:,}", f"{others.n_held_out:,}"
+        paragraphs += [others_sentence(others), f"Of the {n_held} nodes held out {n_wrong} are wrong."]
+        paragraphs += [begin(f"{note}.") for note in others.notes[1:]]
         tables += _tables(subject, others)
     told = _certificate(subject)
     (paragraphs if told[0] else missing).append(told[1])
     return Section("guarantee", "What is guaranteed", paragraphs, tables=tables, missing=missing)
 
 
-def _tables(subject: Subject, others: Any) -> list[Table]:
+def others_sentence(others: HoldoutBound) -> str:
+    """Return the guarantee with what it assumes, which is never left out."""
+    return begin(f"{others.sentence.rstrip('.')} ({'; '.join(others.notes[:1])}).")
+
+
+def _tables(subject: Subject, others: HoldoutBound) -> list[Table]:
     """Return the same by class that is predicted, and by how sure the model is."""
-    heads = ["held out", "wrong", "of others at most wrong"]
+    heads = ["wrong of those held out", "others", "of others at most wrong"]
+    together = f"all with {percent(others.confidence, 0)} confidence together"
     found = []
     if others.per_class:
         rows = [[subject.title(each.label), *_row(each)] for each in others.per_class]
-        found.append(Table(["predicted", *heads], rows, "By class that is predicted", frozenset({1, 2, 3})))
+        caption = f"By class that is predicted, {together}"
+        found.append(Table(["predicted", *heads], rows, caption, frozenset({1, 2, 3})))
     if others.per_level:
         rows = [[f"at least {percent(each.level, 0)}", *_row(each)] for each in others.per_level]
-        caption = "By how sure the model is"
+        caption = f"By how sure the model is, {together}"
         found.append(Table(["how sure", *heads], rows, caption, frozenset({1, 2, 3})))
     return found
 
 
-def _row(bound: Any) -> list[str]:
-    return [f"{bound.n_held_out:,}", f"{bound.n_wrong:,}", percent(bound.bound)]
+def _row(bound: HoldoutBound) -> list[str]:
+    at_most = "-" if bound.bound is None else round_percent(bound.bound, up=True)
+    return [f"{bound.n_wrong:,} of {bound.n_held_out:,}", f"{bound.n_others:,}", at_most]
 
 
 def _certificate(subject: Subject) -> tuple[bool, str]:

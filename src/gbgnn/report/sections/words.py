@@ -27,6 +27,11 @@ def counted(n: int, noun: str, plural: str | None = None) -> str:
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
+def begin(sentence: str) -> str:
+    """Return a sentence with a large letter first."""
+    return sentence[:1].upper() + sentence[1:]
+
+
 def of_part(name: str) -> str:
     """Return what a part of the split is called before "nodes"."""
     return PART_NAMES.get(name, name)
