@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from gbgnn import GBGNNClassifier, Graph
+from gbgnn import GBGNNClassifier, Graph, NodeSplit
 from gbgnn.errors import GraphError
 from gbgnn.report import Subject
 
@@ -27,9 +27,7 @@ def test_another_graph_than_that_of_the_fit_is_predicted(classes: Subject) -> No
         graph.adjacency, 2 * graph.features, node_ids=graph.node_ids, feature_names=graph.feature_names
     )
     y = np.array([*classes.titles * 20])
-    split = type("Split", (), {"train": np.arange(2), "val": np.arange(0), "test": np.arange(2, 5)})
-    split.check = lambda n: None
-    subject = Subject.of(classes.model, other, y, split)
+    subject = Subject.of(classes.model, other, y, NodeSplit([0, 1], test=[2, 3, 4]))
     assert subject.parts[0].graph is other
     assert (subject.answers["test"].predicted == classes.model.predict([2, 3, 4], graph=other)).all()
 
