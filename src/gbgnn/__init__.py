@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         SquaredError,
     )
     from gbgnn.model import FittedModel
-    from gbgnn.persistence import load
+    from gbgnn.persistence import load, save
     from gbgnn.propagation import (
         AugmentedAdjacency,
         GivenMatrix,
@@ -135,6 +135,7 @@ __all__ = [
     "holdout_bound",
     "load",
     "predictions_frame",
+    "save",
     "smoothing_profile",
     "weak_learning",
 ]
@@ -173,7 +174,7 @@ _HOMES = {
             "WideReLU",
         ),
     ),
-    "gbgnn.persistence": ("load",),
+    "gbgnn.persistence": ("load", "save"),
     "gbgnn.predictions": ("predictions_frame",),
     "gbgnn.propagation": (
         *("AugmentedAdjacency", "NormalizedAdjacency", "RandomWalk", "NormalizedLaplacian"),

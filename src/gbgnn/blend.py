@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -221,7 +221,7 @@ class BlendedModel(Predictor):
         """Return the graph that was given, checked, or that of the fit."""
         return self.members[0].model.known_graph(graph)
 
-    def with_graph(self, graph: Graph) -> BlendedModel:
+    def with_graph(self, graph: Graph) -> Self:
         """Return the model of a file with the graph of its fit at hand; raise for another graph."""
         at_hand = (replace(own, model=own.model.with_graph(graph)) for own in self.members)
         return replace(self, members=tuple(at_hand))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -155,6 +155,10 @@ class CalibratedModel(Predictor):
         """Return those of the model inside."""
         return self.inner.response_curves(graph=graph, n_points=n_points)
 
+    def with_graph(self, graph: Graph) -> Self:
+        """Return the model of a file with the graph of its fit at hand; raise for another graph."""
+        return replace(self, inner=self.inner.with_graph(graph))
+
     def column_importances(self, *, graph: Graph | None = None) -> dict[str, float]:
         """Return those of the model inside."""
         return self.inner.column_importances(graph=graph)
@@ -256,6 +260,19 @@ class Calibrated(ClassifierMixin, BaseEstimator):
     ) -> float:
         """Return the accuracy, that of the model inside."""
         return float(accuracy_score(y, self.predict(nodes, graph=graph), sample_weight=sample_weight))
+
+    def record(self) -> dict[str, Any]:
+        """Return the settings and what was learned, for a file."""
+        return {"method": self.method, "learned": self._fitted().learned.record()}
+
+    @classmethod
+    def from_record(cls, model: Any, record: Mapping[str, Any]) -> Self:
+        """Build it again, around a model."""
+        calibrated = cls(model, method=record["method"])
+        check_one_class("Calibrated", as_predictor(model))
+        learned = Temperatures.from_record(record["method"], record["learned"])
+        calibrated.model_ = CalibratedModel(as_predictor(model), record["method"], learned)
+        return calibrated
 
     def _fitted(self) -> CalibratedModel:
         check_is_fitted(self, "model_")

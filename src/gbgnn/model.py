@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -260,7 +260,7 @@ class FittedModel(Predictor):
         self.inputs.check(graph, self.n_features_in)
         return graph
 
-    def with_graph(self, graph: Graph) -> FittedModel:
+    def with_graph(self, graph: Graph) -> Self:
         """Return the model of a file with the graph of its fit at hand; raise for another graph."""
         check_graph(graph)
         if graph.checksum != self.graph_checksum:

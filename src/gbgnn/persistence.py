@@ -10,6 +10,8 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +41,8 @@ from gbgnn.registry import INNER_PARTS, PARAMETERS, as_device, as_dtype, as_part
 from gbgnn.settings import FINE_TUNE, build_model
 from gbgnn.tables import TableEncoder
 from gbgnn.tasks import Classification
+from gbgnn.wrappers import FORMAT_VERSION as WRAPPED_VERSION
+from gbgnn.wrappers import unwrap, unwrap_header, wrap, wrap_header
 
 if TYPE_CHECKING:  # base_estimator.py imports this module
     from gbgnn.base_estimator import GBGNNEstimator
@@ -51,13 +55,27 @@ _NEEDED = ("safetensors.torch", "saving and loading models", "save")
 Tensors = dict[str, torch.Tensor]
 
 
-def save(model: Predictor, path: str | os.PathLike[str], *, learners: bool = True) -> None:
-    """Write a fitted model; see :meth:`GBGNNClassifier.save <gbgnn.GBGNNClassifier.save>`."""
-    if isinstance(model, BlendedModel):
-        header, tensors = _pack_blend(model, learners)
+def save(model: Any, path: str | os.PathLike[str], *, learners: bool = True) -> None:
+    """Write a fitted model to one file, atomically and without pickle; :func:`load` reads it.
+
+    Parameters
+    ----------
+    model
+        A fitted estimator, its ``model_``, or a :class:`~gbgnn.Calibrated`, :class:`~gbgnn.PredictionSets` or
+        :class:`~gbgnn.PredictionIntervals` around one, which are written with it.
+    path
+        The file, by custom ``*.gbgnn``.
+    learners
+        Whether to write the fitted learners; without them the file still predicts the nodes of the graph it
+        was fitted on.
+    """
+    layers, fitted = unwrap(model)
+    if isinstance(fitted, BlendedModel):
+        header, tensors = _pack_blend(fitted, learners)
     else:
-        assert isinstance(model, FittedModel)
-        header, tensors = _pack_model(model, learners)
+        assert isinstance(fitted, FittedModel)
+        header, tensors = _pack_model(fitted, learners)
+    header = wrap_header(header, layers)
     text = json.dumps(as_plain(header, unknown=_refuse))
     metadata = {"gbgnn": text, "sha256": _digest(text, tensors)}
     save_file = import_needed(*_NEEDED).save_file
@@ -173,20 +191,35 @@ def load(path: str | os.PathLike[str], *, graph: Graph | None = None) -> Any:
     True
     """
     header, tensors = _read(Path(path))
+    with _told_as_damage(path):
+        layers, header = unwrap_header(header)
+        found = _unpack(header, tensors)
+    if graph is not None:
+        found.model_ = found.model_.with_graph(graph)
+    with _told_as_damage(path):
+        return wrap(found, layers)
+
+
+@contextmanager
+def _told_as_damage(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Make an error of the file's own of whatever a header raises that nobody wrote like this."""
     try:
-        estimator = _unpack(header, tensors)
+        yield
     except ModelFileError as error:
         raise ModelFileError(f"{path} is damaged: {error}") from error
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
         raise ModelFileError(f"{path} is damaged: its header does not fit ({error!r}).") from error
-    if graph is not None:
-        estimator.model_ = estimator.model_.with_graph(graph)
-    return estimator
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the JSON header of a model file, checked like :func:`load` does."""
-    return _read(Path(path))[0]
+    """Return the JSON header of a model file, checked like :func:`load` does.
+
+    What is around the model is its ``around``, the outermost first.
+    """
+    whole = _read(Path(path))[0]
+    with _told_as_damage(path):
+        layers, header = unwrap_header(whole)
+        return header | {"around": whole["around"]} if layers else header
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
@@ -210,10 +243,10 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
         version = int(header["format_version"])
     except (ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{path} is damaged: its header cannot be read.") from error
-    if version > BLEND_VERSION:
+    if version > WRAPPED_VERSION:
         raise ModelFileError(
             f"{path} has format {version}, written by gbgnn {header.get('library_version')}; this is gbgnn "
-            f"{__version__}, which reads up to format {BLEND_VERSION}. Upgrade: pip install -U gbgnn."
+            f"{__version__}, which reads up to format {WRAPPED_VERSION}. Upgrade: pip install -U gbgnn."
         )
     if version < OLDEST_VERSION:
         raise ModelFileError(

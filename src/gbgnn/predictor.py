@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -102,6 +102,10 @@ class Predictor(ABC):
     @abstractmethod
     def response_curves(self, *, graph: Graph | None = None, n_points: int = 201) -> ResponseCurves:
         """Return by what rounds multiply the eigenvectors of P."""
+
+    @abstractmethod
+    def with_graph(self, graph: Graph) -> Self:
+        """Return the model of a file with the graph of its fit at hand; raise for another graph."""
 
     @property
     def classes(self) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,20 @@ class Temperatures:
         start, exact = np.zeros(1 + x.shape[1]), {"gtol": 1e-8, "ftol": 1e-14}
         found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=exact)
         return cls(float(found.x[0]), found.x[1:], centre, scale)
+
+    def record(self) -> dict[str, Any]:
+        """Return what was learned, for a file."""
+        return {name: np.asarray(value).tolist() for name, value in vars(self).items()}
+
+    @classmethod
+    def from_record(cls, method: str, record: Mapping[str, Any]) -> Self:
+        """Build the temperatures of a method again; raise where the record is not that of one."""
+        arrays = [np.asarray(record[name], np.float64) for name in ("weights", "centre", "scale")]
+        if any(each.shape != (len(COLUMNS[method]),) or not np.isfinite(each).all() for each in arrays):
+            raise ValueError(f"the temperatures of {method!r} have other columns")
+        if not np.isfinite(float(record["intercept"])):
+            raise ValueError("the intercept of the temperatures is no finite number")
+        return cls(float(record["intercept"]), *arrays)
 
     def __call__(self, columns: Array) -> Array:
         """Return the temperature of every node."""

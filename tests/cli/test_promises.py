@@ -97,6 +97,25 @@ def test_numbers_have_intervals(run) -> None:
     assert "Calibrated is for one class per node; this model predicts numbers" in message
 
 
+def test_a_file_of_sets_promises_by_itself(run, held: Path, data) -> None:
+    model = gbgnn.load(held / "model.gbgnn")
+    calibrated = Calibrated(model).fit(data.val, data.y[data.val])
+    sets = PredictionSets(calibrated, confidence=0.8).fit(data.calibration, data.y[data.calibration])
+    gbgnn.save(sets, "sets.gbgnn")
+    rows = _rows(run("predict", "sets.gbgnn", "--nodes", "0,7").stdout)
+    assert [row["set"] for row in rows] == [
+        "|".join(np.array(["0", "1"])[own]) for own in sets.predict_set([0, 7])
+    ]
+    assert float(rows[0]["proba_0"]) == pytest.approx(calibrated.predict_proba([0])[0, 0], rel=1e-5)
+    shown = run("inspect", "sets.gbgnn").stdout
+    assert "around the model: sets" in shown
+    assert "around the model: calibrated" in shown
+    told = run(
+        "evaluate", "sets.gbgnn", "csbm", "--data-option", "n_nodes=300", "--data-option", "per_class=10"
+    )
+    assert "sets of 80 %:" in told.stdout
+
+
 def test_what_promises_nothing_is_said(run, held: Path) -> None:
     other = ("--dataset", "karate", "--sets", "0.9")
     assert "promise nothing of another graph" in run("predict", held, *other, code=2).stderr

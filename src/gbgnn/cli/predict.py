@@ -55,8 +55,8 @@ def predict(
     if out is not None and out.suffix not in _FORMATS:
         raise ParameterError(f"--out must end in {' or '.join(_FORMATS)}; got {out}.")
     saved = open_saved(saved_path)
-    model = gbgnn.load(saved.model_path)
-    promised = Promised(model, None)
+    promised = Promised.of_file(gbgnn.load(saved.model_path))
+    model = promised.model
     if sets is not None or calibrate is not None:
         if dataset is not None or node_table is not None:
             raise UsageError(
@@ -110,12 +110,14 @@ def evaluate(
     if dataset is None and "data" not in saved.config:
         raise DataError(f"{saved_path} is a bare model file, which does not know its data; name a data set.")
     data = saved.source.override(dataset, data_dir, split, split_seed, normalize, data_option).load()
-    model = gbgnn.load(saved.model_path)
+    promised = Promised.of_file(gbgnn.load(saved.model_path))
+    model = promised.model
     is_own = saved.graph_checksum == data.graph.checksum
     if not is_own and (sets is not None or calibrate is not None):
         raise UsageError("--sets and --calibrate learn from the data of the fit; leave out other data.")
     graph = None if is_own else data.graph
-    promised = Promised.make(model, data, sets, calibrate)
+    if sets is not None or calibrate is not None:
+        promised = Promised.make(model, data, sets, calibrate)
     model = promised.model
     scores, promise = score_splits(model, data, graph=graph), promised.measure(data)
     others = describe_bound(
@@ -311,6 +313,8 @@ def _inspect_blend(saved: Saved, header: dict[str, Any], as_json: bool) -> None:
 def _show_classes(header: dict[str, Any], saved: Saved) -> None:
     # Files of format 3 on, and of format 2; numbers have no classes.
     classes = header["task"]["record"].get("classes", []) if "task" in header else header["classes"]["values"]
+    for each in header.get("around", []):
+        screen.out(f"around the model: {each['kind']}")
     if classes:
         named = {str(label): name_class(label, saved.class_names) for label in classes}
         words = [label if name == label else f"{label} ({name})" for label, name in named.items()]

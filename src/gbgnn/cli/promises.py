@@ -33,12 +33,18 @@ class Promised:
     maker: gbgnn.PredictionSets | gbgnn.PredictionIntervals | None
 
     @classmethod
+    def of_file(cls, loaded: Any) -> Promised:
+        """Return what a model file promises by itself: one of sets or intervals does."""
+        from gbgnn import PredictionIntervals, PredictionSets
+
+        is_maker = isinstance(loaded, (PredictionSets, PredictionIntervals))
+        return cls(loaded.model, loaded) if is_maker else cls(loaded, None)
+
+    @classmethod
     def make(cls, model: Any, data: Dataset, sets: float | None, calibrate: str | None) -> Promised:
         """Calibrate a loaded model on held-out nodes of the data it was fitted on."""
         from gbgnn import Calibrated, PredictionIntervals, PredictionSets
 
-        if sets is None and calibrate is None:
-            return cls(model, None)
         if data.is_inductive:
             raise DataError(
                 f"{data.name} is inductive: validation and test nodes come with graphs of their own, so that "

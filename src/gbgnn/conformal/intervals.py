@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from gbgnn.conformal.quality import IntervalQuality, measure_by_degree
-from gbgnn.conformal.quantile import check_confidence, conformal_quantile
+from gbgnn.conformal.quantile import as_vector, check_confidence, conformal_quantile
 from gbgnn.errors import ParameterError
 from gbgnn.graph import Graph
 from gbgnn.held_out import HeldOut
@@ -72,7 +73,7 @@ class PredictionIntervals(BaseEstimator):
         graph
             The graph, where it is another than that of the fit, or the model comes from a file.
         """
-        model = as_predictor(self.model)
+        model = self.model_
         _check_one_number(model)
         held_out = HeldOut.check(model, nodes, y, graph)
         check_confidence("PredictionIntervals", self.confidence, len(held_out.nodes))
@@ -80,6 +81,11 @@ class PredictionIntervals(BaseEstimator):
         self.calibration_truth_ = np.asarray(y, np.float64).ravel()
         self.caveat_ = held_out.caveat(f"a confidence of {self.confidence:g}")
         return self
+
+    @property
+    def model_(self) -> Predictor:
+        """The fitted model."""
+        return as_predictor(self.model)
 
     def predict_interval(
         self, nodes: ArrayLike, *, graph: Graph | None = None, confidence: float | None = None
@@ -89,7 +95,7 @@ class PredictionIntervals(BaseEstimator):
         Another ``confidence`` than that of the settings asks nothing new of the calibration nodes.
         """
         check_is_fitted(self, "calibration_truth_")
-        level, model = self._level(confidence), as_predictor(self.model)
+        level, model = self._level(confidence), self.model_
         pair = _choose_pair(model.task.levels, level)
         lower, upper = self.calibration_bounds_[:, pair].T
         scores = np.maximum(lower - self.calibration_truth_, self.calibration_truth_ - upper)
@@ -101,7 +107,7 @@ class PredictionIntervals(BaseEstimator):
 
     def predict(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Array:
         """Return the number that the model predicts of each node."""
-        return as_predictor(self.model).predict(nodes, graph=graph)
+        return self.model_.predict(nodes, graph=graph)
 
     def evaluate(
         self, nodes: ArrayLike, y: ArrayLike, *, graph: Graph | None = None, confidence: float | None = None
@@ -114,12 +120,33 @@ class PredictionIntervals(BaseEstimator):
         self, nodes: ArrayLike, y: ArrayLike, *, graph: Graph | None = None, confidence: float | None = None
     ) -> list[dict[str, Any]]:
         """Return the same for nodes of each degree: a dictionary with ``from``, ``to`` and ``quality``."""
-        known = as_predictor(self.model).known_graph(graph)
+        known = self.model_.known_graph(graph)
         found = self.predict_interval(nodes, graph=graph, confidence=confidence)
         truth, level = np.asarray(y, np.float64), self._level(confidence)
         return measure_by_degree(
             known, as_nodes(nodes), lambda own: IntervalQuality.measure(found[own], truth[own], level)
         )
+
+    def record(self) -> dict[str, Any]:
+        """Return the settings and what was learned, for a file."""
+        check_is_fitted(self, "calibration_truth_")
+        learned = {"bounds": self.calibration_bounds_.T.tolist(), "truth": self.calibration_truth_.tolist()}
+        return {"confidence": self.confidence, "caveat_": self.caveat_, **learned}
+
+    @classmethod
+    def from_record(cls, model: Any, record: Mapping[str, Any]) -> Self:
+        """Build the intervals again, around a model."""
+        intervals = cls(model, confidence=record["confidence"])
+        check_confidence("PredictionIntervals", intervals.confidence)
+        _check_one_number(as_predictor(model))
+        intervals.calibration_truth_ = as_vector(record["truth"])
+        intervals.calibration_bounds_ = np.column_stack([as_vector(each) for each in record["bounds"]])
+        levels = as_predictor(model).task.levels
+        expected = len(intervals.calibration_truth_), 1 if levels is None else len(levels)
+        if intervals.calibration_bounds_.shape != expected:
+            raise ValueError(f"the bounds of the calibration nodes must have shape {expected}")
+        intervals.caveat_ = record["caveat_"]
+        return intervals
 
     def _level(self, confidence: float | None) -> float:
         if confidence is None:

@@ -11,7 +11,7 @@ import math
 import warnings
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from gbgnn._checks import check_number
 from gbgnn.errors import GBGNNWarning
@@ -54,6 +54,14 @@ def check_confidence(owner: str, confidence: float, n_nodes: int | None = None) 
             GBGNNWarning,
             stacklevel=3,
         )
+
+
+def as_vector(values: ArrayLike) -> NDArray[np.float64]:
+    """Return the finite numbers of a file, one per calibration node."""
+    found = np.asarray(values, np.float64)
+    if found.ndim != 1 or not len(found) or not np.isfinite(found).all():
+        raise ValueError("there must be a finite number for every calibration node")
+    return found
 
 
 def _rank(n_nodes: int, confidence: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from gbgnn._random import root_seed
 from gbgnn.calibration import check_one_class, find_proba
 from gbgnn.conformal.class_scores import CLASS_SCORES
 from gbgnn.conformal.quality import SetQuality, measure_by_degree
-from gbgnn.conformal.quantile import check_confidence, conformal_quantile
+from gbgnn.conformal.quantile import as_vector, check_confidence, conformal_quantile
 from gbgnn.diffusion import diffuse
 from gbgnn.graph import Graph
 from gbgnn.held_out import HeldOut
@@ -95,10 +96,9 @@ class PredictionSets(BaseEstimator):
         graph
             The graph, where it is another than that of the fit, or the model comes from a file.
         """
-        model = as_predictor(self.model)
+        model = self.model_
         check_one_class("PredictionSets", model)
-        check_choice("PredictionSets", "score", self.score, CLASS_SCORES)
-        check_number("PredictionSets", "diffusion", self.diffusion, 0, 1)
+        self._check_settings()
         held_out = HeldOut.check(model, nodes, y, graph)
         check_confidence("PredictionSets", self.confidence, len(held_out.nodes))
         self.seed_ = root_seed(self.random_state)
@@ -110,7 +110,12 @@ class PredictionSets(BaseEstimator):
     @property
     def classes_(self) -> NDArray[Any]:
         """The classes."""
-        return as_predictor(self.model).classes
+        return self.model_.classes
+
+    @property
+    def model_(self) -> Predictor:
+        """The fitted model."""
+        return as_predictor(self.model)
 
     def predict_set(
         self, nodes: ArrayLike, *, graph: Graph | None = None, confidence: float | None = None
@@ -121,7 +126,7 @@ class PredictionSets(BaseEstimator):
         """
         check_is_fitted(self, "calibration_scores_")
         level = self._level(confidence)
-        scores = self._find_scores(as_predictor(self.model), graph)
+        scores = self._find_scores(self.model_, graph)
         own = scores[as_rows(nodes, len(scores)).numpy()]
         sets: Mask = own <= conformal_quantile(self.calibration_scores_, level)
         if not self.allow_empty:
@@ -130,7 +135,7 @@ class PredictionSets(BaseEstimator):
 
     def predict(self, nodes: ArrayLike, *, graph: Graph | None = None) -> NDArray[Any]:
         """Return the class that the model predicts of each node."""
-        return as_predictor(self.model).predict(nodes, graph=graph)
+        return self.model_.predict(nodes, graph=graph)
 
     def evaluate(
         self, nodes: ArrayLike, y: ArrayLike, *, graph: Graph | None = None, confidence: float | None = None
@@ -143,12 +148,34 @@ class PredictionSets(BaseEstimator):
         self, nodes: ArrayLike, y: ArrayLike, *, graph: Graph | None = None, confidence: float | None = None
     ) -> list[dict[str, Any]]:
         """Return the same for nodes of each degree: a dictionary with ``from``, ``to`` and ``quality``."""
-        known = as_predictor(self.model).known_graph(graph)
+        known = self.model_.known_graph(graph)
         sets, targets = self.predict_set(nodes, graph=graph, confidence=confidence), self._encode(y)
         level = self._level(confidence)
         return measure_by_degree(
             known, as_nodes(nodes), lambda own: SetQuality.measure(sets[own], targets[own], level)
         )
+
+    def record(self) -> dict[str, Any]:
+        """Return the settings and what was learned, for a file."""
+        check_is_fitted(self, "calibration_scores_")
+        names = ("confidence", "score", "diffusion", "allow_empty", "seed_", "caveat_")
+        return {name: getattr(self, name) for name in names} | {"scores": self.calibration_scores_.tolist()}
+
+    @classmethod
+    def from_record(cls, model: Any, record: Mapping[str, Any]) -> Self:
+        """Build the sets again, around a model."""
+        names = ("confidence", "score", "diffusion", "allow_empty")
+        sets = cls(model, **{name: record[name] for name in names}, random_state=int(record["seed_"]))
+        sets._check_settings()
+        check_one_class("PredictionSets", sets.model_)
+        sets.seed_, sets.caveat_ = int(record["seed_"]), record["caveat_"]
+        sets.calibration_scores_ = np.sort(as_vector(record["scores"]))
+        return sets
+
+    def _check_settings(self) -> None:
+        check_choice("PredictionSets", "score", self.score, CLASS_SCORES)
+        check_number("PredictionSets", "diffusion", self.diffusion, 0, 1)
+        check_confidence("PredictionSets", self.confidence)
 
     def _find_scores(self, model: Predictor, graph: Graph | None) -> NDArray[np.float64]:
         """Return the score of every class for all nodes."""
@@ -158,7 +185,7 @@ class PredictionSets(BaseEstimator):
         return diffuse(model.known_graph(graph), scores, self.diffusion) if self.diffusion else scores
 
     def _encode(self, y: ArrayLike) -> NDArray[np.int64]:
-        return as_predictor(self.model).task.encode(y)
+        return self.model_.task.encode(y)
 
     def _level(self, confidence: float | None) -> float:
         if confidence is None:
