@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gbgnn.features import GraphFeatures, Neighbourhood
     from gbgnn.finetuning import FineTuner
     from gbgnn.graph import Graph
-    from gbgnn.guarantees import depth_bound, generalisation_bound, holdout_bound
+    from gbgnn.guarantees import cluster_bound, depth_bound, generalisation_bound, holdout_bound
     from gbgnn.labels import NodeSplit
     from gbgnn.learners import (
         MLP,
@@ -129,6 +129,7 @@ __all__ = [
     "Turns",
     "WideReLU",
     "__version__",
+    "cluster_bound",
     "datasets",
     "depth_bound",
     "generalisation_bound",
@@ -155,7 +156,7 @@ _HOMES = {
     "gbgnn.finetuning": ("FineTuner",),
     "gbgnn.graph": ("Graph",),
     "gbgnn.labels": ("NodeSplit",),
-    "gbgnn.guarantees": ("depth_bound", "generalisation_bound", "holdout_bound"),
+    "gbgnn.guarantees": ("cluster_bound", "depth_bound", "generalisation_bound", "holdout_bound"),
     "gbgnn.losses": (
         *("AbsoluteError", "Huber", "Poisson", "Quantile"),
         *("SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),

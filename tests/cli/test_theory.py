@@ -235,3 +235,13 @@ def test_meaning_in_every_case() -> None:
 def test_help_teaches_by_examples(run) -> None:
     text = run("smoothing", "--help").stdout
     assert 2 <= text.count("$ gbgnn smoothing") <= 5
+
+
+def test_clusters_are_a_floor_where_all_labels_train(run, bounded: Path) -> None:
+    text = run("certify", bounded, "--clusters").stdout
+    assert "other 48 nodes are not of the class that is commonest among the labelled nodes" in text
+    report = json.loads(run("certify", bounded, "--clusters", "--json").stdout)
+    assert report["clusters"]["n_labelled"] == 12
+    assert json.loads(run("certify", bounded, "--json").stdout)["clusters"] is None
+    told = run("certify", bounded / "model.gbgnn", "--clusters", code=1).stderr
+    assert "--clusters needs the data of the fit" in told

@@ -12,7 +12,7 @@ from scipy.stats import beta
 
 from gbgnn.errors import ParameterError
 from gbgnn.theory import HoldoutBound, most_errors
-from gbgnn.theory.holdout import chance_of_at_most, percent
+from gbgnn.theory.holdout import log_chance_of_at_most, most_errors_at, percent
 
 
 def exact_chance(k: int, n: int, E: int, N: int) -> Fraction:
@@ -32,7 +32,9 @@ def draws(draw: st.DrawFn) -> tuple[int, int, int]:
 def test_chances_are_counted_exactly(case: tuple[int, int, int], data: st.DataObject) -> None:
     k, n, N = case
     E = data.draw(st.integers(0, N))
-    assert chance_of_at_most(k, n, E, N) == pytest.approx(float(exact_chance(k, n, E, N)), rel=1e-11)
+    chance = exact_chance(k, n, E, N)
+    exact = math.log(chance) if chance else -math.inf
+    assert log_chance_of_at_most(k, n, E, N) == pytest.approx(exact, abs=1e-11)
 
 
 @settings(max_examples=300)
@@ -62,7 +64,7 @@ def test_it_is_as_tight_as_the_distribution_allows() -> None:
     N, n, fails = 400, 150, []
     for E in range(20, 200, 3):
         k = np.arange(0, n + 1)
-        chances = np.diff([0.0, *(chance_of_at_most(int(j), n, E, N) for j in k)])
+        chances = np.diff([0.0, *(math.exp(log_chance_of_at_most(int(j), n, E, N)) for j in k)])
         missed = [most_errors(int(j), n, N) < E for j in k if chances[j] > 1e-6]
         fails.append(chances[chances > 1e-6][missed].sum())
     assert 0.04 < max(fails) <= 0.05
@@ -71,6 +73,13 @@ def test_it_is_as_tight_as_the_distribution_allows() -> None:
 def test_of_very_many_nodes_it_is_clopper_and_pearson() -> None:
     k, n, N = 30, 400, 10**9
     assert most_errors(k, n, N) / N == pytest.approx(beta.ppf(0.95, k + 1, n - k), rel=1e-4)
+
+
+def test_failures_may_be_too_small_for_a_number() -> None:
+    exact = [E for E in range(1, 57) if exact_chance(1, 25, E, 60) * 7**12 >= Fraction(1, 20)]
+    assert most_errors_at(1, 25, 60, math.log(0.05) - 12 * math.log(7)) == max(exact)
+    tiny = most_errors_at(200, 1354, 2708, math.log(0.05) - 500 * math.log(7))  # 7^500 is infinite
+    assert most_errors(200, 1354, 2708) < tiny < 2708 - 1154
 
 
 def test_everything_drawn_leaves_no_doubt_and_nothing_drawn_leaves_all() -> None:

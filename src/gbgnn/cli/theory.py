@@ -21,6 +21,7 @@ from gbgnn.errors import AbsentError, DataError, ParameterError
 
 if TYPE_CHECKING:
     from gbgnn.datasets import Dataset
+    from gbgnn.guarantees import ClusterBound
     from gbgnn.smoothing import SmoothingProfile
     from gbgnn.theory import Certificate, DepthBound, GeneralisationBound
 
@@ -47,6 +48,7 @@ def certify(
     plot: Path | None = None,
     held_out: str = "test",
     choices: int | None = None,
+    clusters: bool = False,
     dataset: str | None = None,
     data_dir: Path | None = None,
     as_json: bool = False,
@@ -70,6 +72,11 @@ def certify(
         if data is None
         else bound_others(model, data, part=held_out, n_choices=choices, confidence=confidence)
     )
+    floor = None
+    if clusters:
+        if data is None:
+            raise ParameterError(f"--clusters needs the data of the fit: {why_not}")
+        floor = _bound_clusters(model, data, confidence)
     try:
         certificate, absent = model.certificate_, None
     except AbsentError as error:  # an average of models, or a loss that nothing bounds the curvature of
@@ -85,6 +92,7 @@ def certify(
             {
                 "model": str(saved.model_path),
                 **others,
+                "clusters": None if floor is None else floor.to_dict(),
                 "certificate": None if certificate is None else _describe(certificate),
                 "no_certificate_because": absent,
                 "bounds": {kind: bound.to_dict() for kind, bound in bounds.items()},
@@ -95,6 +103,8 @@ def certify(
         return
     screen.out(f"{saved.model_path}: {screen.counted(len(model.train_nodes_), 'labelled node')}")
     show_bound(others, fully=True, class_names=saved.class_names)
+    if floor is not None:
+        screen.out(f"{floor}\n")
     if certificate is None:
         screen.out(f"no certificate: {absent}")
     else:
@@ -122,6 +132,15 @@ def _own_data(
     if data.graph.checksum != model.graph_checksum_:
         return None, f"the graph of {data.name} is not the one of the fit."
     return data, None
+
+
+def _bound_clusters(model: gbgnn.GBGNNClassifier, data: Dataset, confidence: float) -> ClusterBound:
+    """Return what is certain where all labels train: without one that was set aside."""
+    recipe = model.model_.inputs.propagation
+    rows, among = model.train_nodes_, find_population(data)
+    return gbgnn.cluster_bound(
+        data.graph, rows, data.y[rows], confidence=confidence, propagation=recipe, population=among
+    )
 
 
 def _describe(certificate: Certificate) -> dict[str, Any]:

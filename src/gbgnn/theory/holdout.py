@@ -8,37 +8,37 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from gbgnn._checks import check_integer, check_number
 
 _ROUNDING = 1e-9
-"""Probabilities this much closer together, in relation, count as equal, to the bound's disadvantage."""
+"""Logarithms of probabilities that differ by less count as equal, to the bound's disadvantage."""
 
 
-def chance_of_at_most(n_wrong: int, n_drawn: int, n_errors: int, n_nodes: int) -> float:
-    """Return the probability that a uniform draw of some of the nodes holds so few of the errors.
+def log_chance_of_at_most(n_wrong: int, n_drawn: int, n_errors: int, n_nodes: int) -> float:
+    """Return the logarithm of the probability that a uniform draw of nodes holds so few of the errors.
 
     ``n_drawn`` of ``n_nodes`` are drawn without replacement, ``n_errors`` of all are wrong: the
     hypergeometric distribution, up to ``n_wrong``.
 
     Examples
     --------
-    >>> round(chance_of_at_most(0, 2, 1, 4), 12)  # half of the nodes are drawn, one is wrong
+    >>> round(math.exp(log_chance_of_at_most(0, 2, 1, 4)), 12)  # half of the nodes are drawn, one is wrong
     0.5
     """
     first, last = max(0, n_drawn - (n_nodes - n_errors)), min(n_drawn, n_errors)
     if n_wrong >= last:
-        return 1.0
-    if n_wrong < first:
         return 0.0
+    if n_wrong < first:
+        return -math.inf
     j = np.arange(first, last, dtype=np.float64)
     # From one number of errors to the next the probability changes by a ratio of products; their logarithms
     # need no gamma function of large numbers, whose differences would be lost.
     steps = np.log(n_errors - j) + np.log(n_drawn - j)
     steps -= np.log(j + 1) + np.log(n_nodes - n_errors - n_drawn + j + 1)
     logs = np.concatenate([[0.0], np.cumsum(steps)])
-    weights = np.exp(logs - logs.max())
-    return float(weights[: n_wrong - first + 1].sum() / weights.sum())
+    return float(logsumexp(logs[: n_wrong - first + 1]) - logsumexp(logs))
 
 
 def most_errors(n_wrong: int, n_drawn: int, n_nodes: int, confidence: float = 0.95) -> int:
@@ -69,17 +69,18 @@ def most_errors(n_wrong: int, n_drawn: int, n_nodes: int, confidence: float = 0.
     check_integer("most_errors", "n_drawn", n_drawn, 0, n_nodes)
     check_integer("most_errors", "n_wrong", n_wrong, 0, n_drawn)
     check_number("most_errors", "confidence", confidence, 0, 1, open_low=True, open_high=True)
-    return _most_errors(int(n_wrong), int(n_drawn), int(n_nodes), 1 - confidence)
+    return most_errors_at(int(n_wrong), int(n_drawn), int(n_nodes), math.log1p(-confidence))
 
 
-def _most_errors(n_wrong: int, n_drawn: int, n_nodes: int, failure: float) -> int:
+def most_errors_at(n_wrong: int, n_drawn: int, n_nodes: int, log_failure: float) -> int:
+    """Return :func:`most_errors` by the logarithm of the failure probability, which may be tiny."""
     low, high = (
         n_wrong,
         n_nodes - (n_drawn - n_wrong),
     )  # the former is possible always, more than the latter never
     while low < high:
         middle = (low + high + 1) // 2
-        if chance_of_at_most(n_wrong, n_drawn, middle, n_nodes) >= failure * (1 - _ROUNDING):
+        if log_chance_of_at_most(n_wrong, n_drawn, middle, n_nodes) >= log_failure - _ROUNDING:
             low = middle
         else:
             high = middle - 1
@@ -125,9 +126,9 @@ class HoldoutBound:
         ``n_statements`` are to hold together. The failure probability is divided by their number and that of
         the models.
         """
-        failure = (1 - confidence) / (n_choices * n_statements)
+        log_failure = math.log1p(-confidence) - math.log(n_choices * n_statements)
         k, n = int(np.count_nonzero(wrong)), len(wrong)
-        most = _most_errors(k, n, n + n_others, failure) - k
+        most = most_errors_at(k, n, n + n_others, log_failure) - k
         return cls(k, n, most, n_others, confidence, n_choices, **known)
 
     @property
