@@ -222,7 +222,13 @@ class FittedModel(Predictor):
             notes.append("of the rounds as they were boosted, before fine-tuning moved them")
         notes += dict.fromkeys(hop.caveat for hop in self.ensemble.hops if hop.caveat is not None)
         return Certificate.from_history(
-            self.history.rows, self.loss.smoothness, self.train.size, tuple(notes), self.task.has_classes
+            self.history.rows,
+            self.loss.smoothness,
+            self.train.size,
+            tuple(notes),
+            bounds_error=self.task.has_classes,
+            n_scores=self.score_tensor.shape[1],
+            is_before_tuning=self.is_fine_tuned,
         )
 
     def stage(self, nodes: ArrayLike, graph: Graph | None = None) -> Iterator[tuple[int, torch.Tensor]]:

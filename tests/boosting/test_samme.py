@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from gbgnn import GBGNNClassifier, Graph, Samme, SammeR
 from gbgnn.boosting import StopReason, Vote
+from gbgnn.boosting.rules import reweighted
 from gbgnn.errors import ParameterError
 from gbgnn.rounds import RoundContext, stack
 from gbgnn.tasks import Classification
@@ -132,6 +134,27 @@ def test_members_with_other_settings_vote_as_each_would_alone() -> None:
     both = vote_for([0, 1, 2, 1], stack(rules), context)
     assert both.eta.tolist() == alone
     assert alone[0] != alone[1]
+
+
+@pytest.mark.parametrize("weightless", [False, True])
+def test_steps_of_any_length_leave_weights_that_are_numbers(weightless: bool) -> None:
+    """With a floor of 1e-300 and shrinkage 3 a miss costs exp(2000)."""
+    context, rule = hand_round(), Samme(error_floor=1e-300, learning_rate=3.0)
+    vote = vote_for([0, 1, 2, 1], rule, context)
+    vote = replace(vote, eta=torch.tensor([2000.0], dtype=torch.float64))
+    state = rule.start(context.problem, 1).clone()
+    expected = [0.0, 0.0, 0.0, 1.0]
+    if weightless:  # the node it gets wrong does not count
+        state[0], expected = torch.tensor([0.5, 0.25, 0.25, 0.0]), [0.5, 0.25, 0.25, 0.0]
+    np.testing.assert_allclose(rule.update(state, vote, context)[0], expected)
+
+
+def test_usual_steps_round_as_the_plain_formula() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(100):
+        weights, exponents = (torch.from_numpy(random.random(5) * size) for size in (1, 600))
+        plain = weights * torch.exp(exponents)
+        assert torch.equal(reweighted(weights, exponents), plain / plain.sum())
 
 
 @pytest.mark.parametrize(

@@ -31,19 +31,22 @@ from gbgnn.guarantees import covered_spaces, depth_bound, generalisation_bound, 
 from gbgnn.guarantees.generalisation import ramps, share_of
 from gbgnn.learners import HeadSpace
 from gbgnn.problem import InputRecipe
-from gbgnn.propagation import AugmentedAdjacency
+from gbgnn.propagation import AugmentedAdjacency, RandomWalk
 from gbgnn.tasks import Regression
 from gbgnn.testing import two_blocks
 from gbgnn.theory import (
     Draw,
+    Estimate,
     confidence_term,
     independence_factor,
     mlp_complexity,
     nonlinear_mlp_complexity,
     partition_term,
+    q_factor,
     rademacher_complexity,
     sign_probability,
 )
+from gbgnn.theory.monte_carlo import VectorFamily, draw_sums
 
 N, M = 40, 20
 
@@ -391,6 +394,90 @@ def test_another_graph_of_the_same_shape_is_refused(tmp_path: object) -> None:
     for each in (model, load(tmp_path / "m.gbgnn")):
         with pytest.raises(ParameterError, match="graph is not that of the fit"):
             generalisation_bound(each, graph=faint)
+
+
+def drawn_by_hand(
+    model: GBGNNClassifier, t: int, *, bias: bool, mixing: float, n_draws: int = 400
+) -> np.ndarray:
+    """Q sup <sigma, f> over linear heads of norm 1.5 on C^(t-1) P^(t-1) X, on the library's own signs."""
+    X = propagated(model, t) * mixing ** (t - 1)
+    columns = np.c_[X, np.ones(N)] if bias else X
+    signs = VectorFamily("hand", np.eye(N)).X
+    p, drawn = sign_probability(M, N - M), []
+    for group in range(-(-n_draws // 128)):
+        drawn.append(abs(draw_sums(signs, p, 0, group) @ columns).max(axis=1))
+    return 1.5 * q_factor(M, N - M) * np.concatenate(drawn)[:n_draws]
+
+
+@pytest.mark.parametrize(("bias", "mixing"), [(False, 1.0), (True, 1.0), (False, 2.5), (True, 0.4)])
+def test_drawn_complexities_have_bias_mixing_norm_and_a_failure_for_every_round(
+    bias: bool, mixing: float
+) -> None:
+    aggregation = "adjacency" if mixing == 1.0 else Linear(max_norm=mixing, epochs=2)
+    model = fit(learner=ConstrainedMLP(max_norm=1.5, bias=bias, epochs=5), aggregation=aggregation)
+    bound = generalisation_bound(
+        model, complexity="monte_carlo", n_draws=400, confidence=0.9, delta=0.25, steps="fixed"
+    )
+    for t, (eta, term) in enumerate(zip(model.etas_, bound.complexities, strict=True), start=1):
+        draws = drawn_by_hand(model, t, bias=bias, mixing=mixing)
+        X = propagated(model, t) * mixing ** (t - 1)
+        longest = np.maximum(abs(X).max(axis=1), 1.0 if bias else 0.0)
+        change = 2 * 1.5 * q_factor(M, N - M) * np.linalg.norm(longest)
+        estimate = Estimate.from_draws(draws, change, sign_probability(M, N - M))
+        limit = estimate.upper_limit(
+            1 - 0.1 * 0.01 / 4
+        )  # a hundredth of the failure, for each of four rounds
+        assert term == pytest.approx(eta * limit * independence_factor(M, N - M) / 0.5)
+    assert bound.deviation == pytest.approx(confidence_term(M, N - M, 1 - 0.1 * 0.99))
+
+
+def test_drawn_unions_take_the_largest_round_in_every_draw() -> None:
+    model = fit(learner=ConstrainedMLP(max_norm=1.5, epochs=5))
+    bound = generalisation_bound(model, complexity="monte_carlo", n_draws=400, confidence=0.9, delta=0.5)
+    closed = [math.sqrt(2 / (M * (N - M))) * 1.5 * np.linalg.norm(propagated(model, t)) for t in (1, 2, 3, 4)]
+    draws = [drawn_by_hand(model, t, bias=False, mixing=1.0) / closed[t - 1] for t in (1, 2, 3, 4)]
+    rows = [abs(propagated(model, t)).max(axis=1) / closed[t - 1] for t in (1, 2, 3, 4)]
+    change = 2 * 1.5 * q_factor(M, N - M) * np.linalg.norm(np.max(rows, axis=0))
+    estimate = Estimate.from_draws(np.max(draws, axis=0), change, sign_probability(M, N - M))
+    spent = float(model.etas_ @ closed)
+    size = 1.25 ** math.ceil(math.log(spent, 1.25))
+    joint = estimate.upper_limit(1 - 0.1 * 0.01)
+    assert bound.complexity == pytest.approx(size * joint * independence_factor(M, N - M))
+
+
+def test_relu_hops_count_the_operator_norm_and_every_round() -> None:
+    """The random walk on a star is longer than 1, and ReLU hops have no root of T."""
+    graph, y = two_blocks(N)
+    edges = graph.adjacency.toarray()
+    edges[0, 1:] = edges[1:, 0] = 1
+    star = Graph(edges, graph.features)
+    model = GBGNNClassifier(
+        learner=ConstrainedMLP(epochs=5),
+        aggregation=NonLinear(max_norm=1.5, epochs=2),
+        propagation=RandomWalk(),
+        n_rounds=4,
+        random_state=0,
+        dtype="float64",
+    ).fit(np.arange(M), y[:M], graph=star)
+    P = RandomWalk().build(star.adjacency).toarray()
+    norm, first = float(np.linalg.norm(P, 2)), float(np.linalg.norm(P @ star.features))
+    assert norm > 1.1
+    bound = generalisation_bound(model, steps="fixed")
+    closed = [math.sqrt(2 / (M * (N - M))) * np.linalg.norm(star.features)] + [
+        nonlinear_mlp_complexity(
+            *(first, M, N - M),
+            n_layers=1,
+            max_norm=1.0,
+            mixing_norms=[1.5] * (t - 1),
+            operator_norms=[norm] * (t - 2),
+        )
+        for t in (2, 3, 4)
+    ]
+    expected = model.etas_ * closed * independence_factor(M, N - M)
+    assert bound.complexities == pytest.approx(tuple(expected), rel=1e-6)
+    size = 1.25 ** math.ceil(math.log(float(model.etas_ @ closed), 1.25))
+    any_steps = generalisation_bound(model)
+    assert any_steps.complexity == pytest.approx(size * 4 * independence_factor(M, N - M))
 
 
 def test_heads_that_cannot_be_divided_pay_for_every_round(monkeypatch: pytest.MonkeyPatch) -> None:

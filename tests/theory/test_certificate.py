@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
-from gbgnn import MLP, FunctionalGradient, GBGNNClassifier, load
+from gbgnn import MLP, FineTuner, FunctionalGradient, GBGNNClassifier, load
 from gbgnn._random import Seeds
 from gbgnn.boosting import boost
 from gbgnn.fitting import FitPlan
 from gbgnn.losses import Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy, SquaredError
 from gbgnn.tasks import Classification, Regression
 from gbgnn.testing import two_blocks
-from gbgnn.theory import margin_constant, training_bound, weak_learning
+from gbgnn.theory import Certificate, margin_constant, training_bound, weak_learning
 
 LOSSES = {2: SigmoidCrossEntropy(), 3: SoftmaxCrossEntropy(), 7: SoftmaxCrossEntropy()}
 
@@ -105,7 +106,7 @@ def true_proba(loss: Loss, Y: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 @settings(max_examples=1000)
 @given(seed=st.integers(0, 10**6), n_labelled=st.integers(1, 12), size=st.sampled_from([0.0, 1.0, 1e3]))
 def test_sigmoid_and_softmax_agree_for_two_classes(seed: int, n_labelled: int, size: float) -> None:
-    """A score s of the second class is the pair (-s/2, s/2): same step and promise, half the alpha."""
+    """A score s of the second class is the pair (-s/2, s/2): same step, promise and bound, half the alpha."""
     sigmoid, softmax = SigmoidCrossEntropy(), SoftmaxCrossEntropy()
     s, f, y = random_case(seed, n_labelled, 2, size)
     S, F = (torch.cat([-half, half], dim=1) for half in (s / 2, f / 2))
@@ -123,8 +124,11 @@ def test_sigmoid_and_softmax_agree_for_two_classes(seed: int, n_labelled: int, s
     assert step_two == pytest.approx(step_one)
     promise = [q.cosine**2 * q.gradient_norm**2 / A for q, A in ((one, 0.25), (two, 0.5))]
     assert promise[1] == pytest.approx(promise[0])
-    bounds = [training_bound(1.0, 1.0, smoothness=A, n_labelled=n_labelled) for A in (0.25, 0.5)]
-    assert bounds[1] == pytest.approx(math.sqrt(2) * bounds[0])
+    bounds = [
+        training_bound(1.0, 1.0, smoothness=A, n_labelled=n_labelled, n_scores=K)
+        for A, K in ((0.25, 1), (0.5, 2))
+    ]
+    assert bounds[1] == pytest.approx(bounds[0])
 
 
 @settings(max_examples=300)
@@ -207,6 +211,33 @@ def test_rounds_of_other_rules_promise_what_their_steps_allow() -> None:
             assert r.is_met == (r.cosine > 0 and r.guaranteed > 0)
         if not all(r.is_met for r in certificate.rounds[1:]):
             assert certificate.training_bounds()[-1] == math.inf
+
+
+@pytest.mark.parametrize("bad_round", [1, 2, 4])
+def test_one_round_without_a_condition_voids_the_bounds_from_there_on(bad_round: int) -> None:
+    rows = fit(n_rounds=5).history_.rows
+    # A step that is more than twice too long belongs to no condition.
+    rows = [row | ({"eta": 9 * row["eta"]} if row["round"] == bad_round else {}) for row in rows]
+    certificate = Certificate.from_history(rows, 0.25, 20)
+    assert [r.round for r in certificate.rounds if not r.is_met] == [bad_round]
+    bounds = certificate.training_bounds()
+    void = bad_round if bad_round > 1 else 6  # round 1 sets the stage, whatever it is
+    assert [math.isfinite(bound) for bound in bounds] == [2 <= t < void for t in range(1, 6)]
+
+
+def test_several_scores_make_residuals_longer() -> None:
+    certificate = fit(n_classes=3, n_rounds=4).certificate_
+    assert certificate.n_scores == 3
+    plain = replace(certificate, n_scores=1).training_bounds()[-1]
+    assert certificate.training_bounds()[-1] == pytest.approx(math.sqrt(2 / 3) * plain)
+    assert fit(n_rounds=2).certificate_.n_scores == 1
+
+
+def test_a_fine_tuned_model_says_whose_certificate_it_has() -> None:
+    tuned = fit(n_rounds=3, fine_tune=FineTuner(epochs=2, keep="tuned"))
+    assert tuned.certificate_.is_before_tuning
+    assert "all before fine-tuning" in repr(tuned.certificate_)
+    assert "fine-tuning" not in repr(fit(n_rounds=3).certificate_)
 
 
 def test_a_round_that_adds_nothing_breaks_no_bound() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import softmax
 
 from gbgnn.errors import ParameterError
 from gbgnn.theory import margin_constant, training_bound
@@ -20,6 +21,25 @@ def test_margin_error_is_at_most_kappa_times_the_residual(score: float, delta: f
         assert margin_constant(delta) * residual >= 1 - 1e-9
     if score < delta:
         assert margin_constant(delta, "logit") * residual >= 1 - 1e-9
+
+
+@settings(max_examples=1000)
+@given(seed=st.integers(0, 10**6), K=st.integers(2, 6), size=st.floats(0.1, 100))
+def test_residuals_of_several_scores_are_longer_than_what_is_missing(seed: int, K: int, size: float) -> None:
+    p = softmax(size * np.random.default_rng(seed).normal(size=K))
+    residual = np.eye(K)[0] - p
+    assert 1 - p[0] <= np.linalg.norm(residual) * math.sqrt((K - 1) / K) + 1e-12
+
+
+def test_no_smaller_share_does() -> None:
+    p = np.array([0.4, 0.2, 0.2, 0.2])
+    assert 1 - p[0] == pytest.approx(np.linalg.norm(np.eye(4)[0] - p) * math.sqrt(3 / 4))
+    bounds = [training_bound(1.0, 1.0, smoothness=0.5, n_labelled=9, n_scores=K) for K in (1, 4)]
+    assert bounds[1] == pytest.approx(bounds[0] * math.sqrt(3 / 4))
+    printed = {
+        training_bound(1.0, 1.0, smoothness=0.5, n_labelled=9, n_scores=K, form="paper") for K in (1, 4)
+    }
+    assert len(printed) == 1
 
 
 def test_no_smaller_kappa_does() -> None:
@@ -61,6 +81,7 @@ def test_without_certified_rounds_there_is_no_bound() -> None:
         ({"delta": -0.1}, "delta must be in"),
         ({"margin": "hinge"}, "margin must be one of probability, logit; got 'hinge'"),
         ({"form": "printed"}, "form must be one of corrected, paper"),
+        ({"n_scores": 0}, "n_scores must be an integer >= 1"),
         ({"n_labelled": 0}, "n_labelled must be an integer >= 1"),
     ],
 )

@@ -160,3 +160,25 @@ def test_tiny_and_huge_vectors_keep_their_angle() -> None:
         quality = weak_learning(Z, g)
         assert quality.cosine == pytest.approx(0.6)
         assert quality.alpha == pytest.approx(25 / 6)
+
+
+def test_arrays_lists_and_tensors_are_the_same() -> None:
+    Z, g, w = np.array([[3, 4], [1, 0]]), np.array([[1.0, 0.0], [0.5, 1.0]]), np.array([0.25, 0.75])
+    wanted = weak_learning(torch.tensor(Z), torch.tensor(g), torch.tensor(w))
+    assert weak_learning(Z, g, w) == weak_learning(Z.tolist(), g.tolist(), w.tolist()) == wanted
+    assert weak_learning(Z[::-1], g[::-1], w[::-1]).cosine == pytest.approx(wanted.cosine)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((["a"], [1.0]), "direction must be an array of numbers; got list"),
+        (([1.0], [1j]), "gradient must be real numbers; got torch.complex128"),
+        (([1.0, 2.0], [1.0]), r"direction has shape \(2,\), but gradient has shape \(1,\)"),
+        ((1.0, 2.0), r"direction needs a row per labelled node.*got shape \(\)"),
+        (([1.0], [1.0], [1.0, 2.0]), r"got shape \(1,\) and weights of shape \(2,\)"),
+    ],
+)
+def test_what_is_no_direction_is_named(arguments: tuple, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        weak_learning(*arguments)

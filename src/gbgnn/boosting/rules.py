@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,9 @@ from gbgnn.problem import Problem
 from gbgnn.rounds import RoundContext, WeakTask
 from gbgnn.tasks import Task
 from gbgnn.theory import WeakLearnings
+
+_LARGEST_EXPONENT = 700.0
+"""Beyond, exponentials of double precision are infinite soon."""
 
 Numbers = Any
 """A number for all members, or one for each, a tensor of shape (members,)."""
@@ -174,3 +178,11 @@ def label_task(context: RoundContext, sample_weight: torch.Tensor) -> WeakTask:
 def normalized(sample_weight: torch.Tensor) -> torch.Tensor:
     """Return weights scaled to sum to one."""
     return sample_weight / sample_weight.sum(dim=-1, keepdim=True)
+
+
+def reweighted(sample_weight: torch.Tensor, exponents: torch.Tensor) -> torch.Tensor:
+    """Return weights times exponentials, scaled to sum to one, however large the exponents are."""
+    counted = torch.where(sample_weight > 0, exponents, -math.inf)
+    # Nothing is subtracted where nothing would overflow, so that usual steps round as they always did.
+    excess = (counted.amax(dim=-1, keepdim=True) - _LARGEST_EXPONENT).clamp(min=0)
+    return normalized(sample_weight * torch.exp(counted - excess))

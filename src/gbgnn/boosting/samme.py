@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from gbgnn._checks import check_number
-from gbgnn.boosting.rules import BoostingRule, Vote, check_classes, label_task, normalized
+from gbgnn.boosting.rules import BoostingRule, Vote, check_classes, label_task, reweighted
 from gbgnn.boosting.selection import StopReason
 from gbgnn.boosting.voting import ClassVoting, LogProbaVoting, Voting, class_codes, samme_step
 from gbgnn.losses import Loss, SoftmaxCrossEntropy
@@ -86,7 +86,7 @@ class Samme(WeightedRule):
     def update(self, state: torch.Tensor, vote: Vote, context: RoundContext) -> torch.Tensor:
         """Raise the weight of the nodes that were got wrong."""
         wrong = find_wrong(vote.direction, context.train).double()
-        return normalized(state * torch.exp(vote.eta[..., None] * wrong))
+        return reweighted(state, vote.eta[..., None] * wrong)
 
     def own_residuals(self, state: torch.Tensor, context: RoundContext) -> torch.Tensor:
         r"""Return the gradient for :math:`\exp(-(1 - 1/K)^2 \langle y, Y\rangle)`: a miss costs exp(eta)."""
@@ -139,7 +139,7 @@ class SammeR(WeightedRule):
         train, K = context.train, context.problem.task.n_columns
         rows = vote.direction[..., train.rows, :].double()
         own = rows.gather(-1, train.targets.expand(rows.shape[:-1])[..., None])[..., 0]
-        return normalized(state * torch.exp(-vote.eta[..., None] * own / (K - 1)))
+        return reweighted(state, -vote.eta[..., None] * own / (K - 1))
 
     def own_residuals(self, state: torch.Tensor, context: RoundContext) -> torch.Tensor:
         r"""Return the gradient for :math:`\exp(-\langle y, Y\rangle / K)`."""

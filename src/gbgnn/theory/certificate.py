@@ -56,6 +56,8 @@ class Certificate:
     n_labelled: int  # the theory's M
     notes: tuple[str, ...] = ()  # what it covers, as sentences
     bounds_error: bool = True  # whether the gradient of the loss bounds an error of classification
+    n_scores: int = 1  # of every node: 1 of two classes, else K
+    is_before_tuning: bool = False  # whether fine-tuning moved the rounds that predict afterwards
 
     @classmethod
     def from_history(
@@ -65,6 +67,8 @@ class Certificate:
         n_labelled: int,
         notes: tuple[str, ...] = (),
         bounds_error: bool = True,
+        n_scores: int = 1,
+        is_before_tuning: bool = False,
     ) -> Certificate:
         """Read the certificate off the rows of a history."""
         rounds, total = [], 0.0
@@ -86,7 +90,7 @@ class Certificate:
                     gradient_norm=row["gradient_norm"],
                 )
             )
-        return cls(tuple(rounds), smoothness, n_labelled, notes, bounds_error)
+        return cls(tuple(rounds), smoothness, n_labelled, notes, bounds_error, n_scores, is_before_tuning)
 
     @property
     def holds(self) -> bool:
@@ -126,6 +130,7 @@ class Certificate:
                 r.gamma_total,
                 smoothness=self.smoothness,
                 n_labelled=self.n_labelled,
+                n_scores=self.n_scores,
                 delta=delta,
                 form=form,
                 margin=margin,
@@ -145,6 +150,7 @@ class Certificate:
 
     def __repr__(self) -> str:
         kept = "every promise kept" if self.holds else "A PROMISE WAS BROKEN"
+        kept += ", all before fine-tuning" if self.is_before_tuning else ""
         return (
             f"Certificate({len(self.rounds)} rounds, condition met in {len(self.met)}, {kept}, "
             f"gamma_total={self.gamma_total:.4g}, best_round={self.best_round})"
@@ -192,6 +198,7 @@ def training_bound(
     *,
     smoothness: float,
     n_labelled: int,
+    n_scores: int = 1,
     delta: float = 0.0,
     form: str = "corrected",
     margin: str = "probability",
@@ -201,7 +208,10 @@ def training_bound(
     Every round that meets the condition with :math:`(\alpha_t, \beta_t)` and steps :math:`1/(A\alpha_t)`
     lowers the loss by :math:`\frac{M}{2A} \gamma_t \|\nabla L_{t-1}\|^2`, hence (docs/theory.md)
 
-    .. math:: R_{train} \le \kappa(\delta) \sqrt{2 A L_1 / \Gamma}.
+    .. math:: R_{train} \le \kappa(\delta) \sqrt{2 A L_1 / \Gamma},
+
+    for K scores times :math:`\sqrt{(K-1)/K}`, because a residual :math:`(1 - p_y, -p_1, \dots)` is by so much
+    longer than :math:`1 - p_y`.
 
     Parameters
     ----------
@@ -213,6 +223,8 @@ def training_bound(
         A of the loss: 1/4 for sigmoid, 1/2 for softmax cross entropy.
     n_labelled
         M. The corrected form does not depend on it.
+    n_scores
+        K of a softmax cross entropy, 1 of the sigmoid's.
     delta, margin
         What counts as an error, see :func:`margin_constant`.
     form
@@ -233,7 +245,11 @@ def training_bound(
     if form == "paper":
         kappa = margin_constant(delta, "logit")
         return kappa * _ratio(2 * smoothness * first_loss, n_labelled * gamma_total)
-    return margin_constant(delta, margin) * math.sqrt(_ratio(2 * smoothness * first_loss, gamma_total))
+    check_integer("training_bound", "n_scores", n_scores, 1)
+    share = (n_scores - 1) / n_scores if n_scores > 1 else 1.0
+    return margin_constant(delta, margin) * math.sqrt(
+        share * _ratio(2 * smoothness * first_loss, gamma_total)
+    )
 
 
 def _ratio(above: float, below: float) -> float:

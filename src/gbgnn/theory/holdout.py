@@ -63,7 +63,7 @@ def most_errors(n_wrong: int, n_drawn: int, n_nodes: int, confidence: float = 0.
     Examples
     --------
     >>> most_errors(86, 500, 2568)
-    509
+    511
     """
     check_integer("most_errors", "n_nodes", n_nodes, 0)
     check_integer("most_errors", "n_drawn", n_drawn, 0, n_nodes)

@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 
 import torch
+from numpy.typing import ArrayLike
+
+from gbgnn.theory.weak_learning import as_real
 
 # Up to here the kernel is computed: it is dense, and its eigenvalues take time with the cube of the rows.
 MOST_ROWS = 5000
@@ -14,7 +17,7 @@ _PARALLEL = 1 - 1e-12
 _NAMED = 20  # how many rows or pairs are listed; the rest is counted
 
 
-def relu_kernel(X: torch.Tensor) -> torch.Tensor:
+def relu_kernel(X: torch.Tensor | ArrayLike) -> torch.Tensor:
     r"""Return :math:`H_{ij} = E_w[\langle x_i, x_j\rangle 1\{w \cdot x_i \ge 0\} 1\{w \cdot x_j \ge 0\}]`.
 
     With w from N(0, I) that is :math:`\langle x_i, x_j \rangle (\pi - \angle_{ij}) / (2 \pi)`. It rules
@@ -22,7 +25,7 @@ def relu_kernel(X: torch.Tensor) -> torch.Tensor:
     eigenvector falls at a rate of its eigenvalue. The smallest one is positive if and only if no row is zero
     and no two point the same way (Du et al., 2019, who rule out opposite rows too).
     """
-    lengths, units = _lengths_and_units(X)
+    lengths, units = _lengths_and_units(as_real(X, "X"))
     return _kernel(lengths, _cosines(units))
 
 
@@ -45,11 +48,14 @@ class RowSeparation:
         return not self.n_zero_rows and not self.n_parallel_pairs
 
 
-def separate_rows(X: torch.Tensor, ids: torch.Tensor, most_rows: int = MOST_ROWS) -> RowSeparation:
+def separate_rows(
+    X: torch.Tensor | ArrayLike, ids: torch.Tensor | ArrayLike, most_rows: int = MOST_ROWS
+) -> RowSeparation:
     """Look for rows of ``X`` that are zero or parallel, and find the kernel's smallest eigenvalue.
 
     ``ids`` are what the rows are called in the answer. Of more than ``most_rows``, only zeros are looked for.
     """
+    X, ids = as_real(X, "X"), as_real(ids, "ids")
     lengths, units = _lengths_and_units(X)
     zeros = ids[lengths == 0]
     named = zeros[:_NAMED].tolist()

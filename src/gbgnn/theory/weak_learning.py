@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from gbgnn.errors import ParameterError
 
@@ -109,14 +111,16 @@ class WeakLearning:
 
 
 def weak_learning(
-    direction: torch.Tensor, gradient: torch.Tensor, weights: torch.Tensor | None = None
+    direction: torch.Tensor | ArrayLike,
+    gradient: torch.Tensor | ArrayLike,
+    weights: torch.Tensor | ArrayLike | None = None,
 ) -> WeakLearning:
     r"""Compare a direction Z with the negative gradient g.
 
     Parameters
     ----------
     direction, gradient
-        Arrays of the same shape, one row per labelled node.
+        Tensors or arrays of the same shape, one row per labelled node.
     weights
         Weight of each row in inner products and norms; None is one for all. With the rows of f and of
         the residuals as they are and weights :math:`s_n / M`, this is the comparison of :math:`Z = f / M`
@@ -124,18 +128,36 @@ def weak_learning(
 
     Examples
     --------
-    >>> quality = weak_learning(torch.tensor([3.0, 4.0]), torch.tensor([1.0, 0.0]))
+    >>> quality = weak_learning([3.0, 4.0], [1.0, 0.0])
     >>> round(quality.cosine, 6), round(quality.alpha, 6), round(quality.gamma, 6)
     (0.6, 8.333333, 0.36)
-    >>> round(weak_learning(torch.tensor([1.0, -1.0, 1.0]), torch.tensor([0.5, -0.2, -0.3])).edge, 6)
+    >>> round(weak_learning([1.0, -1.0, 1.0], [0.5, -0.2, -0.3]).edge, 6)
     0.4
     """
-    if direction.shape != gradient.shape:
+    Z, g = (as_real(part, name) for part, name in ((direction, "direction"), (gradient, "gradient")))
+    w = None if weights is None else as_real(weights, "weights")
+    if Z.shape != g.shape:
         raise ParameterError(
-            f"direction has shape {tuple(direction.shape)}, but gradient has shape {tuple(gradient.shape)}; "
-            "they must agree."
+            f"direction has shape {tuple(Z.shape)}, but gradient has shape {tuple(g.shape)}; they must agree."
         )
-    return WeakLearnings.measure(direction[None], gradient[None], weights)[0]
+    if not Z.ndim or (w is not None and w.shape != Z.shape[:1]):
+        given = "" if w is None else f" and weights of shape {tuple(w.shape)}"
+        raise ParameterError(
+            "direction needs a row per labelled node, weights a number for each; got shape "
+            f"{tuple(Z.shape)}{given}."
+        )
+    return WeakLearnings.measure(Z[None], g[None], w)[0]
+
+
+def as_real(values: torch.Tensor | ArrayLike, name: str) -> torch.Tensor:
+    """Return an array or a tensor as a tensor of real numbers, in place where it is one."""
+    try:
+        tensor = values if isinstance(values, torch.Tensor) else torch.from_numpy(np.array(values))
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"{name} must be an array of numbers; got {type(values).__name__}.") from error
+    if tensor.is_complex():
+        raise ParameterError(f"{name} must be real numbers; got {tensor.dtype}.")
+    return tensor
 
 
 @dataclass(frozen=True, eq=False)
