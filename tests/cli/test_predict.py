@@ -52,7 +52,7 @@ def test_as_many_ids_as_one_likes_are_no_name_of_a_file(run, fitted: Path) -> No
 
 @pytest.mark.parametrize("ids", ["é" * 200, "x" * 5000, "a\0b"])
 def test_odd_names_are_no_files_either(run, fitted: Path, ids: str) -> None:
-    assert "1 nodes that the graph does not have" in run("predict", fitted, "--nodes", ids, code=1).stderr
+    assert "1 node that the graph does not have" in run("predict", fitted, "--nodes", ids, code=1).stderr
 
 
 def test_a_file_of_ids_is_text(run, fitted: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_file_of_ids_is_text(run, fitted: Path) -> None:
 
 def test_unknown_nodes_are_named(run, fitted: Path) -> None:
     message = run("predict", fitted, "--nodes", "3,99", code=1).stderr
-    assert "1 nodes that the graph does not have (first: '99'; its ids look like 0 and 33)" in message
+    assert "1 node that the graph does not have (first: '99'; its ids look like 0 and 33)" in message
 
 
 def test_a_bare_model_counts_from_zero(run, fitted: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gbgnn._version import __version__
-from gbgnn.cli import datasets, export, fit, predict, report, theory, tune
+from gbgnn.cli import datasets, explain, export, fit, predict, report, theory, tune
 from gbgnn.cli.command import GuardedGroup, epilog, read_help, register, with_help
 from gbgnn.cli.model_options import ModelCommand
 
@@ -48,6 +48,7 @@ register(app, predict.predict)
 register(app, predict.evaluate)
 register(app, predict.inspect)
 register(app, report.report)
+register(app, explain.explain)
 register(app, export.export)
 register(app, theory.certify)
 register(app, theory.smoothing)

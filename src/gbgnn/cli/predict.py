@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -63,7 +64,7 @@ def predict(
                 "--sets and --calibrate learn from the data of the fit and promise nothing of another graph; "
                 "with labelled nodes of that graph, PredictionSets(model).fit(nodes, y, graph=graph) does."
             )
-        data = _own_data(saved, data_dir)
+        data = own_data(saved, data_dir)
         graph, ids = None, data.graph.node_ids
         promised = Promised.make(model, data, sets, calibrate)
     elif dataset is None and node_table is None:
@@ -166,11 +167,11 @@ def _own_graph(saved: Saved, n_nodes: int, data_dir: Path | None) -> tuple[gbgnn
 
     if "data" not in saved.config:
         return None, np.arange(n_nodes)
-    data = _own_data(saved, data_dir)
+    data = own_data(saved, data_dir)
     return data.graph if data.is_inductive else None, data.graph.node_ids
 
 
-def _own_data(saved: Saved, data_dir: Path | None) -> gbgnn.datasets.Dataset:
+def own_data(saved: Saved, data_dir: Path | None) -> gbgnn.datasets.Dataset:
     """Return the data of the fit, or say that it is not there any more."""
     if "data" not in saved.config:
         raise DataError(
@@ -193,13 +194,19 @@ def _choose(ids: NDArray[Any], nodes: str | None) -> NDArray[np.int64]:
     if nodes is None:
         return np.arange(len(ids))
     words = _read_words(Path(nodes)) if _is_file(nodes) else nodes.split(",")
-    wanted = [word.strip() for word in words if word.strip()]
+    return find_rows(ids, [word.strip() for word in words if word.strip()], "--nodes names")
+
+
+def find_rows(ids: NDArray[Any], wanted: Sequence[str], what: str) -> NDArray[np.int64]:
+    """Return the rows of nodes by their ids; ``what`` begins the message about those that are not there."""
+    import numpy as np
+
     row_of = {str(name): row for row, name in enumerate(ids.tolist())}
     unknown = [name for name in wanted if name not in row_of]
     if unknown:
         raise GraphError(
-            f"--nodes names {len(unknown)} nodes that the graph does not have (first: {unknown[0]!r}; "
-            f"its ids look like {ids[0]!s} and {ids[-1]!s})."
+            f"{what} {screen.counted(len(unknown), 'node')} that the graph does not have (first: "
+            f"{unknown[0]!r}; its ids look like {ids[0]!s} and {ids[-1]!s})."
         )
     return np.array([row_of[name] for name in wanted], dtype=np.int64)
 

@@ -153,6 +153,7 @@ class ColumnsView(View):
     origins: Sequence[Origin]
     length: int | None
     t: int
+    nodes: torch.Tensor
 
     def by_column(self) -> Parts:
         """Return the values."""
@@ -169,6 +170,14 @@ class ColumnsView(View):
             reached = scale + self.length if isinstance(scale, int) else scale
             add_to(totals, reached, self.values[:, columns].sum(dim=1))
         return Parts(list(totals), torch.stack(list(totals.values()), dim=1), self.start)
+
+    def by_sender(self) -> Parts:
+        """Return all as the node's own where columns are; others do not say of whom they were heard."""
+        if self.length != 0 or any(each.scale != 0 for each in self.origins):
+            raise AbsentError(
+                f"round {self.t} uses columns made of several nodes, which do not say of whom they come."
+            )
+        return Parts(self.nodes.tolist(), self.values.sum(dim=1, keepdim=True), self.start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +222,7 @@ def view_columns(look: Look, head: Head, voting: Voting, nodes: torch.Tensor) ->
         rows, means = rows.double(), find_means(look.X)
         start = means.expand_as(rows)
         values = (rows - start)[..., None] * find_integrals(head, voting, start, rows)
-        return ColumnsView(values, evaluate(head, voting, start), look.origins, 0, look.trained.t)
+        return ColumnsView(values, evaluate(head, voting, start), look.origins, 0, look.trained.t, nodes)
     found = head.shapley(rows.cpu().numpy()) if voting.adds_outputs else None
     if found is None:
         raise AbsentError(
@@ -221,7 +230,7 @@ def view_columns(look: Look, head: Head, voting: Voting, nodes: torch.Tensor) ->
             'of networks and boosted trees it is, with rule="gradient".'
         )
     values, base = (torch.from_numpy(each).to(nodes.device) for each in found)
-    return ColumnsView(values, base.expand(len(nodes), -1), look.origins, look.length, look.trained.t)
+    return ColumnsView(values, base.expand(len(nodes), -1), look.origins, look.length, look.trained.t, nodes)
 
 
 def find_integrals(head: Head, voting: Voting, start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
