@@ -2,8 +2,9 @@
 Few labels
 ==========
 
-1,797 images of digits are the nodes of a graph, each joined to the eight that look most like it. Somebody has
-labelled one image of each digit, or two, or ten: how many of the others are then read correctly?
+1,797 images of digits are the nodes of a graph, each joined to the eight that look most like it.
+Somebody has labelled one image of each digit, or two, or ten: how many of the others are then read
+correctly?
 
 Beside gbgnn stand a logistic regression, which sees the pixels of the labelled images and no graph, and
 scikit-learn's label spreading, which sees the graph that it makes of all images.
@@ -32,8 +33,8 @@ print(draw(per_class=5, seed=0))
 # %%
 # Three ways to read the rest
 # ---------------------------
-# gbgnn is handed the ids of labelled nodes and the graph; the others get their tables of pixels as they want
-# them.
+# gbgnn is handed the ids of labelled nodes and the graph; the others get their tables of pixels as they
+# want them.
 
 
 def boosted(data: datasets.Dataset) -> float:
@@ -67,9 +68,9 @@ for name, found in accuracy.items():
     print(f"{name:20}", *(f"{share:.1%}" for share in found.mean(axis=1)))
 
 # %%
-# Five draws of the labels each; bands reach from the worst draw to the best. The fewer labels there are, the
-# more the graph is worth; how many it spares is read from left to right: two labels of each digit with the
-# graph do what five do without.
+# Five draws of the labels each; bands reach from the worst draw to the best. The fewer labels there
+# are, the more the graph is worth; how many it spares is read from left to right: two labels of each
+# digit with the graph do what five do without.
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 for name, found in accuracy.items():
     (line,) = axes.plot(sizes, 100 * found.mean(axis=1), marker="o", label=name)
