@@ -74,10 +74,10 @@ print(
 # PyTorch Geometric                     gbgnn
 # ====================================  ===============================================================
 # ``Data(x, edge_index, y, masks)``     ``datasets.from_pyg(data)``, back with ``datasets.to_pyg``
-# ``GCNConv``, a layer more             ``n_rounds``, a round more: no gradient passes through the graph
-# ``GCNConv`` as it is, in a round      ``learner=ConvolutionNetwork()``, ``GraphNetwork()``
-# ``dropout``, ``weight_decay``, ...    settings of the learner: ``MLP(dropout=0.5)`` the loop over
-# epochs                  ``fit``; ``callbacks=``, ``n_iter_no_change=`` to look on and to stop
+# a layer more, ``GCNConv``             a round more, ``n_rounds``: no gradient passes through the graph
+# the same layers, in a round           ``learner=ConvolutionNetwork()``, ``GraphNetwork()``
+# ``dropout``, ``weight_decay``, ...    settings of the learner: ``MLP(dropout=0.5)``
+# the loop over epochs                  ``fit``, with ``callbacks=`` to look on
 # ``data.to("cuda")``                   ``device="cuda"``
 # ``Planetoid(root, "Cora")``           ``datasets.load("cora")``
 # ====================================  ===============================================================
