@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import Any
 
 from docutils import nodes
@@ -15,7 +16,9 @@ logger = logging.getLogger(__name__)
 
 def to_mathml(node: nodes.Element, *, block: bool) -> str:
     """Return the MathML of a formula; what cannot be translated is a warning and stays as it was written."""
-    tex = node.astext().strip()
+    tex = re.sub(
+        r"\\dots\b", r"\\ldots", node.astext().strip()
+    )  # the one usual word that docutils does not know
     has_lines = block and pick_math_environment(tex) == "align*"
     try:
         return str(tex2mathml(rf"\begin{{align*}}{tex}\end{{align*}}" if has_lines else tex, as_block=block))
