@@ -23,6 +23,7 @@ from gbgnn.theory.rademacher import (
     nonlinear_mlp_complexity,
     partition_term,
     q_factor,
+    s_factor,
     sign_probability,
     trade_off,
 )
@@ -377,3 +378,41 @@ def test_12_the_sharper_lower_bound_holds(M: int, alpha: float, share: float, se
 def test_12_the_sharper_one_is_attained() -> None:
     patterns, _ = sign_patterns(4, 0.25)
     assert exact_complexity(0.5 * patterns.T, 2) == pytest.approx(trade_off(1.0, 0.5, sharp=True))
+
+
+# 13 ---------------------------------------------------------------------------------------------------
+
+
+@given(M=st.integers(1, 10**6), U=st.integers(1, 10**6))
+def test_13_the_printed_s_is_never_smaller_than_its_source_s(M: int, U: int) -> None:
+    assert s_factor(M, U, form="paper") >= s_factor(M, U)
+    assert round(s_factor(1, 99, form="paper"), 2) == 2.01
+    assert round(s_factor(1, 99), 2) == 1.01
+
+
+# 14 ---------------------------------------------------------------------------------------------------
+
+
+def test_14_the_norm_of_columns_is_too_small_by_the_root_of_m() -> None:
+    n, y = 100, torch.ones(100).long()
+    Y = torch.full((n, 1), math.log(0.4 / 0.6), dtype=torch.float64)
+    gradient = LOSS.gradient(Y, y) / n
+    of_columns = float(gradient.norm(dim=0).sum())  # the paper's (2,1)-norm
+    error = float((torch.tanh(Y / 2) < 0).double().mean())
+    assert error == 1.0
+    assert (1 + math.exp(0)) * of_columns == pytest.approx(0.12)
+    assert margin_constant(0.0) * math.sqrt(n) * of_columns >= error
+
+
+# 15 ---------------------------------------------------------------------------------------------------
+
+
+def test_15_larger_weights_are_a_more_complex_class() -> None:
+    X = np.random.default_rng(0).normal(size=(7, 3))
+    hull = np.hstack([X, -X])  # corners of the linear heads of norm 1
+    assert exact_complexity(10 * hull, 3) == pytest.approx(10 * exact_complexity(hull, 3))
+    boosted, tuned = (
+        mlp_complexity(float(np.linalg.norm(X)), 3, 4, n_layers=1, max_norm=norm) for norm in (1.0, 10.0)
+    )
+    assert exact_complexity(10 * hull, 3) > boosted  # of which that of the boosted class says nothing
+    assert exact_complexity(10 * hull, 3) <= tuned
