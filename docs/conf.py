@@ -66,7 +66,7 @@ napoleon_custom_sections = [("Attributes", "params_style")]  # some are properti
 sphinx_gallery_conf = {
     "examples_dirs": "examples/gallery",
     "gallery_dirs": "docs/gallery",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.ReadingOrder",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,

@@ -93,6 +93,7 @@ axes.plot(
 )
 axes.axhline(100 * gcn, color="#d97706", linestyle="--", label="GCN, two layers")
 axes.axvline(model.best_round_, color="#9ca3af", linestyle=":", label="round chosen on validation nodes")
+axes.set_xticks(range(2, len(staged) + 1, 2))
 axes.set(xlabel="round", ylabel="accuracy on test nodes, %")
 axes.legend(frameon=False)
 axes.spines[["top", "right"]].set_visible(False)

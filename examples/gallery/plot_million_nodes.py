@@ -52,5 +52,6 @@ left.set(xlabel="round", ylabel="accuracy on validation nodes, %")
 right_side.bar(history["round"], history["seconds"], color="#d97706")
 right_side.set(xlabel="round", ylabel="seconds")
 for axes in (left, right_side):
+    axes.set_xticks(history["round"])
     axes.spines[["top", "right"]].set_visible(False)
 plt.show()
