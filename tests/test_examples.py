@@ -58,6 +58,7 @@ PAGES = [
     "targets",
     "tables",
     "importances",
+    "explanations",
     "aggregations",
     "presets",
     "few-labels",

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         SquaredError,
     )
     from gbgnn.model import FittedModel
+    from gbgnn.on_table import OnTable
     from gbgnn.persistence import load, save
     from gbgnn.propagation import (
         AugmentedAdjacency,
@@ -110,6 +111,7 @@ __all__ = [
     "NonLinear",
     "NormalizedAdjacency",
     "NormalizedLaplacian",
+    "OnTable",
     "Poisson",
     "PredictionIntervals",
     "PredictionSets",
@@ -162,6 +164,7 @@ _HOMES = {
         *("SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
     ),
     "gbgnn.model": ("FittedModel",),
+    "gbgnn.on_table": ("OnTable",),
     "gbgnn.tasks": ("Classification", "MultiLabel", "Regression"),
     "gbgnn.learners": (
         *("MLP", "BestOf", "BoostedTrees", "ConsistentNetwork", "ConstrainedMLP", "ConvolutionNetwork"),

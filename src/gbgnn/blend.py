@@ -207,6 +207,10 @@ class BlendedModel(Predictor):
         """Return the scores of ``nodes``: of the graph of the fit, or of another."""
         return self._mix([own.model.find_scores(nodes, graph) for own in self.members])
 
+    def rescore(self, graph: Graph) -> torch.Tensor:
+        """Return the scores of all nodes of the fit's graph with other features or edges."""
+        return self._mix([own.model.rescore(graph) for own in self.members])
+
     def stage(self, nodes: ArrayLike, graph: Graph | None = None) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield (k, scores of ``nodes``) of the average of the k heaviest members."""
         found = [own.model.find_scores(nodes, graph) for own in self.members]

@@ -159,6 +159,10 @@ class CalibratedModel(Predictor):
         """Return the model of a file with the graph of its fit at hand; raise for another graph."""
         return replace(self, inner=self.inner.with_graph(graph))
 
+    def rescore(self, graph: Graph) -> torch.Tensor:
+        """Return the scores with other features or edges, divided by the temperatures as they were."""
+        return self._scale(self.inner.rescore(graph), self.inner.link(), self.temperatures)
+
     def column_importances(self, *, graph: Graph | None = None) -> dict[str, float]:
         """Return those of the model inside."""
         return self.inner.column_importances(graph=graph)

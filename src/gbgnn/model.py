@@ -247,6 +247,16 @@ class FittedModel(Predictor):
             scores = apply(self.ensemble[: self.best_round], inputs, self.voting)
         return scores[as_rows(nodes, len(scores)).to(scores.device)]
 
+    def rescore(self, graph: Graph) -> torch.Tensor:
+        """Return the scores of all nodes of the fit's graph with other features or edges."""
+        graph, n_nodes = self.known_graph(graph), len(self.score_tensor)
+        if graph.n_nodes != n_nodes:
+            raise GraphError(f"the graph of the fit has {n_nodes} nodes; this one has {graph.n_nodes}.")
+        known = None
+        if self.inputs.hears_labels:
+            known = encode_labels(self.task, self.train_nodes, self.train_targets)
+        return apply(self.ensemble[: self.best_round], self.inputs.build(graph, known), self.voting)
+
     def build_inputs(self, graph: Graph | None = None) -> NodeInputs:
         """Return P and the features of a graph, or of that of the fit, as the rounds see them."""
         graph = self.known_graph(graph)

@@ -62,6 +62,13 @@ class Predictor(ABC):
         """Return the scores of ``nodes``: looked up, or of another graph."""
 
     @abstractmethod
+    def rescore(self, graph: Graph) -> torch.Tensor:
+        """Return the scores of all nodes of the fit's graph with other features or edges.
+
+        Unlike in another graph, labelled nodes are known to be what they are.
+        """
+
+    @abstractmethod
     def stage(self, nodes: ArrayLike, graph: Graph | None = None) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield (t, scores of ``nodes``) of every stage, numbered from 1."""
 
