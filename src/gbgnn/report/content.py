@@ -9,12 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under heads; ``numeric`` columns stand to the right."""
+    """Rows of text under heads; ``numeric`` columns stand right, a ``folded`` table is opened first."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str
     numeric: frozenset[int] = frozenset()
+    folded: bool = False
 
 
 @dataclass(frozen=True)

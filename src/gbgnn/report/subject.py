@@ -167,6 +167,16 @@ class Subject:
         """Return the name of a class where there is one, else the label itself."""
         return self.class_names.get(str(label), str(label))
 
+    def words(self, labels: Any) -> list[str]:
+        """Return what is predicted of nodes in words: classes by name, labels with commas, numbers."""
+        if self.kind == "numbers":
+            rows = np.asarray(labels, np.float64).reshape(len(labels), -1).tolist()
+            return [", ".join(f"{value:.4g}" for value in row) for row in rows]
+        if self.kind == "classes":
+            return [self.title(label) for label in labels.tolist()]
+        names = np.array(self.titles, dtype=object)
+        return [", ".join(names[np.asarray(row, bool)]) or "none" for row in labels]
+
     def part(self, name: str) -> Part | None:
         """Return a part of the split; None where it has no nodes."""
         return next((part for part in self.parts if part.name == name), None)

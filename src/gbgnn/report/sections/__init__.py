@@ -12,6 +12,7 @@ from gbgnn.report.sections.errors import describe_errors
 from gbgnn.report.sections.guarantee import describe_guarantee, others_sentence
 from gbgnn.report.sections.nodes import describe_nodes
 from gbgnn.report.sections.quality import describe_quality, headline
+from gbgnn.report.sections.reasons import describe_reasons
 from gbgnn.report.sections.run import describe_run
 from gbgnn.report.sections.smoothing import describe_smoothing
 from gbgnn.report.sections.training import describe_training
@@ -31,6 +32,7 @@ def describe(subject: Subject, n_nodes: int = N_NODES) -> RunPage:
         describe_quality(subject),
         describe_guarantee(subject),
         describe_errors(subject),
+        describe_reasons(subject),
         describe_training(subject),
         describe_smoothing(subject),
         describe_nodes(subject, n_nodes),

@@ -8,10 +8,17 @@ import numpy as np
 
 from gbgnn.report.content import Section
 from gbgnn.report.evidence.nodes import Listed, list_nodes
+from gbgnn.report.evidence.reasons import N_EXPLAINED, explain_nodes
 from gbgnn.report.sections.words import counted
 from gbgnn.report.subject import Subject
 
 N_CLASSES_SHOWN = 5
+_WHAT = {"distances": "By distance along the graph", "rounds": "By round or member", "": "By round"}
+_MEANING = {
+    "classes": "Plus speaks for what is predicted, minus for the next class.",
+    "labels": "Sizes of what was added to the scores of all labels.",
+    "numbers": "Plus makes the number larger, minus smaller; in units of the score.",
+}
 
 Row = list[Any]
 Block = list[tuple[str, float]]
@@ -28,13 +35,30 @@ def describe_nodes(subject: Subject, n_most: int) -> Section:
     drawn = "" if found.n_listed == found.n_nodes else ", drawn at random from every part of the split"
     listed = f"{counted(found.n_listed, 'node')} of {found.n_nodes:,}{drawn}"
     told = f"{listed}. Open a row to see what speaks for it."
-    table = {
-        "columns": _columns(subject),
-        "blocks": [{"title": "Most probable", "form": "percent"}] if subject.kind != "numbers" else [],
-        "rows": [row for group in found.groups for row in _rows(subject, group)],
-        "details": [[block] for group in found.groups for block in _probable(subject, group)],
-    }
-    return Section("nodes", title, [told], nodes=table)
+    n_left, rows, details = N_EXPLAINED, list[Row](), list[list[Any]]()
+    has_decided, kind = False, ""
+    for group in found.groups:
+        why = explain_nodes(subject, group, n_left)
+        n_left -= min(n_left, len(group.nodes))
+        kind, has_decided = why.kind, why.decided_by is not None
+        decided = why.decided_by or [""] * len(group.nodes)
+        rows += [[*row, by] for row, by in zip(_rows(subject, group), decided, strict=True)]
+        probable = _probable(subject, group)
+        details += map(list, zip(probable, why.parts, why.columns, why.neighbours, strict=True))
+    columns = [*_columns(subject), {"key": "decided", "head": "decided by", "form": "text"}]
+    if not has_decided:
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    blocks = [
+        {"title": "Most probable", "form": "percent"},
+        {"title": _WHAT[kind], "form": "signed", "note": _MEANING[subject.kind]},
+        {"title": "By column", "form": "signed", "note": _MEANING[subject.kind]},
+        {"title": "Neighbours, and what is predicted of them", "form": "text"},
+    ]
+    table = {"columns": columns, "blocks": blocks, "rows": rows, "details": details}
+    paragraphs = [told]
+    if any(detail[2] for detail in details):
+        paragraphs.append(f"Columns are looked at for the first {min(N_EXPLAINED, len(rows))} nodes.")
+    return Section("nodes", title, paragraphs, nodes=table)
 
 
 def _columns(subject: Subject) -> list[dict[str, str]]:
@@ -59,21 +83,13 @@ def _rows(subject: Subject, group: Listed) -> list[Row]:
     ids = [str(each) for each in group.ids.tolist()]
     if subject.kind == "numbers":
         return [[each, group.part, *values] for each, values in zip(ids, _numbers(group), strict=True)]
-    truth = [None] * len(ids) if group.truth is None else _titles(subject, group.truth)
-    said = _titles(subject, group.predicted)
+    truth = [None] * len(ids) if group.truth is None else subject.words(group.truth)
+    said = subject.words(group.predicted)
     sure = _sureness(subject, group)
     return [
         [each, group.part, is_, own, p, "unknown" if is_ is None else "right" if is_ == own else "wrong"]
         for each, is_, own, p in zip(ids, truth, said, sure, strict=True)
     ]
-
-
-def _titles(subject: Subject, labels: Any) -> list[str]:
-    """Return classes by name; of several labels those that are there, with commas."""
-    if subject.kind == "classes":
-        return [subject.title(label) for label in labels.tolist()]
-    names = np.array(subject.titles, dtype=object)
-    return [", ".join(names[np.asarray(row, bool)]) or "none" for row in labels]
 
 
 def _sureness(subject: Subject, group: Listed) -> list[float | None]:

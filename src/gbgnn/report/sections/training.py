@@ -89,7 +89,7 @@ def _rounds_table(course: Course) -> Table:
         for i in shown
     ]
     caption = "Every round" if len(shown) == course.n_rounds else f"{len(shown)} of {course.n_rounds} rounds"
-    return Table(["round", *kept], rows, caption, frozenset(range(len(kept) + 1)))
+    return Table(["round", *kept], rows, caption, frozenset(range(len(kept) + 1)), folded=len(rows) > 5)
 
 
 def _of_members(training: Training) -> Section:

@@ -111,8 +111,8 @@
   const PAGE_SIZE = 25;
   const forms = {
     text: (value) => (value === null ? "-" : value),
-    number: (value) => (value === null ? "-" : Number(value.toPrecision(4)).toLocaleString("en")),
-    signed: (value) => (value === null ? "-" : (value > 0 ? "+" : "") + Number(value.toPrecision(3)).toLocaleString("en")),
+    number: (value) => (value === null ? "-" : (value || 0).toLocaleString("en", { maximumSignificantDigits: 4 })),
+    signed: (value) => (value > 0 ? "+" : "") + (value || 0).toLocaleString("en", { maximumSignificantDigits: 3 }),
     percent: (value) => (value === null ? "-" : `${(100 * value).toFixed(1)} %`),
   };
   const explain = (table, details) => {
@@ -123,6 +123,8 @@
       const piece = make("div", {}, make("h4", { text: block.title }));
       if (typeof part === "string") {
         piece.append(make("p", { text: part }));
+      } else if (block.form === "text") {
+        piece.append(make("ul", {}, ...part.map(([name, words]) => make("li", { text: `${name}: ${words}` }))));
       } else {
         const most = Math.max(...part.map(([, value]) => Math.abs(value)), 1e-12);
         for (const [name, value] of part) {
@@ -154,6 +156,14 @@
     } });
     const filters = make("div", { class: "filters" }, make("label", { text: "Search (node, class)" }, search), choose("part", "Part"));
     if ("outcome" in place) filters.append(choose("outcome", "Outcome"));
+    // Where there is no room for heads to sort by, as on a phone, a menu sorts.
+    const orders = make("select", { onchange: () => {
+      const [column, down] = orders.value.split(" ");
+      state.sort = orders.value ? Number(column) : null; state.down = down === "down"; state.page = 0; refresh();
+    } }, make("option", { value: "", text: "as listed" }), ...table.columns.flatMap((column, i) => [
+      make("option", { value: `${i} up`, text: `${column.head}, least first` }),
+      make("option", { value: `${i} down`, text: `${column.head}, most first` })]));
+    filters.append(make("label", { class: "narrow", text: "Sort by" }, orders));
     const heads = table.columns.map((column, i) => {
       const order = () => {
         state.down = state.sort === i ? !state.down : false;
@@ -197,8 +207,8 @@
         const cells = table.columns.map((column, k) => {
           const value = table.rows[i][k];
           const kind = column.key === "outcome" ? value : column.form === "text" ? null : "number";
-          return k === 0 ? make("th", { scope: "row", text: forms[column.form](value) })
-            : make("td", { class: kind, text: forms[column.form](value) });
+          const [tag, scope] = k === 0 ? ["th", "row"] : ["td", null];
+          return make(tag, { scope, class: kind, "data-label": column.head, text: forms[column.form](value) });
         });
         const more = make("tr", { hidden: "" }, make("td", { colspan: String(cells.length + 1) }));
         const open = make("button", { type: "button", class: "open", "aria-expanded": "false", text: "Why?",
