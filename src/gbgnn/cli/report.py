@@ -11,6 +11,7 @@ import gbgnn
 from gbgnn.cli import screen
 from gbgnn.cli.files import Saved, describe, describe_choices, open_saved
 from gbgnn.cli.held_out import bound_others
+from gbgnn.cli.promises import Promised
 from gbgnn.cli.scores import score_splits
 from gbgnn.errors import DataError, GBGNNError, import_needed
 from gbgnn.runs import CONFIG, REPORT
@@ -54,7 +55,7 @@ def load_subject(saved: Saved, name: str, data_dir: Path | None = None) -> Subje
     """Return a run as the subject of a page, with its data where that is at hand and as it was."""
     from gbgnn.report import Subject
 
-    model = gbgnn.load(saved.model_path)
+    model = Promised.of_file(gbgnn.load(saved.model_path)).model
     facts, metrics = saved.config.get("run", {}), saved.metrics
     config = saved.model_path.parent / CONFIG
     known: dict[str, Any] = {
@@ -70,6 +71,8 @@ def load_subject(saved: Saved, name: str, data_dir: Path | None = None) -> Subje
     except (GBGNNError, OSError) as error:
         return Subject(name, model.model_, told=told, why_no_data=str(error), **known)
     told = [*_told_of_data(data), *told]
+    if not data.is_inductive:
+        model.model_ = model.model_.with_graph(data.graph)
     others, reason = bound_others(model, data)
     known |= {"others": others, "why_no_others": reason or ""}
     return Subject(name, model.model_, _parts(model, data), data.graph, told=told, **known)
@@ -96,6 +99,9 @@ def _parts(model: Any, data: Dataset) -> tuple[Part, ...]:
         nodes = getattr(there, name)
         graph = there.graph if data.is_inductive else None
         parts.append(Part(name, nodes, there.y[nodes], there.graph.node_ids[nodes], graph, figures[name]))
+    if len(data.calibration) and not data.is_inductive:  # which trained nothing and chose nothing
+        nodes = data.calibration
+        parts.insert(-1, Part("calibration", nodes, data.y[nodes], data.graph.node_ids[nodes]))
     return tuple(parts)
 
 

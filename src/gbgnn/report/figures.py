@@ -112,7 +112,7 @@ def bars(
         "hovertemplate": f"%{{text}}: %{{x:{form}}}<extra></extra>",
     }
     layout = _layout(x_title, "")
-    layout["xaxis"] |= {"nticks": 5} | ({"tickformat": ".2~%"} if percent else {})
+    layout["xaxis"] |= {"nticks": 5, "tickangle": 0} | ({"tickformat": ".2~%"} if percent else {})
     # Two columns may have one name: places are numbers, and names only written beside them.
     layout["yaxis"] |= {"autorange": "reversed", "showgrid": False, "tickvals": list(range(len(names)))}
     layout["yaxis"]["ticktext"] = [plain(name, n_most) for name in names]

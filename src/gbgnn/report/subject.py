@@ -15,9 +15,8 @@ from gbgnn.graph import Graph
 from gbgnn.guarantees import holdout_bound
 from gbgnn.labels import PARTS, NodeSplit, count_labels
 from gbgnn.predictor import Predictor, as_predictor
+from gbgnn.report.words import number
 from gbgnn.theory import HoldoutBound
-
-PART_NAMES = {"train": "training", "val": "validation", "test": "test", "": "no part"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +170,7 @@ class Subject:
         """Return what is predicted of nodes in words: classes by name, labels with commas, numbers."""
         if self.kind == "numbers":
             rows = np.asarray(labels, np.float64).reshape(len(labels), -1).tolist()
-            return [", ".join(f"{value:.4g}" for value in row) for row in rows]
+            return [", ".join(map(number, row)) for row in rows]
         if self.kind == "classes":
             return [self.title(label) for label in labels.tolist()]
         names = np.array(self.titles, dtype=object)

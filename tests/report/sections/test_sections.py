@@ -8,6 +8,9 @@ import pytest
 from gbgnn import GBGNNClassifier, holdout_bound
 from gbgnn.report import Subject
 from gbgnn.report.content import Section
+from gbgnn.report.evidence.nodes import list_nodes
+from gbgnn.report.evidence.reasons import explain_nodes
+from gbgnn.report.evidence.trust import Trust, measure_trust
 from gbgnn.report.sections import describe
 from gbgnn.report.sections.comparison import compare
 from gbgnn.report.sections.errors import describe_errors
@@ -15,7 +18,7 @@ from gbgnn.report.sections.nodes import describe_nodes
 from gbgnn.report.sections.quality import describe_quality
 from gbgnn.report.sections.smoothing import describe_smoothing
 from gbgnn.report.sections.training import describe_training
-from gbgnn.report.sections.words import counted, listed, number, percent
+from gbgnn.report.words import counted, listed, number, percent
 
 from ..conftest import SPLIT
 
@@ -89,7 +92,7 @@ def test_fine_tuning_has_curves_of_its_own(classes: Subject) -> None:
 
 
 def test_the_table_of_nodes_says_which_are_wrong(classes: Subject) -> None:
-    table = describe_nodes(classes, 1000).nodes
+    table = describe_nodes(classes, 1000, Trust()).nodes
     keys = [column["key"] for column in table["columns"]]
     rows = [dict(zip(keys, row, strict=True)) for row in table["rows"]]
     assert len(rows) == len(table["details"]) == 60
@@ -109,8 +112,8 @@ def test_the_table_of_nodes_says_which_are_wrong(classes: Subject) -> None:
 
 
 def test_numbers_have_errors_in_the_table(numbers: Subject) -> None:
-    table = describe_nodes(numbers, 1000).nodes
-    assert [column["key"] for column in table["columns"]][2:] == ["truth", "predicted", "error"]
+    table = describe_nodes(numbers, 1000, Trust()).nodes
+    assert [column["key"] for column in table["columns"]][2:5] == ["truth", "predicted", "error"]
     for row in table["rows"]:
         assert (row[4] is None) == (row[2] is None)
         if row[2] is not None:
@@ -118,7 +121,7 @@ def test_numbers_have_errors_in_the_table(numbers: Subject) -> None:
 
 
 def test_labels_are_listed_with_commas(labels: Subject) -> None:
-    table = describe_nodes(labels, 1000).nodes
+    table = describe_nodes(labels, 1000, Trust()).nodes
     test = labels.part("test")
     first = test.truth[0]
     wanted = ", ".join(name for name, has in zip(labels.titles, first, strict=True) if has)
@@ -155,3 +158,61 @@ def test_words() -> None:
     assert (number(1234), number(0.5), number(None)) == ("1,234", "0.5", "-")
     assert (counted(1, "node"), counted(2, "class", "classes")) == ("1 node", "2 classes")
     assert (listed([]), listed(["a"]), listed(["a", "b", "c"])) == ("", "a", "a, b and c")
+
+
+def test_every_row_says_what_decided_and_its_set(classes: Subject) -> None:
+    trust = measure_trust(classes)
+    table = describe_nodes(classes, 1000, trust).nodes
+    keys = [column["key"] for column in table["columns"]]
+    assert keys[-2:] == ["set", "decided"]
+    test = classes.part("test")
+    sets = trust.maker.predict_set(test.nodes)
+    for row, own in zip(table["rows"], sets, strict=False):
+        assert row[-2] == (
+            ", ".join(name for name, has in zip(classes.titles, own, strict=True) if has) or "none"
+        )
+    assert [row[-1] for row in table["rows"][:20]] == classes.model.contributions(test.nodes).decided_by
+    titles = [block["title"] for block in table["blocks"]]
+    assert titles[1] == "By distance along the graph"
+
+
+def test_numbers_have_the_ends_of_their_interval(numbers: Subject) -> None:
+    trust = measure_trust(numbers)
+    table = describe_nodes(numbers, 1000, trust).nodes
+    keys = [column["key"] for column in table["columns"]]
+    assert keys[5:7] == ["low", "high"]
+    ends = trust.maker.predict_interval(SPLIT.test)
+    shown = np.array([[np.inf if cell is None else cell for cell in row[5:7]] for row in table["rows"][:20]])
+    assert np.abs(shown) == pytest.approx(np.abs(np.where(np.isfinite(ends), ends, np.inf)))
+
+
+def test_neighbours_are_those_of_the_graph(classes: Subject) -> None:
+    group = list_nodes(classes, 1000).groups[0]
+    found = explain_nodes(classes, group, 0)
+    graph = classes.graph
+    for node, own in zip(group.nodes, found.neighbours, strict=True):
+        wanted = {str(graph.node_ids[other]) for other in graph.adjacency[[node]].indices}
+        assert {name for name, _ in own} <= wanted
+        assert len(own) == min(len(wanted), 8)
+    said = dict(pair for own in found.neighbours for pair in own)
+    all_said = classes.model.predict(np.arange(60))
+    ids = list(map(str, graph.node_ids))
+    assert all(said[name] == all_said[ids.index(name)] for name in said)
+    assert found.columns == [[]] * len(group.nodes)
+
+
+def test_many_sections_are_words_of_numbers(classes: Subject) -> None:
+    section = next(section for section in describe(classes, 0).sections if section.key == "trust")
+    trust = measure_trust(classes)
+    coverage = trust.quality[0].coverage
+    assert f"Measured: {100 * coverage:.1f} % of 20 nodes" in " ".join(section.paragraphs)
+    assert [table.caption for table in section.tables] == ["Calibration", "Sets of classes"]
+    assert set(trust.caveats) <= set(section.paragraphs)
+
+
+def test_columns_with_names_are_explained(classes: Subject) -> None:
+    table = describe_nodes(classes, 1000, Trust()).nodes
+    attributions = classes.model.attributions(classes.part("test").nodes[:1])
+    assert table["details"][0][2] == attributions.top(0, 8)
+    assert all(detail[2] for detail in table["details"][:50])
+    assert not any(detail[2] for detail in table["details"][50:])

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbgnn.graph import Graph
-from gbgnn.report.subject import PART_NAMES, Part, Subject
+from gbgnn.report.subject import Part, Subject
+from gbgnn.report.words import of_part
 
 OTHER = ""
 """The part of nodes that are in none."""
@@ -101,4 +102,4 @@ def _ask(subject: Subject, part: Part, places: NDArray[np.int64]) -> Listed:
         answers = subject.answers[part.name]
         predicted, truth = answers.predicted[places], part.truth[places]
         proba = None if answers.proba is None else answers.proba[places]
-    return Listed(PART_NAMES[part.name], nodes, part.ids[places], part.graph, truth, predicted, proba)
+    return Listed(of_part(part.name), nodes, part.ids[places], part.graph, truth, predicted, proba)

@@ -15,7 +15,7 @@ from gbgnn.graph import Graph
 from gbgnn.report.evidence.nodes import Listed
 from gbgnn.report.subject import Subject
 
-N_LOOKED_AT = 1000
+N_LOOKED_AT = 300
 N_EXPLAINED = 50
 N_SHOWN = 8
 _NUMBERS_AT_ONCE = 4_000_000

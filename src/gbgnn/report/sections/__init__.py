@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gbgnn.report.content import Page, RunPage, Section
 from gbgnn.report.evidence.quality import measure_parts
+from gbgnn.report.evidence.trust import measure_trust
 from gbgnn.report.sections.again import describe_again
 from gbgnn.report.sections.comparison import compare
 from gbgnn.report.sections.errors import describe_errors
@@ -16,6 +17,7 @@ from gbgnn.report.sections.reasons import describe_reasons
 from gbgnn.report.sections.run import describe_run
 from gbgnn.report.sections.smoothing import describe_smoothing
 from gbgnn.report.sections.training import describe_training
+from gbgnn.report.sections.trust import describe_trust
 from gbgnn.report.subject import Subject
 
 N_NODES = 1000
@@ -28,14 +30,16 @@ def describe(subject: Subject, n_nodes: int = N_NODES) -> RunPage:
     first = [headline(subject, found[-1])] if found else []
     if subject.others is not None:
         first.append(others_sentence(subject.others))
+    trust = measure_trust(subject)
     sections: list[Section] = [
         describe_quality(subject),
         describe_guarantee(subject),
         describe_errors(subject),
+        describe_trust(trust),
         describe_reasons(subject),
         describe_training(subject),
         describe_smoothing(subject),
-        describe_nodes(subject, n_nodes),
+        describe_nodes(subject, n_nodes, trust),
         describe_run(subject),
         describe_again(subject),
     ]

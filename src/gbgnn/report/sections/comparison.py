@@ -8,8 +8,8 @@ from gbgnn.report import figures
 from gbgnn.report.content import Figure, Section, Table
 from gbgnn.report.evidence.quality import NAMES, Quality, measure_parts
 from gbgnn.report.evidence.training import follow_training
-from gbgnn.report.sections.words import number, of_part
 from gbgnn.report.subject import Subject
+from gbgnn.report.words import number, of_part
 
 
 def compare(subjects: Sequence[Subject]) -> Section:

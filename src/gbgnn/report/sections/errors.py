@@ -7,8 +7,8 @@ import numpy as np
 from gbgnn.report import figures
 from gbgnn.report.content import Figure, Section, Table
 from gbgnn.report.evidence.errors import Confusion, Residuals, compare_numbers, confuse, judge_labels
-from gbgnn.report.sections.words import counted, number, of_part, percent
 from gbgnn.report.subject import Part, Subject
+from gbgnn.report.words import counted, number, of_part, percent
 
 _N_POINTS, _N_LABELS, _N_NUMBERS = 2000, 100, 5
 _TITLES = {

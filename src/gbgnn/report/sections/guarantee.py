@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gbgnn.errors import AbsentError
 from gbgnn.report.content import Section, Table
-from gbgnn.report.sections.words import begin, counted, number, percent
 from gbgnn.report.subject import Subject
+from gbgnn.report.words import begin, counted, number, percent
 from gbgnn.theory import HoldoutBound
 from gbgnn.theory.holdout import percent as round_percent
 

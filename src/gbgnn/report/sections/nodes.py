@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from gbgnn.conformal import PredictionSets
 from gbgnn.report.content import Section
 from gbgnn.report.evidence.nodes import Listed, list_nodes
 from gbgnn.report.evidence.reasons import N_EXPLAINED, explain_nodes
-from gbgnn.report.sections.words import counted
+from gbgnn.report.evidence.trust import Trust
 from gbgnn.report.subject import Subject
+from gbgnn.report.words import counted, percent
 
 N_CLASSES_SHOWN = 5
 _WHAT = {"distances": "By distance along the graph", "rounds": "By round or member", "": "By round"}
@@ -24,7 +26,7 @@ Row = list[Any]
 Block = list[tuple[str, float]]
 
 
-def describe_nodes(subject: Subject, n_most: int) -> Section:
+def describe_nodes(subject: Subject, n_most: int, trust: Trust) -> Section:
     """Return the table, a row per node, with what stands behind every row."""
     found = list_nodes(subject, n_most)
     title = "Node by node"
@@ -42,10 +44,16 @@ def describe_nodes(subject: Subject, n_most: int) -> Section:
         n_left -= min(n_left, len(group.nodes))
         kind, has_decided = why.kind, why.decided_by is not None
         decided = why.decided_by or [""] * len(group.nodes)
-        rows += [[*row, by] for row, by in zip(_rows(subject, group), decided, strict=True)]
+        promised = _promised(subject, group, trust)
+        own = zip(_rows(subject, group), promised, decided, strict=True)
+        rows += [[*row, *promise, by] for row, promise, by in own]
         probable = _probable(subject, group)
         details += map(list, zip(probable, why.parts, why.columns, why.neighbours, strict=True))
-    columns = [*_columns(subject), {"key": "decided", "head": "decided by", "form": "text"}]
+    columns = [
+        *_columns(subject),
+        *_promise_columns(trust),
+        {"key": "decided", "head": "decided by", "form": "text"},
+    ]
     if not has_decided:
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     blocks = [
@@ -122,3 +130,26 @@ def _probable(subject: Subject, group: Listed) -> list[Block]:
         [(titles[k], float(row[k])) for k in own.tolist()]
         for row, own in zip(group.proba, order, strict=True)
     ]
+
+
+def _promise_columns(trust: Trust) -> list[dict[str, str]]:
+    if isinstance(trust.maker, PredictionSets):
+        level = percent(trust.maker.confidence, 0)
+        return [{"key": "set", "head": f"set of {level}", "form": "text"}]
+    if trust.maker is None:
+        return []
+    level = percent(trust.maker.confidence, 0)
+    ends = (("low", f"from ({level})"), ("high", f"to ({level})"))
+    return [{"key": key, "head": head, "form": "number"} for key, head in ends]
+
+
+def _promised(subject: Subject, group: Listed, trust: Trust) -> list[Row]:
+    """Return the set of classes of every node, in words, or the ends of its interval."""
+    if trust.maker is None:
+        return [[] for _ in group.nodes]
+    if isinstance(trust.maker, PredictionSets):
+        titles = np.array(subject.titles, dtype=object)
+        sets = trust.maker.predict_set(group.nodes, graph=group.graph)
+        return [[", ".join(titles[own]) or "none"] for own in sets]
+    ends = trust.maker.predict_interval(group.nodes, graph=group.graph)
+    return [[value if np.isfinite(value) else None for value in row] for row in ends.tolist()]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gbgnn.report import figures
 from gbgnn.report.content import Figure, Section, Table
 from gbgnn.report.evidence.quality import CONFIDENCE, NAMES, Quality, measure_parts
-from gbgnn.report.sections.words import number, of_part, percent
 from gbgnn.report.subject import Subject
+from gbgnn.report.words import number, of_part, percent
 
 _FURTHER = {
     "auc": "AUC",

@@ -10,8 +10,8 @@ from gbgnn.explanations import ResponseCurves
 from gbgnn.report import figures
 from gbgnn.report.content import Figure, Section, Table
 from gbgnn.report.evidence.reasons import Reasons, find_reasons
-from gbgnn.report.sections.words import counted, percent
 from gbgnn.report.subject import Subject
+from gbgnn.report.words import counted, percent
 
 _TITLE = "Why it says so"
 _N_COLUMNS, _N_CURVES = 20, 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gbgnn.report.content import Section, Table
-from gbgnn.report.sections.words import counted, number, of_part
 from gbgnn.report.subject import Subject
+from gbgnn.report.words import counted, number, of_part
 
 _TASKS = {"classes": "one class per node", "labels": "any of several labels per node", "numbers": "numbers"}
 

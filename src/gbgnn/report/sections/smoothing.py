@@ -5,8 +5,8 @@ from __future__ import annotations
 from gbgnn.errors import GBGNNError
 from gbgnn.report import figures
 from gbgnn.report.content import Figure, Section
-from gbgnn.report.sections.words import counted, number, percent
 from gbgnn.report.subject import Subject
+from gbgnn.report.words import counted, number, percent
 from gbgnn.smoothing import SmoothingProfile, smoothing_profile
 
 HOPS, RANK_LIMIT = 32, 600

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from gbgnn.report import figures
 from gbgnn.report.content import Figure, Section, Table
 from gbgnn.report.evidence.training import Course, Training, follow_training
-from gbgnn.report.sections.words import counted, number, percent
 from gbgnn.report.subject import Subject
+from gbgnn.report.words import counted, number, percent
 
 _N_ROWS = 60
 
@@ -84,10 +84,7 @@ def _rounds_table(course: Course) -> Table:
     }
     kept = {head: key for head, key in columns.items() if course.has(key)}
     shown = _spread(course.n_rounds, _N_ROWS)
-    rows = [
-        [str(course.rounds[i]), *(number(course.curves[key][i], ".4g") for key in kept.values())]
-        for i in shown
-    ]
+    rows = [[str(course.rounds[i]), *(number(course.curves[key][i]) for key in kept.values())] for i in shown]
     caption = "Every round" if len(shown) == course.n_rounds else f"{len(shown)} of {course.n_rounds} rounds"
     return Table(["round", *kept], rows, caption, frozenset(range(len(kept) + 1)), folded=len(rows) > 5)
 

@@ -145,16 +145,20 @@
     const place = Object.fromEntries(table.columns.map((column, i) => [column.key, i]));
     const texts = table.rows.map((row) => row.map((cell) => (cell === null ? "" : String(cell).toLowerCase())).join("\n"));
     const state = { words: "", part: "", outcome: "", sort: null, down: false, page: 0 };
+    const field = (key, title, control, kind = "field") => {
+      control.id = `${home.id}-${key}`;
+      return make("div", { class: kind }, make("label", { for: control.id, text: title }), control);
+    };
     const choose = (key, title) => {
       const values = [...new Set(table.rows.map((row) => row[place[key]]))];
       const select = make("select", { onchange: () => { state[key] = select.value; state.page = 0; refresh(); } },
         make("option", { value: "", text: "all" }), ...values.map((value) => make("option", { value, text: value })));
-      return make("label", { text: title }, select);
+      return field(key, title, select);
     };
     const search = make("input", { type: "search", oninput: () => {
       state.words = search.value.trim().toLowerCase(); state.page = 0; refresh();
     } });
-    const filters = make("div", { class: "filters" }, make("label", { text: "Search (node, class)" }, search), choose("part", "Part"));
+    const filters = make("div", { class: "filters" }, field("search", "Search (node, class)", search), choose("part", "Part"));
     if ("outcome" in place) filters.append(choose("outcome", "Outcome"));
     // Where there is no room for heads to sort by, as on a phone, a menu sorts.
     const orders = make("select", { onchange: () => {
@@ -163,7 +167,7 @@
     } }, make("option", { value: "", text: "as listed" }), ...table.columns.flatMap((column, i) => [
       make("option", { value: `${i} up`, text: `${column.head}, least first` }),
       make("option", { value: `${i} down`, text: `${column.head}, most first` })]));
-    filters.append(make("label", { class: "narrow", text: "Sort by" }, orders));
+    filters.append(field("order", "Sort by", orders, "field narrow"));
     const heads = table.columns.map((column, i) => {
       const order = () => {
         state.down = state.sort === i ? !state.down : false;

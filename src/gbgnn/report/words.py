@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gbgnn.report.subject import PART_NAMES
+_PARTS = {"train": "training", "val": "validation", "": "no part"}
 
 
 def percent(share: float | None, digits: int = 1) -> str:
@@ -15,11 +15,19 @@ def percent(share: float | None, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def number(value: Any, form: str = ".4g") -> str:
-    """Return a number, counts with commas; a dash where there is none."""
+def number(value: Any, form: str = "") -> str:
+    """Return a number, large ones with commas; a dash where there is none.
+
+    Examples
+    --------
+    >>> number(20640), number(123456.7), number(0.51234), number(None), number(0.5, ".3f")
+    ('20,640', '123,457', '0.5123', '-', '0.500')
+    """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
-    return f"{value:,}" if isinstance(value, int) else format(value, form)
+    if form:
+        return format(value, form)
+    return f"{value:,.0f}" if isinstance(value, int) or 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def counted(n: int, noun: str, plural: str | None = None) -> str:
@@ -33,8 +41,8 @@ def begin(sentence: str) -> str:
 
 
 def of_part(name: str) -> str:
-    """Return what a part of the split is called before "nodes"."""
-    return PART_NAMES.get(name, name)
+    """Return what a part of the split is called before "nodes"; that of nodes in none has no name."""
+    return _PARTS.get(name, name)
 
 
 def listed(words: list[str]) -> str:
