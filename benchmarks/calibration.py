@@ -73,7 +73,7 @@ def calibrate(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--graphs", nargs="*", default=CLASSES)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--cache", type=Path, default=RESULTS / "calibration.jsonl")

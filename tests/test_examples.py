@@ -62,6 +62,8 @@ PAGES = [
     "aggregations",
     "presets",
     "few-labels",
+    "calibration",
+    "prediction-sets",
 ]
 
 

@@ -12,10 +12,12 @@ from gbgnn import ConstrainedMLP, GBGNNClassifier, depth_bound
 from gbgnn.errors import MissingDependencyError, ParameterError
 from gbgnn.graph import Graph
 from gbgnn.propagation import NormalizedLaplacian, RandomWalk
+from gbgnn.reliability import Reliability
 from gbgnn.reports import (
     certificate_figure,
     check_figure_path,
     importances_figure,
+    reliability_figure,
     smoothing_figure,
     write_figure,
 )
@@ -179,3 +181,15 @@ def test_importances_are_bars_with_names_the_largest_first() -> None:
     assert [bar.get_width() for bar in axes.patches] == pytest.approx([70, 20])
     assert axes.yaxis_inverted()
     assert not axes.get_yticklabels()[1].get_parse_math()
+
+
+def test_reliability_is_drawn_without_empty_bins(tmp_path: Path) -> None:
+    found = Reliability.measure([0.95, 0.9, 0.55, 0.6], [True, True, False, True], n_bins=5)
+    figure = reliability_figure(found, "Cora")
+    curve, bars = figure.axes
+    (measured,) = [line for line in curve.get_lines() if line.get_label() == "measured"]
+    np.testing.assert_allclose(measured.get_xydata(), [[0.575, 0.5], [0.925, 1.0]])
+    assert [bar.get_height() for bar in bars.patches] == found.counts.tolist()
+    assert "4 nodes, ECE 7.5 %" in curve.get_title(loc="left")
+    write_figure(figure, tmp_path / "r.png")
+    assert (tmp_path / "r.png").stat().st_size > 5000

@@ -28,10 +28,16 @@ def average_neighbours(graph: Graph, values: Values) -> Values:
 def diffuse(graph: Graph, values: Values, share: float) -> Values:
     r"""Return :math:`(1 - \lambda) S + \lambda P S`, P the mean over neighbours and ``share`` the lambda.
 
+    A node without neighbours keeps its own values.
+
     Examples
     --------
     >>> pair = Graph([[0, 1], [1, 0]], [[0.0], [0.0]])
     >>> diffuse(pair, np.array([[0.0], [1.0]]), 0.25).ravel().tolist()
     [0.25, 0.75]
     """
-    return values if share == 0 else (1 - share) * values + share * average_neighbours(graph, values)
+    if share == 0:
+        return values
+    has_neighbours = np.asarray(graph.adjacency.sum(axis=1)).ravel() > 0
+    around = np.where(has_neighbours[:, None], average_neighbours(graph, values), values)
+    return (1 - share) * values + share * around

@@ -1,4 +1,4 @@
-"""Results as figures: of a certificate with its bounds, of over-smoothing, and of importances.
+"""Results as figures: of a certificate with its bounds, over-smoothing, importances, and reliability.
 
 matplotlib is imported when a figure is made, and only its objects are used: there is no current figure, no
 window and no global setting.
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from gbgnn._files import atomic_path
 from gbgnn.errors import ParameterError, import_needed
+from gbgnn.reliability import Reliability
 from gbgnn.smoothing import SmoothingProfile
 from gbgnn.theory import Certificate, DepthBound
 
@@ -184,6 +185,34 @@ def smoothing_figure(profile: SmoothingProfile, title: str = "Over-smoothing") -
         _plot(panels[0, 0], profile.predicted, f"{kind}, {size}", PREDICTED, first=0, dashed=True)
         choose_scale(panels[0, 0], [*(profile.distance or ()), *profile.predicted])
     _finish(figure, "hops t")
+    return figure
+
+
+def reliability_figure(found: Reliability, title: str = "Reliability") -> Figure:
+    """Draw how often a classifier is right against how sure it is, and how many nodes are how sure.
+
+    Examples
+    --------
+    >>> figure = reliability_figure(Reliability.measure([0.9, 0.6, 0.7], [True, True, False]))
+    >>> [axes.get_title(loc="left") for axes in figure.axes]
+    ['3 nodes, ECE 40.0 %', 'How many nodes are how sure']
+    """
+    figure = blank(title, width=5, height=5.5)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    style(
+        upper, f"{found.n_nodes:,} {'node' if found.n_nodes == 1 else 'nodes'}, ECE {100 * found.ece:.1f} %"
+    )
+    upper.plot([0, 1], [0, 1], color=PREDICTED, lw=1, ls=(0, (5, 3)), label="as sure as right")
+    filled = found.counts > 0
+    sure, right = found.confidence[filled], found.accuracy[filled]
+    upper.plot(sure, right, color=MEASURED, lw=1.6, marker="o", ms=4, label="measured")
+    upper.set_ylabel("share that is right", color=QUIET)
+    upper.legend(frameon=False, labelcolor=INK, fontsize=8.5)
+    style(lower, "How many nodes are how sure")
+    widths = found.upper - found.lower
+    lower.bar(found.lower, found.counts, width=widths, align="edge", color=MEASURED, edgecolor="white")
+    lower.set_xlabel("probability of the predicted class", color=QUIET)
+    lower.set_xlim(0, 1)
     return figure
 
 

@@ -157,5 +157,8 @@ def test_in_the_inductive_setting_later_nodes_cannot_change_the_model(run, timed
     assert len(run("predict", "s").stdout.splitlines()) == 61
     run(*words, "--learner", "constrained", "--out", "bounded")
     assert "training saw a part of the graph only" in run("certify", "bounded").stdout
+    for verb in ("evaluate", "predict"):
+        message = run(verb, "s", "--sets", "0.9", code=1).stderr
+        assert "is inductive: validation and test nodes come with graphs of their own" in message
     message = run("tune", timed, "--setting", "THI", code=1).stderr
     assert "is inductive, so no validation node is there" in message

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from gbgnn import Graph, NodeSplit
-from gbgnn.datasets import Dataset
+from gbgnn.datasets import Dataset, csbm
 from gbgnn.datasets.dataset import NodeIndex
 from gbgnn.datasets.targets import as_labels, is_labelled
-from gbgnn.errors import DataError, GraphError
+from gbgnn.errors import DataError, GraphError, ParameterError
 from gbgnn.tables.links import build_adjacency
 
 
@@ -67,6 +67,33 @@ def test_without_test_labels_only_those_of_train_and_val_are_left(graph, y):
     assert (hidden.train.tolist(), hidden.val.tolist(), hidden.test.tolist()) == ([0], [1], [])
     assert (hidden.graph, hidden.name, hidden.split_name) == (graph, "toy", "public")
     assert data.y.tolist() == y.tolist()
+
+
+def test_a_share_of_the_validation_nodes_is_set_aside_at_random() -> None:
+    data = csbm(n_nodes=200, seed=0)
+    aside = data.set_aside(0.4, seed=1)
+    assert len(data.calibration) == 0
+    assert len(aside.calibration) == round(0.4 * len(data.val))
+    assert sorted([*aside.val, *aside.calibration]) == sorted(data.val)
+    assert aside.calibration.tolist() != data.set_aside(0.4, seed=2).calibration.tolist()
+    assert aside.calibration.tolist() == data.set_aside(0.4, seed=1).calibration.tolist()
+    assert (aside.train.tolist(), aside.test.tolist()) == (data.train.tolist(), data.test.tolist())
+    for wrong in (0, 1, "half"):
+        with pytest.raises(ParameterError, match=r"calibration fraction must be in \(0, 1\)"):
+            data.set_aside(wrong)
+    with pytest.raises(DataError, match="cannot be split with 0.001 of them for calibration"):
+        data.set_aside(0.001)
+
+
+def test_nodes_set_aside_are_found_again_in_a_snapshot(graph) -> None:
+    split = NodeSplit([1], val=[0, 3], test=[2])
+    arrivals = np.array([1, 0, 2, 1])
+    adjacency = np.zeros((4, 4))
+    data = Dataset("d", Graph(adjacency, np.ones((4, 1))), np.arange(4) % 2, split, arrivals=arrivals)
+    aside = data.set_aside(0.5)
+    there = aside.snapshot("val")
+    assert there.graph.node_ids[there.calibration].tolist() == aside.calibration.tolist()
+    assert aside.snapshot("train").calibration.tolist() == []
 
 
 def test_rows_follow_the_given_order_not_the_sorted_one():
