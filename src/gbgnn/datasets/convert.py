@@ -42,8 +42,8 @@ def from_pyg(
         ``"classification"`` or ``"regression"``; None takes integers for classes and finds out about other
         numbers, see :func:`as_target`.
     split
-        Number of one of several masks, ``"random"``, ``"stratified"``, a fold, or a NodeSplit; None takes
-        the object's own masks.
+        Number of one of several masks, ``"random"``, ``"stratified"``, ``"uniform"``, a fold, or a NodeSplit;
+        None takes the object's own masks.
     weight
         Attribute with one weight per edge; None takes ``edge_weight`` if there is one.
     seed, name
@@ -163,8 +163,8 @@ def from_networkx(
     task
         ``"classification"`` or ``"regression"``; None finds out, see :func:`as_target`.
     split
-        A node attribute with the words train, val and test; or ``"random"``, ``"stratified"``, the number
-        of a fold, or a NodeSplit.
+        A node attribute with the words train, val and test; or ``"random"``, ``"stratified"``, ``"uniform"``,
+        the number of a fold, or a NodeSplit.
     seed, name
         Seed of a drawn split, and name of the data set; the graph's own name when not given.
 

@@ -85,9 +85,9 @@ def read_tables(
     task
         ``"classification"`` or ``"regression"``; None finds out, see :func:`as_target`.
     split
-        A column with the words train, val and test; or ``"random"``, ``"stratified"``, the number of a
-        fold, or a NodeSplit. None takes the column ``split``; ``"auto"`` too, and stratifies without one.
-        A column ``split`` is no feature, be it used or not, unless ``features`` names it.
+        A column with the words train, val and test; or ``"random"``, ``"stratified"``, ``"uniform"``, the
+        number of a fold, or a NodeSplit. None takes the column ``split``; ``"auto"`` too, and stratifies
+        without one. A column ``split`` is no feature, be it used or not, unless ``features`` names it.
     directed
         Whether an edge goes one way only.
     normalize_features
