@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.ready-bench
 
-.PHONY: help demo test lint types site unit docs browser bench clean
+.PHONY: help demo test lint types site unit docs browser bench mutants clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -45,6 +45,9 @@ browser: $(READY)  ## Find or fetch a Chromium, and look at pages of gbgnn repor
 
 bench: $(BENCH)  ## Every benchmark, results into benchmarks/results
 	$(BIN)/python benchmarks/run_all.py
+
+mutants: $(READY)  ## Small wrong changes to the theory and the rules: does a fast test notice each
+	$(BIN)/python benchmarks/mutants.py
 
 clean:  ## Remove everything that make built
 	rm -rf $(VENV) runs dist build docs/gallery .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

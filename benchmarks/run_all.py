@@ -6,7 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPTS = ("accuracy", "speed", "memory", "kernels", "complexity", "finetuning", "choose_defaults")
+SCRIPTS = (
+    "accuracy",
+    "speed",
+    "memory",
+    "kernels",
+    "complexity",
+    "guarantees",
+    "finetuning",
+    "choose_defaults",
+)
 
 for script in SCRIPTS:
     subprocess.run([sys.executable, str(Path(__file__).with_name(f"{script}.py"))], check=True)
