@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,62 +30,60 @@ _ENTRIES_AT_ONCE = 2**22
 
 
 class Paths(NamedTuple):
-    """The ways from all leaves of a tree up to the root.
+    """The ways from the root to all leaves of a tree, columns of a path once, padded at the end.
 
-    A step, shape (leaves, steps), is at the split ``nodes``, -1 where the way has ended; ``turns`` says
-    whether the way down goes left there, ``places`` which of the columns of the way its split is on.
-    Of these there are ``columns`` and their ``shares``, z, shape (leaves, most columns of a way), padded with
-    column 0 and share 1.
+    ``columns`` and ``shares`` are z, shape (leaves, columns of a path). ``nodes`` are the splits on the
+    paths, those of a leaf and a column side by side, from each of ``starts`` on, and ``turns`` whether the
+    path goes left there. ``places`` say where in the flat ``columns`` these leaves and columns are.
     """
 
     leaves: NDArray[np.int64]
-    nodes: NDArray[np.int64]
-    turns: NDArray[np.bool_]
-    places: NDArray[np.int64]
     columns: NDArray[np.int64]
     shares: Floats
+    nodes: NDArray[np.int64]
+    turns: NDArray[np.bool_]
+    starts: NDArray[np.int64]
+    places: NDArray[np.int64]
 
 
 def find_paths(tree: TreeArrays) -> Paths:
     """Return the ways to the leaves of a tree whose covers are known."""
-    inner = np.flatnonzero(tree.left != LEAF)
-    left, right = tree.left[inner], tree.right[inner]
-    parents, is_left = np.full(len(tree.left), -1), np.zeros(len(tree.left), dtype=bool)
-    parents[left] = parents[right] = inner
-    is_left[left] = True
-
-    steps = [np.flatnonzero(tree.left == LEAF)]
-    while (steps[-1] > 0).any():
-        steps.append(np.where(steps[-1] > 0, parents[steps[-1]], steps[-1]))
-    turned_to = np.stack(steps, axis=1)[steps[-1] == 0]  # without leaves that nothing leads to
-    leaves, nodes = turned_to[:, 0], np.where(turned_to > 0, parents[turned_to], -1)
-
-    padding = -1 - np.arange(nodes.shape[1])  # a column of its own for every step
-    asked = np.where(nodes >= 0, tree.feature[nodes], padding)
-    first = (asked[:, :, None] == asked[:, None, :]).argmax(axis=2)
-    rank = np.cumsum(first == np.arange(nodes.shape[1]), axis=1) - 1
-    places = np.take_along_axis(rank, first, axis=1)
-    width = 1 + int(places[nodes >= 0].max(initial=0))
-    places = np.minimum(places, width - 1)  # of padding, which changes nothing
-
-    share, every = _shares_of_parents(tree, left, right), np.arange(len(leaves))
-    columns, shares = np.zeros((len(leaves), width), dtype=np.int64), np.ones((len(leaves), width))
-    for step in range(nodes.shape[1]):
-        shares[every, places[:, step]] *= share[turned_to[:, step]]
-        real = nodes[:, step] >= 0
-        columns[every[real], places[real, step]] = asked[real, step]
-    return Paths(leaves, nodes, is_left[turned_to], places, columns, shares)
-
-
-def _shares_of_parents(tree: TreeArrays, left: NDArray[Any], right: NDArray[Any]) -> Floats:
-    """Return how much of what came by a node's parent came by the node; of the root all."""
     assert tree.cover is not None
-    share, cover = np.ones(len(tree.left)), tree.cover
-    whole = cover[left] + cover[right]
-    for child in (left, right):
+    inner = np.flatnonzero(tree.left != LEAF)
+    parent, is_left = np.full(len(tree.left), -1), np.zeros(len(tree.left), dtype=bool)
+    ratio = np.ones(len(tree.left))
+    whole = tree.cover[tree.left[inner]] + tree.cover[tree.right[inner]]
+    for children in (tree.left[inner], tree.right[inner]):
+        parent[children] = inner
         # Where nothing came by, as far as a library tells, both ways are alike.
-        share[child] = np.where(whole > 0, cover[child] / np.where(whole > 0, whole, 1.0), 0.5)
-    return share
+        ratio[children] = np.where(whole > 0, tree.cover[children] / np.where(whole > 0, whole, 1.0), 0.5)
+    is_left[tree.left[inner]] = True
+    reached = np.arange(len(parent)) == 0
+    while (grown := reached | ((parent >= 0) & reached[parent])).sum() > reached.sum():
+        reached = grown
+    leaves = np.flatnonzero((tree.left == LEAF) & reached)
+    number, at, climbed = np.arange(len(leaves)), leaves, [np.zeros((2, 0), dtype=np.int64)]
+    while len(at):
+        has_parent = parent[at] >= 0
+        number, at = number[has_parent], at[has_parent]
+        climbed.append(np.stack([number, at]))
+        at = parent[at]
+    leaf, child = np.concatenate(climbed, axis=1)
+    order = np.lexsort((tree.feature[parent[child]], leaf))
+    leaf, child = leaf[order], child[order]
+    feature = tree.feature[parent[child]].astype(np.int64)
+    is_first = np.ones(len(leaf), dtype=bool)
+    is_first[1:] = (np.diff(leaf) != 0) | (np.diff(feature) != 0)
+    starts = np.flatnonzero(is_first)
+    n_columns = np.bincount(leaf[starts], minlength=len(leaves))
+    width = max(1, int(n_columns.max()))
+    place = np.arange(len(starts)) - np.repeat(np.cumsum(n_columns) - n_columns, n_columns)
+    places = leaf[starts] * width + place
+    columns, shares = np.zeros((len(leaves), width), dtype=np.int64), np.ones((len(leaves), width))
+    columns.ravel()[places] = feature[starts]
+    if len(starts):
+        shares.ravel()[places] = np.multiply.reduceat(ratio[child], starts)
+    return Paths(leaves, columns, shares, parent[child], is_left[child], starts, places)
 
 
 def shapley_values(
@@ -109,51 +107,55 @@ def shapley_values(
     ([[0.0, -0.5], [0.0, 1.5]], [-0.5])
     """
     values, means = np.zeros((*rows.shape, n_columns)), np.zeros(n_columns)
-    for _, alike in groupby(trees, key=lambda tree: id(tree.left)):  # of several outputs of one tree
-        first, *others = alike
-        paths = find_paths(first)
-        outputs = [first.column, *(tree.column for tree in others)]
-        of_leaves = np.stack(
-            [tree.value[paths.leaves] for tree in (first, *others)], axis=1, dtype=np.float64
-        )
-        means[outputs] += paths.shares.prod(axis=1) @ of_leaves
-        if len(of_leaves) == 1:
+    # Trees of several outputs are the same but for their values.
+    for _, group in groupby(trees, key=lambda tree: id(tree.left)):
+        alike = list(group)
+        paths = find_paths(alike[0])
+        for tree in alike:
+            means[tree.column] += tree.value[paths.leaves] @ paths.shares.prod(axis=1)
+        if not len(paths.starts):
             continue
-        size = max(1, _ENTRIES_AT_ONCE // max(paths.nodes.size, len(first.left)))
+        flat = paths.columns.ravel()
+        order = np.argsort(flat, kind="stable")
+        names, firsts = np.unique(flat[order], return_index=True)
+        size = max(1, _ENTRIES_AT_ONCE // max(flat.size, paths.nodes.size))
         for start in range(0, len(rows), size):
             some = slice(start, start + size)
-            found = _weigh(paths, _takes(paths, first.goes_left(rows[some])))
-            for output, value in zip(outputs, of_leaves.T, strict=True):
-                by_column = values[some, :, output].T
-                weighed = (found * value[:, None]).reshape(len(found), -1).T
-                np.add.at(by_column, paths.columns.ravel(), weighed)
+            weights = _weigh(paths, _takes(paths, alike[0].goes_left(rows[some])))
+            for tree in alike:
+                found = (weights * tree.value[paths.leaves].astype(np.float64)[:, None]).reshape(
+                    -1, flat.size
+                )
+                values[some, names, tree.column] += np.add.reduceat(found[:, order], firsts, axis=1)
     return values, means
 
 
-def _takes(paths: Paths, goes_left: NDArray[np.bool_]) -> Floats:
-    """Return o, whether rows take a path at all splits on a column, (rows, leaves, columns of a way)."""
-    takes, every = np.ones((len(goes_left), *paths.columns.shape)), np.arange(len(paths.leaves))
-    for step in range(paths.nodes.shape[1]):
-        node = paths.nodes[:, step]
-        follows = (goes_left[:, node] == paths.turns[:, step]) | (node < 0)
-        takes[:, every, paths.places[:, step]] *= follows
-    return takes
+def _takes(paths: Paths, goes_left: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return o, whether rows take a path at all splits on a column, (rows, leaves, columns of a path)."""
+    agrees = goes_left[:, paths.nodes] == paths.turns
+    takes = np.ones((len(goes_left), paths.columns.size), dtype=bool)
+    takes[:, paths.places] = np.logical_and.reduceat(agrees, paths.starts, axis=1)
+    return takes.reshape(len(goes_left), *paths.columns.shape)
 
 
-def _weigh(paths: Paths, takes: Floats) -> Floats:
-    """Return the Shapley values of leaves of value one."""
-    width = paths.columns.shape[1]
-    places, weights = np.polynomial.legendre.leggauss((width + 1) // 2)  # exact up to the degree width - 1
-    total = np.zeros_like(takes)
-    for place, weight in zip((places + 1) / 2, weights / 2, strict=True):
-        factors = place * takes + (1 - place) * paths.shares
-        total += weight * _products_of_others(factors)
-    return total * (takes - paths.shares)
+def _weigh(paths: Paths, takes: NDArray[np.bool_]) -> Floats:
+    """Return the Shapley values of leaves of value one, those with as long paths together."""
+    total = np.zeros(takes.shape)
+    n_columns = np.bincount(paths.places // takes.shape[2], minlength=takes.shape[1])
+    for width in np.unique(n_columns[n_columns > 0]).tolist():
+        some = np.flatnonzero(n_columns == width)
+        taken, shares = takes[:, some, :width], paths.shares[some, :width]
+        places, weights = np.polynomial.legendre.leggauss(
+            (width + 1) // 2
+        )  # exact up to the degree width - 1
+        found = np.zeros(taken.shape)
+        for place, weight in zip((places + 1) / 2, weights / 2, strict=True):
+            left_out = (1 - place) * np.maximum(shares, _SMALLEST)
+            factors = np.where(taken, place + left_out, left_out)
+            found += weight * factors.prod(axis=-1, keepdims=True) / factors
+        total[:, some, :width] = found * (taken - shares)
+    return total
 
 
-def _products_of_others(factors: Floats) -> Floats:
-    """Return for each factor along the last axis the product of all others, none of which need be nonzero."""
-    before, after = np.ones_like(factors), np.ones_like(factors)
-    np.cumprod(factors[..., :-1], axis=-1, out=before[..., 1:])
-    after[..., :-1] = np.cumprod(factors[..., :0:-1], axis=-1)[..., ::-1]
-    return before * after
+_SMALLEST = 1e-30
+"""Shares of no training at all are taken for this, so that a product may be divided by its factors."""
