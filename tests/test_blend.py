@@ -187,3 +187,9 @@ def test_members_contributions_to_numbers_sum_to_the_scores() -> None:
     told = model.contributions([1, 2])
     assert told.quantity == "score"
     np.testing.assert_allclose(told.scores, model.scores[[1, 2]], atol=1e-6)
+
+
+def test_a_notebook_shows_the_members() -> None:
+    shown = blend(3)._repr_html_()
+    assert "one (75%), other (25%)" in shown
+    assert "validation loss" in shown

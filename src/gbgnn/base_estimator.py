@@ -264,6 +264,15 @@ class GBGNNEstimator(BaseEstimator, ABC):
         super().set_params(**params)
         return self
 
+    def _repr_html_inner(self) -> str:
+        """Return what was fitted, above the parameters as scikit-learn shows them; a notebook asks for it."""
+        model, diagram = vars(self).get("model_"), str(super()._repr_html_inner())
+        return diagram if model is None else model._repr_html_() + diagram
+
+    def _repr_mimebundle_(self, **how: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**how)
+        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
+
     def _fitted(self) -> Predictor:
         check_is_fitted(self, "model_")
         model: Predictor = self.model_

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from gbgnn._html import list_some
 from gbgnn.errors import AbsentError
 from gbgnn.explanations import Contributions, name_outputs
 from gbgnn.graph import Graph
@@ -107,6 +108,14 @@ class BlendedModel(Predictor):
             "models": len(self.members),
             "validation": {self.metric.name: self.validation_score, "loss": self.validation_loss},
             "leaderboard": self.leaderboard,
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Return the members with their weights, and how good their average is on the validation nodes."""
+        return {
+            "average of": list_some([f"{own.name} ({own.weight:.0%})" for own in self.members]),
+            f"validation {self.metric.name}": self.validation_score,
+            "validation loss": self.validation_loss,
         }
 
     @property

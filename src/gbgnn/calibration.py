@@ -80,6 +80,10 @@ class CalibratedModel(Predictor):
         weights = dict(zip(COLUMNS[self.method], self.learned.weights.tolist(), strict=True))
         return self.inner.facts | {"calibration": own | ({"weights": weights} if weights else {})}
 
+    def describe(self) -> dict[str, Any]:
+        """Return what the model inside says of itself, and how it was calibrated."""
+        return self.inner.describe() | {"calibrated by": self.method}
+
     @property
     def history_rows(self) -> list[dict[str, Any]]:
         """Those of the model inside."""

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn._arrays import freeze, split_blocks
+from gbgnn._html import list_some, show_facts
 from gbgnn._matrices import (
     Features,
     as_adjacency,
@@ -352,6 +353,21 @@ class Graph:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # immutable, like a string
+
+    def _repr_html_(self) -> str:
+        columns = self.column_names if self.is_named or self.features_from != "matrix" else ()
+        facts = {
+            "nodes": self.n_nodes,
+            "edges": self.n_edges,
+            "directed": self.is_directed,
+            "weighted": self.is_weighted,
+            "isolated nodes": self.n_isolated,
+            "features": self.n_features if self.features_from == "matrix" else None,
+            "columns": list_some(list(map(str, columns))) if columns else None,
+            "features from": self.features_from,
+            "repaired": "; ".join(self.repairs) or None,
+        }
+        return show_facts("Graph", facts)
 
     def __repr__(self) -> str:
         directed, weighted = ", directed" * self.is_directed, ", weighted" * self.is_weighted

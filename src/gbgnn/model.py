@@ -116,6 +116,20 @@ class FittedModel(Predictor):
             "stop_message": self.stop_reason.message,
         }
 
+    def describe(self) -> dict[str, Any]:
+        """Return the rounds, how good the one that predicts is, and why training ended."""
+        # What rounds were worth is not what a model is that was fine-tuned after them.
+        has_row = len(self.history) > 0 and not self.is_fine_tuned
+        row, name = self.history.rows[self.best_round - 1] if has_row else {}, self.metric.name
+        return {
+            "rounds": f"{len(self.history)}, of which round {self.best_round} predicts",
+            "training ended": self.stop_reason.message,
+            "fine-tuned": True if self.is_fine_tuned else None,
+            "training nodes": len(self.train_nodes),
+            f"training {name}": row.get(f"train_{name}"),
+            f"validation {name}": row.get(f"val_{name}"),
+        }
+
     @property
     def history_rows(self) -> list[dict[str, Any]]:
         """What was measured of every round, a row each."""

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
+from gbgnn._html import list_some, show_facts
 from gbgnn.errors import AbsentError
 from gbgnn.explanations import (
     Attributions,
@@ -56,6 +57,10 @@ class Predictor(ABC):
     @abstractmethod
     def history_rows(self) -> list[dict[str, Any]]:
         """What was measured of every round, a row each."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return what a person wants to know first: by names in words, for a notebook."""
 
     @abstractmethod
     def find_scores(self, nodes: ArrayLike, graph: Graph | None = None) -> torch.Tensor:
@@ -171,6 +176,12 @@ class Predictor(ABC):
         """Yield the probabilities of each stage."""
         for t, scores in self.stage(nodes, graph):
             yield self._proba(scores, t)
+
+    def _repr_html_(self) -> str:
+        names = self.task.class_names
+        classes = None if names is None else list_some([str(name) for name in names.tolist()])
+        facts = {"task": type(self.task).__name__, "classes": classes, **self.describe(), "seed": self.seed}
+        return show_facts(type(self).__name__, facts)
 
     def _decode(self, scores: torch.Tensor, t: int | None = None) -> NDArray[Any]:
         return self.task.decode(self.task.decide(scores, self.link(t)).cpu().numpy())

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn._checks import check_number
+from gbgnn._html import show_facts
 from gbgnn.datasets.catalog import Entry
 from gbgnn.datasets.targets import REGRESSION, as_typed_target, is_labelled, no_label
 from gbgnn.errors import DataError, ParameterError
@@ -230,6 +231,17 @@ class Dataset:
         seen = np.concatenate([self.train, self.val])
         y[seen] = self.y[seen]
         return replace(self, y=y, split=NodeSplit(self.train, self.val), own_splits=())
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "task": self.task,
+            "classes": None if self.is_regression else self.n_classes,
+            "split": self.split_name or None,
+            **{f"{part} nodes": len(getattr(self, part)) for part in PARTS},
+            "source": self.source or None,
+            "licence": self.licence or None,
+        }
+        return show_facts(f"Dataset {self.name}", facts) + self.graph._repr_html_()
 
     def __repr__(self) -> str:
         graph = self.graph
