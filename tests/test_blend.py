@@ -78,7 +78,7 @@ def test_a_file_holds_all_members_and_an_old_reader_is_told(
     assert (again.graph, again.graph_checksum) == (None, model.graph_checksum)
     save(model.members[0].model, path)
     assert read_header(path)["format_version"] == 3
-    monkeypatch.setattr("gbgnn.persistence.BLEND_VERSION", 3)
+    monkeypatch.setattr("gbgnn.persistence.WRAPPED_VERSION", 3)
     save_with_version_4 = tmp_path / "new.gbgnn"
     monkeypatch.setattr("gbgnn.persistence.FORMAT_VERSION", 4)
     save(model.members[0].model, save_with_version_4)
