@@ -45,6 +45,8 @@ def test_readme_example_is_the_quickstart_and_its_output_is_real() -> None:
 
 
 PAGES = [
+    "index",
+    "start",
     "data",
     "extending",
     "theory",

@@ -52,8 +52,8 @@ for row in heard.describe(5):
 added = np.zeros(data.graph.n_nodes)
 added[heard.neighbours] = heard.values[:, 0]
 friends = nx.from_scipy_sparse_array(data.graph.adjacency)
-places = nx.spring_layout(friends, seed=4)
-most = np.abs(added).max()
+places = nx.kamada_kawai_layout(friends)
+most = 1.5 * np.abs(added).max()
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", width_ratios=[2, 1])
 nx.draw_networkx_edges(friends, places, ax=left, edge_color="#d1d5db")
