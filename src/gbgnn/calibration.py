@@ -297,5 +297,8 @@ def check_one_class(owner: str, model: Predictor) -> None:
 
 def find_proba(model: Predictor, graph: Graph | None = None) -> Array:
     """Return the probabilities of all nodes of a graph, or of that of the fit, in double precision."""
-    scores = model.score_tensor if graph is None else model.find_scores(np.arange(graph.n_nodes), graph)
+    if graph is None:
+        scores = model.score_tensor
+    else:
+        scores = model.find_scores(np.arange(model.known_graph(graph).n_nodes), graph)
     return np.asarray(model.task.proba(scores.double(), model.link()).cpu())

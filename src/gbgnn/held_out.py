@@ -28,6 +28,8 @@ class HeldOut:
         cls, model: Predictor, nodes: ArrayLike, y: ArrayLike, graph: Graph | None, *, name: str = "nodes"
     ) -> HeldOut:
         """Return them, or raise where the model was trained on them."""
+        if graph is not None:
+            model.known_graph(graph)  # which checks it
         rows = as_nodes(nodes, name)
         if not len(rows):
             raise GraphError(f"{name} is empty; held-out nodes with their labels are needed.")

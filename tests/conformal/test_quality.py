@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from gbgnn import Graph
 from gbgnn.conformal import IntervalQuality, SetQuality
 from gbgnn.conformal.quality import measure_by_degree
+from gbgnn.errors import GraphError
 
 
 def test_sets_are_counted() -> None:
@@ -26,6 +28,15 @@ def test_sets_are_counted() -> None:
 def test_intervals_hold_their_ends() -> None:
     found = IntervalQuality.measure(np.array([[0.0, 1.0], [0, 2], [5, 6]]), np.array([0.0, 2.0, 7.0]), 0.5)
     assert (found.coverage, found.mean_width, found.median_width) == (2 / 3, 4 / 3, 1.0)
+
+
+def test_truths_are_as_many_as_sets_and_intervals() -> None:
+    with pytest.raises(GraphError, match="y has 1 labels for 2 nodes"):
+        SetQuality.measure(np.ones((2, 3), bool), np.array([0]), 0.9)
+    with pytest.raises(GraphError, match="quality is measured on nodes with one truth each; got 0 nodes"):
+        SetQuality.measure(np.ones((0, 3), bool), np.array([], int), 0.9)
+    with pytest.raises(GraphError, match=r"y of shape \(2, 2\)"):
+        IntervalQuality.measure(np.ones((2, 2)), np.ones((2, 2)), 0.9)
 
 
 def test_groups_of_degrees_hold_every_node_once() -> None:

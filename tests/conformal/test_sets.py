@@ -164,6 +164,10 @@ def test_what_has_no_sets_is_said(blocks_of_three, classifier) -> None:
     with pytest.raises(GraphError, match="shares 30 nodes with the training nodes"):
         PredictionSets(classifier).fit(data.train, data.y[data.train])
     sets = PredictionSets(classifier).fit(data.val, data.y[data.val])
+    with pytest.raises(GraphError, match=r"graph must be a gbgnn.Graph; got str"):
+        PredictionSets(classifier).fit(data.val, data.y[data.val], graph="x")
+    with pytest.raises(GraphError, match=r"graph must be a gbgnn.Graph; got str"):
+        sets.predict_set([0], graph="x")
     with pytest.raises(GraphError, match="node id 600, but the graph has 600 nodes"):
         sets.predict_set([600])
     numbers = GBGNNRegressor(n_rounds=1, random_state=0).fit(data.train, np.arange(30.0), graph=data.graph)

@@ -9,7 +9,9 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gbgnn.errors import GraphError
 from gbgnn.graph import Graph
+from gbgnn.labels import check_length
 
 Mask = NDArray[np.bool_]
 Q = TypeVar("Q")
@@ -56,6 +58,7 @@ class SetQuality:
         >>> found.coverage, found.mean_size, found.singleton_share, found.singleton_accuracy, found.sizes
         (0.75, 1.5, 0.5, 0.5, (0, 2, 2))
         """
+        check_judged(targets, len(sets))
         is_covered, sizes = sets[np.arange(len(sets)), targets], sets.sum(axis=1)
         is_single = sizes == 1
         return cls(
@@ -82,6 +85,7 @@ class IntervalQuality:
     @classmethod
     def measure(cls, intervals: NDArray[np.float64], truth: NDArray[np.float64], confidence: float) -> Self:
         """Return the quality of some intervals, a row (lower, upper) for every node."""
+        check_judged(truth, len(intervals))
         lower, upper = intervals.T
         return cls(
             confidence=confidence,
@@ -89,6 +93,16 @@ class IntervalQuality:
             coverage=float(np.mean((lower <= truth) & (truth <= upper))),
             mean_width=float(np.mean(upper - lower)),
             median_width=float(np.median(upper - lower)),
+        )
+
+
+def check_judged(truth: NDArray[Any], n_nodes: int) -> None:
+    """Raise unless there is a truth for each of some nodes."""
+    check_length(truth, n_nodes, "y")
+    if not n_nodes or np.ndim(truth) != 1:
+        raise GraphError(
+            f"quality is measured on nodes with one truth each; got {n_nodes} nodes and y of shape "
+            f"{np.shape(truth)}."
         )
 
 
