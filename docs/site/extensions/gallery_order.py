@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-FIRST = ("few_labels", "table_with_links", "regression", "heterophily", "million_nodes", "one_node")
+FIRST = (
+    "few_labels",
+    "table_with_links",
+    "regression",
+    "heterophily",
+    "million_nodes",
+    "one_node",
+    "how_sure",
+)
 
 
 class ReadingOrder:
