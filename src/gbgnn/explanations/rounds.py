@@ -17,7 +17,16 @@ from gbgnn.errors import AbsentError
 from gbgnn.explanations.graph_views import GraphView
 from gbgnn.explanations.integrals import spread_remainder
 from gbgnn.explanations.scales import AVERAGE, order_scales
-from gbgnn.explanations.views import Look, Parts, View, WalkView, WeightedView, view_columns
+from gbgnn.explanations.views import (
+    NO_PARTS_OF_A_CHOICE,
+    Look,
+    Parts,
+    View,
+    WalkView,
+    WeightedView,
+    find_senders,
+    view_columns,
+)
 from gbgnn.explanations.walks import Heard, in_blocks, listen
 from gbgnn.learners import Head
 from gbgnn.origins import Origin, Scale
@@ -100,10 +109,18 @@ class Rounds:
                 walks = None if walks is None else trained.hop.extend_walks(walks)
                 origins = None if origins is None else trained.hop.name_columns(origins, trained.t - 1)
                 look = Look(trained, X, walks, origins, self.raw)
-                output = look.head.evaluate(X, self.inputs)
-                added.append(self.voting.direction(output)[self.nodes] * trained.eta)
+                added.append(self.voting.direction(self._output(look.head, X)) * trained.eta)
                 looks.append(replace(look, X=None) if is_walk(look) or not look.head.sees_rows else look)
         return looks, torch.stack(added, dim=1).double()
+
+    def _output(self, head: Head, X: Representation) -> torch.Tensor:
+        """Return what a head says of the nodes: of their rows alone, where it sees no more."""
+        if not head.sees_rows:
+            return head.evaluate(X, self.inputs)[self.nodes]
+        rows = X.rows(self.nodes)
+        with torch.no_grad():
+            said = [weights[:, None] * own(rows) for own, weights in head.voices(self.nodes, self.inputs)]
+        return torch.stack(said).sum(dim=0)
 
     def by_scale(self) -> ByScale:
         """Return what rounds added by distance; raise AbsentError where a round cannot be taken apart.
@@ -148,29 +165,47 @@ class Rounds:
 
     def by_sender(self, i: int) -> BySender:
         """Return what nodes added to the scores of the i-th; rounds that do not say stay whole."""
-        node, added = self.nodes[i : i + 1], self.added[i : i + 1]
+        added = self.added[i : i + 1]
         values = added.new_zeros(self.inputs.n_nodes, added.shape[2])
         base, rest = torch.zeros_like(added[0, 0]), torch.zeros_like(added[0, 0])
-        heard, silent, why = self._listen(node), [], None
-        for t, look in enumerate(self.looks):
-            try:
-                parts = self._find_senders(look, node, heard)
-            except AbsentError as error:
+        silent, why = [], None
+        for t, parts in enumerate(self._find_senders(i)):
+            if isinstance(parts, AbsentError):
                 silent.append(t)
-                rest, why = rest + added[0, t], error
+                rest, why = rest + added[0, t], parts
                 continue
-            closed, _ = close(parts, look.trained.eta, added[:, t])
+            closed, _ = close(parts, self.looks[t].trained.eta, added[:, t])
             values[list(parts.names)] += closed[0, :-1]
             base = base + closed[0, -1]
         if why is not None and len(silent) == len(self.looks):
             raise AbsentError(f"it is not known what each neighbour added: {why}") from why
         return BySender(values.cpu().numpy(), base.cpu().numpy(), rest.cpu().numpy(), silent)
 
-    def _find_senders(self, look: Look, node: torch.Tensor, heard: Heard | None) -> Parts:
-        told = look.head.senders(self.inputs, int(node)) if self.voting.adds_outputs else None
-        if told is not None:
-            return Parts(range(len(told)), told[None].double(), torch.zeros_like(told[:1]).double())
-        return self._view(look, node, heard).by_sender()
+    def _find_senders(self, i: int) -> list[Parts | AbsentError]:
+        """Return what nodes add to what each round says of the i-th, or why that is not known."""
+        node = self.nodes[i : i + 1]
+        heard = None if self._heard is None else self._heard.of(i)
+        found: list[Parts | AbsentError] = [AbsentError(NO_PARTS_OF_A_CHOICE)] * len(self.looks)
+        walks: dict[int, WalkView] = {}
+        for t, look in enumerate(self.looks):
+            try:
+                told = look.head.senders(self.inputs, int(node)) if self.voting.adds_outputs else None
+                if told is not None:
+                    start = torch.zeros_like(told[:1]).double()
+                    found[t] = Parts(range(len(told)), told[None].double(), start)
+                    continue
+                view = self._view(look, node, heard)
+                if not is_walk(look):
+                    found[t] = view.by_sender()
+                elif not self.voting.is_choice:
+                    assert isinstance(view, WalkView)
+                    walks[t] = view
+            except AbsentError as error:
+                found[t] = error
+        if walks:
+            for t, parts in zip(walks, find_senders(list(walks.values())), strict=True):
+                found[t] = parts
+        return found
 
     def _only_scale(self, look: Look) -> Scale | None:
         """Return the scale of all that a round sees, None where it sees several."""
@@ -188,7 +223,7 @@ class Rounds:
         """Return the parts of each round, the nodes a block at a time; None of one that stays whole."""
         found: list[list[Parts | None]] = [[] for _ in self.looks]
         for block in in_blocks(self.nodes, max(1, self._n_lengths), self.inputs.features.shape[1]):
-            heard = self._listen(block)
+            heard = self._heard if len(block) == len(self.nodes) else self._listen(block)
             for t, look in enumerate(self.looks):
                 try:
                     found[t].append(ask(self._view(look, block, heard)))
@@ -203,6 +238,11 @@ class Rounds:
         """How many lengths of walks are looked at; 0 where no round is one of walks."""
         walks = [look.walks for look in self.looks if is_walk(look)]
         return max((len(each) for each in walks if each is not None), default=0)
+
+    @cached_property
+    def _heard(self) -> Heard | None:
+        """What all nodes hear, where that is asked for at once."""
+        return self._listen(self.nodes)
 
     def _listen(self, nodes: torch.Tensor) -> Heard | None:
         if not self._n_lengths:

@@ -137,11 +137,29 @@ class WalkView(View):
 
     def by_sender(self) -> Parts:
         """Return how much of the row comes from each node, times the integrals."""
-        weights = weigh_senders(self.P, int(self.nodes[0]), self.walks)
-        senders = weights.nonzero()[:, 0]
-        rows = self.features.rows(senders).double() - self.heard.means
-        values = weights[senders, None] * (rows @ self.integrals[0])
-        return Parts(senders.tolist(), values[None], self.start)
+        return find_senders([self])[0]
+
+
+_SENDERS_AT_ONCE = 4096
+
+
+def find_senders(views: Sequence[WalkView]) -> list[Parts]:
+    """Return what each node adds to the outputs of one, for views that differ in walks and heads alone."""
+    first = views[0]
+    weights = weigh_senders(first.P, int(first.nodes[0]), [view.walks for view in views])
+    integrals = torch.cat([view.integrals[0] for view in views], dim=1)
+    senders = weights.any(dim=0).nonzero()[:, 0]
+    told = torch.cat(
+        [
+            (first.features.rows(some).double() - first.heard.means) @ integrals
+            for some in senders.split(_SENDERS_AT_ONCE)
+        ]
+    )
+    n_outputs = first.integrals.shape[2]
+    return [
+        Parts(senders.tolist(), (own[senders, None] * part)[None], view.start)
+        for view, own, part in zip(views, weights, told.split(n_outputs, dim=1), strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -27,6 +27,10 @@ class Heard(NamedTuple):
     sizes: torch.Tensor
     means: torch.Tensor
     average: torch.Tensor
+
+    def of(self, i: int) -> Heard:
+        """Return what the i-th of the nodes hears."""
+        return Heard(self.rows[:, i : i + 1], self.sizes[:, i : i + 1], self.means, self.average)
 
     def mixed(self, walks: torch.Tensor) -> torch.Tensor:
         """Return how the nodes' rows differ from those in a graph of average nodes, (nodes, columns)."""
@@ -78,13 +82,15 @@ def listen(
     return Heard(rows, sizes, means, means if shift is None else means - shift.double())
 
 
-def weigh_senders(P: Propagator, node: int, walks: torch.Tensor) -> torch.Tensor:
-    """Return how much of what a node hears along walks comes from each node, shape (N,)."""
-    at = torch.tensor([node], device=P.device)
-    total = torch.zeros(P.n_nodes, 1, dtype=torch.float64, device=P.device)
-    for share, Z in zip(walks.tolist(), walk_back(in_double(P), at, len(walks)), strict=True):
-        total.add_(Z, alpha=share)
-    return total[:, 0]
+def weigh_senders(P: Propagator, node: int, walks: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return how much of what a node hears comes from each, for several polynomials, (polynomials, N)."""
+    total = torch.zeros(len(walks), P.n_nodes, dtype=torch.float64, device=P.device)
+    at, n_lengths = torch.tensor([node], device=P.device), max(map(len, walks))
+    for k, Z in enumerate(walk_back(in_double(P), at, n_lengths)):
+        for own, each in zip(total, walks, strict=True):
+            if k < len(each):
+                own.add_(Z[:, 0], alpha=float(each[k]))
+    return total
 
 
 def walk_back(P: Propagator, nodes: torch.Tensor, n_lengths: int) -> Iterator[torch.Tensor]:
