@@ -59,4 +59,5 @@ for axes, node, own in zip(panels, undecided, sets.predict_set(undecided), stric
 plt.show()
 
 # %%
-# What is promised, and when: :doc:`/prediction-sets`. How temperatures are learned: :doc:`/calibration`.
+# What is promised, and when: :doc:`/docs/prediction-sets`. How temperatures are learned:
+# :doc:`/docs/calibration`.
