@@ -75,6 +75,34 @@ def as_csr(matrix: Any, name: str) -> sp.csr_array:
     return sp.csr_array(matrix)
 
 
+def csr_of_parts(
+    parts: tuple[Any, Any, Any], shape: Any, name: str, *, look_at_indices: bool = True
+) -> sp.csr_array:
+    """Return the matrix of data, indices and row pointers of whatever types, checked before SciPy sees them.
+
+    SciPy's own check takes differences of pointers in their type, in which they may overflow.
+    """
+    data, *places = map(np.asarray, parts)
+    indices, indptr = (
+        as_index(p, f"{name}: {word}") for p, word in zip(places, ("indices", "indptr"), strict=True)
+    )
+    float_dtype(data, name)
+    n_rows, n_columns = map(int, shape)
+    if data.ndim != 1 or min(n_rows, n_columns) < 0:
+        raise GraphError(
+            f"{name} has values of shape {data.shape} for a matrix of shape {(n_rows, n_columns)}."
+        )
+    n_given = check_pointers(indptr, n_rows, indices, data, name)
+    if look_at_indices:
+        check_span(indices[:n_given], n_columns, name)
+    indices = indices[:n_given]
+    if indices.dtype != indptr.dtype:  # which SciPy does not expect; pointers are fewer than indices
+        if n_given > np.iinfo(indices.dtype).max:
+            indices = convert(indices, indptr.dtype)
+        indptr = convert(indptr, indices.dtype)
+    return _assemble(data[:n_given], indices, indptr, (n_rows, n_columns))
+
+
 def check_rows(n_rows: int, n_nodes: int) -> None:
     """Raise unless features have as many rows as there are nodes."""
     if n_rows != n_nodes:

@@ -224,7 +224,7 @@ def count_labels(y: Any) -> int:
     2
     """
     shape = getattr(y, "shape", None)  # a sparse matrix has no length
-    return int(shape[0]) if shape else len(y) if hasattr(y, "__len__") else int(np.size(y))
+    return int(shape[0]) if shape else len(y) if hasattr(y, "__len__") and shape is None else int(np.size(y))
 
 
 def check_length(y: Any, n_nodes: int, name: str) -> None:

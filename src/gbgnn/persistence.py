@@ -25,7 +25,7 @@ from gbgnn._version import __version__
 from gbgnn.blend import BlendedModel, BlendMember
 from gbgnn.boosting import Ensemble, History, Round, StopReason
 from gbgnn.boosting.history import without_measurements
-from gbgnn.errors import ModelFileError, ParameterError, import_needed
+from gbgnn.errors import MissingDependencyError, ModelFileError, ParameterError, import_needed
 from gbgnn.features import Neighbourhood
 from gbgnn.finetuning import as_fine_tuner
 from gbgnn.fitting import input_recipe, resolve_rule
@@ -207,7 +207,9 @@ def _told_as_damage(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except ModelFileError as error:
         raise ModelFileError(f"{path} is damaged: {error}") from error
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+    except MissingDependencyError:
+        raise
+    except Exception as error:  # whatever a forged header leads to
         raise ModelFileError(f"{path} is damaged: its header does not fit ({error!r}).") from error
 
 
@@ -241,7 +243,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
     try:
         header = json.loads(metadata["gbgnn"])
         version = int(header["format_version"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{path} is damaged: its header cannot be read.") from error
     if version > WRAPPED_VERSION:
         raise ModelFileError(

@@ -191,3 +191,15 @@ def test_notes_stay_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
         progress.note("run 1 failed: [too large]")
         progress.update(1, "done")
     assert "run 1 failed: [too large]\n" in text.getvalue()
+
+
+def test_text_that_runs_backwards_is_shown_by_its_number(capsys: pytest.CaptureFixture[str]) -> None:
+    screen.out("a\u202eb")
+    screen.emit_json({"\x9b31m": "\u2066"})
+    assert capsys.readouterr().out.splitlines() == ["a\\u202eb", "{", '  "\\u009b31m": "\\u2066"', "}"]
+
+
+def test_cells_are_tamed_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert screen.printable("\x1b[31m") == "\x1b[31m"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert screen.printable("\x1b[31m") == "\\x1b[31m"

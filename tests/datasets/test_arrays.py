@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from dataclasses import replace
@@ -185,3 +186,29 @@ def test_a_table_is_not_stored_as_numbers(tmp_path):
     ):
         save_dataset(replace(data, graph=table), tmp_path / "club.gbgraph")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["[" * 10**5, '{"a": ' * 10**5])
+def test_a_description_nested_too_deeply_is_a_data_error(text, tmp_path):
+    folder = save_dataset(karate(), tmp_path / "k.gbgraph")
+    (folder / "meta.json").write_text(text)
+    with pytest.raises(DataError, match="is damaged"):
+        load_dataset(folder)
+
+
+def test_a_pipe_in_place_of_an_array_keeps_nobody_waiting(tmp_path):
+    folder = save_dataset(karate(), tmp_path / "k.gbgraph")
+    (folder / "indices.npy").unlink()
+    os.mkfifo(folder / "indices.npy")
+    with pytest.raises(DataError, match=r"indices\.npy is missing or damaged: it is no file"):
+        load_dataset(folder)
+
+
+@pytest.mark.parametrize("described", [None, [], 3, ["<i4"]])
+def test_arrays_are_described_by_type_and_shape(described, tmp_path):
+    folder = save_dataset(karate(), tmp_path / "k.gbgraph")
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["arrays"]["indices"] = described
+    (folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(DataError, match="damaged: meta.json does not say what indices holds"):
+        load_dataset(folder)

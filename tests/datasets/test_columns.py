@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -144,3 +145,56 @@ class TestParquet:
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         with pytest.raises(MissingDependencyError, match=r'pyarrow: pip install "gbgnn\[io\]"'):
             read_table(write("t.parquet", "x"))
+
+
+def test_many_columns_take_no_time(write):
+    n = 20_000
+    path = write("wide.csv", ",".join(f"c{i}" for i in range(n)) + "\n" + ",".join(["1"] * n) + "\n")
+    started = time.perf_counter()
+    assert len(read_table(path).columns) == n
+    assert time.perf_counter() - started < 5  # where it grew as the square, 40,000 took 16 s
+
+
+@pytest.mark.parametrize("header", ["a" * 200_000, "a,b,a", ""])
+def test_a_header_that_is_none_is_a_data_error(write, header):
+    with pytest.raises(DataError):
+        read_table(write("odd.csv", f"{header}\n1,2,3\n"))
+
+
+@pytest.mark.parametrize("kind", ["binary", "large_binary", "repeated", "none"])
+def test_odd_columns_of_arrow_are_a_data_error(tmp_path, kind):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    plain = pa.array([1, 2])
+    table = {
+        "binary": pa.table([pa.array([b"\xff", b"a"])], names=["a"]),
+        "large_binary": pa.table([pa.array([b"\xff", b"a"], pa.large_binary())], names=["a"]),
+        "repeated": pa.table([plain, plain], names=["a", "a"]),
+        "none": pa.table([plain], names=["a"]).select([]),
+    }[kind]
+    parquet.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="holds bytes|more than once|has no column"):
+        read_table(tmp_path / "t.parquet")
+
+
+def test_rows_of_nothing_do_not_fill_the_memory(tmp_path, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table({"a": np.zeros(10**6)}), tmp_path / "t.parquet")
+    monkeypatch.setattr("gbgnn._memory._LARGE", 10**6)
+    with pytest.raises(DataError, match="as files do that are made to fill the memory"):
+        read_table(tmp_path / "t.parquet")
+
+
+def test_a_view_in_a_database_reads_no_other_file(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    pytest.importorskip("pyarrow")
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    with duckdb.connect(tmp_path / "d.duckdb") as connection:
+        connection.execute("CREATE TABLE plain AS SELECT 1 AS a")
+        connection.execute(f"CREATE VIEW spy AS SELECT * FROM read_csv('{tmp_path}/secret.csv')")
+    assert read_table(f"{tmp_path}/d.duckdb::plain").columns["a"].tolist() == [1]
+    with pytest.raises(DataError, match="not a readable DuckDB file: Permission Error"):
+        read_table(f"{tmp_path}/d.duckdb::spy")

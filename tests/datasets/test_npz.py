@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import zipfile
+from contextlib import suppress
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,7 +11,7 @@ from hypothesis import strategies as st
 
 from gbgnn.datasets import read_npz
 from gbgnn.datasets.splits import find_splits
-from gbgnn.errors import DataError, ParameterError
+from gbgnn.errors import DataError, GBGNNError, ParameterError
 
 PLAIN = {
     "indptr": [0, 1, 2, 2],
@@ -287,3 +290,49 @@ def test_masks_and_lists_in_any_layout_give_the_same_splits(n_splits, seed, by_r
         for k, split in enumerate(found):
             for part, mask in zip((split.train, split.val, split.test), masks, strict=True):
                 assert part.tolist() == np.flatnonzero(mask[k]).tolist()
+
+
+def test_a_flipped_bit_in_a_compressed_file_is_a_data_error(saved):
+    path = saved(**PLAIN)
+    with np.load(path) as archive:
+        np.savez_compressed(path, **archive)
+    raw = path.read_bytes()
+    for place in range(60, 200, 7):
+        path.write_bytes(raw[:place] + bytes([raw[place] ^ 4]) + raw[place + 1 :])
+        with suppress(GBGNNError):
+            read_npz(path)
+
+
+def test_pointers_that_overflow_their_type_are_found(saved):
+    # 100 + 100 is -56 in int8, and the difference to it 100 again.
+    indptr = np.array([0, 100, -56, -56], np.int8)
+    arrays = {"indptr": indptr, "indices": np.zeros(120, np.int32), "x": np.eye(3), "y": [0, 1, 0]}
+    with pytest.raises(DataError, match="indptr falls from 100 to -56 at row 1"):
+        read_npz(saved(**arrays, train_idx=[0, 1]))
+
+
+def test_an_array_is_no_larger_than_its_file(saved):
+    path = saved(**PLAIN)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = next(name for name in members if name.startswith(("x", "feat", "node_feat")))
+    members[name] = members[name].replace(b"(3,", b"(3000000000000,")
+    with zipfile.ZipFile(path, "w") as archive:
+        for each, content in members.items():
+            archive.writestr(each, content)
+    with pytest.raises(DataError, match="more than is there"):
+        read_npz(path)
+
+
+def test_a_bomb_is_not_unpacked(saved, monkeypatch):
+    path = saved(**PLAIN)
+    np.savez_compressed(path, **PLAIN | {"y": np.zeros(10**6)})
+    monkeypatch.setattr("gbgnn._memory._LARGE", 10**6)
+    with pytest.raises(DataError, match="as files do that are made to fill the memory"):
+        read_npz(path)
+
+
+@pytest.mark.parametrize("matrix", [np.ones((2, 2, 2)), np.ones((3, 2)), np.array([["a", "b"]] * 2)])
+def test_an_adjacency_matrix_is_square_and_of_numbers(saved, matrix):
+    with pytest.raises(DataError, match="expected a square matrix of numbers"):
+        read_npz(saved(adj_matrix=matrix, x=np.eye(2), y=[0, 1]), split="stratified")

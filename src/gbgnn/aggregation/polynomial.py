@@ -13,9 +13,13 @@ from numpy.typing import NDArray
 
 from gbgnn._checks import check_choice, check_number
 from gbgnn.aggregation.base import Aggregation, Hop, HopSpace
+from gbgnn.errors import ModelFileError
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import DenseRows, PolynomialRows, Representation, join_members, powers
 from gbgnn.rounds import RoundContext
+
+MOST_POWER = 1024
+"""The highest power of P of any aggregation; a file that asks for a higher one is not ours."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,8 @@ class PolynomialHop(Hop):
     def from_record(cls, record: dict[str, Any], state: dict[str, torch.Tensor]) -> PolynomialHop:
         """Build the hop again."""
         lists = {"powers": tuple(record["powers"]), "coefficients": tuple(record["coefficients"])}
+        if not all(type(power) is int and 0 <= power <= MOST_POWER for power in lists["powers"]):
+            raise ModelFileError(f"its hop has powers of P that are not from 0 to {MOST_POWER:,}.")
         return cls(**record | lists)
 
 

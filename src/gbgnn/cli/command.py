@@ -132,7 +132,7 @@ def guarded() -> Iterator[None]:
         screen.note(" ".join(getattr(error, "__notes__", ["interrupted."])))
         raise typer.Exit(128 + getattr(error, "signum", signal.SIGINT)) from None
     except (GBGNNError, OSError) as error:
-        screen.error(" ".join([describe_error(error), *getattr(error, "__notes__", [])]))
+        screen.error(" ".join([_in_options(error), *getattr(error, "__notes__", [])]))
         raise typer.Exit(USAGE if isinstance(error, UsageError) else ERROR) from None
     except (MemoryError, RuntimeError) as error:
         told = describe_shortage(error)
@@ -140,6 +140,15 @@ def guarded() -> Iterator[None]:
             raise
         screen.error(" ".join([told, *getattr(error, "__notes__", [])]))
         raise typer.Exit(ERROR) from None
+
+
+def _in_options(error: Exception) -> str:
+    """Return an expected failure as a sentence that speaks of options."""
+    from gbgnn.cli.model_options import make_options
+    from gbgnn.cli.words import in_options
+
+    flags = {option.name: option.opts[0] for option in make_options()}
+    return in_options(describe_error(error), flags)
 
 
 def describe_error(error: Exception) -> str:

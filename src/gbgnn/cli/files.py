@@ -75,6 +75,8 @@ def _read_if_there(path: Path) -> str:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the contents of a TOML file."""
+    if not path.is_file():
+        raise DataError(f"{path} is not a file.")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

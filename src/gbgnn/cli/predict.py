@@ -152,9 +152,11 @@ def write_table(path: Path, columns: Columns) -> None:
 def write_csv(file: TextIO, columns: Columns) -> None:
     """Write CSV, each number with as many digits as tell it from its neighbours."""
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(map(screen.printable, columns) if file is sys.stdout else columns)
     for start in range(0, len(columns["node"]), _CHUNK):
         cells = [values[start : start + _CHUNK].astype(str).tolist() for values in columns.values()]
+        if file is sys.stdout:
+            cells = [[screen.printable(cell) for cell in column] for column in cells]
         writer.writerows(zip(*cells, strict=True))
 
 

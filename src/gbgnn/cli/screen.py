@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _PIPED_WIDTH = 160
 _PROSE_WIDTH = 30
 _GAP = 3
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Signs that steer a terminal, or that turn the direction of the text after them.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _N_LINES = 10
 # How columns of numbers are written: counts with commas, other numbers with four digits, but for these.
@@ -67,7 +68,8 @@ def out(message: str = "") -> None:
 
 def emit_json(value: Any) -> None:
     """Write one JSON value to stdout."""
-    sys.stdout.write(to_json(value, indent=2) + "\n")
+    text = to_json(value, indent=2)  # which escapes the first 32 signs by itself
+    sys.stdout.write(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
 def show_table(
@@ -99,7 +101,7 @@ def show_table(
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for i in kept:
         name = columns[i]
-        result.add_column(name, justify="left" if name in left else "right", no_wrap=name != prose)
+        result.add_column(escape(name), justify="left" if name in left else "right", no_wrap=name != prose)
     for row in rows:
         result.add_row(*(escape(row[i]) for i in kept))
     to.print(result)
@@ -157,6 +159,11 @@ def escape(cell: str) -> str:
     from rich.markup import escape as escaped
 
     return escaped(_printable(cell))
+
+
+def printable(text: str) -> str:
+    """Return a cell of a table for stdout as it is, for a terminal without what could steer it."""
+    return _printable(text) if sys.stdout.isatty() else text
 
 
 def _printable(text: str) -> str:
@@ -240,7 +247,7 @@ class _Bars(Progress):
         self.bars.update(self._task, completed=done, total=total)
 
     def note(self, message: str) -> None:
-        self.bars.console.print(message, style="yellow", markup=False, soft_wrap=True)
+        self.bars.console.print(_printable(message), style="yellow", markup=False, soft_wrap=True)
 
 
 class _Lines(Progress):

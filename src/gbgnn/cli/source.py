@@ -17,6 +17,15 @@ _READERS_NAMES = {"target": "label", "destination": "target"}
 _COLUMNS = ("target", "id", "features", "drop", "source", "destination", "weight")
 _LISTS = ("features", "drop")
 _OF_TABLES = ("source", "target", "weight", "id", "label", "features", "drop", "directed")
+# What the keys of a record hold.
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(("dataset", "data_dir", "nodes"), ((str,), "text")),
+    "split": ((str, int), "text or a number"),
+    "split_seed": ((int,), "a whole number"),
+    "normalize": ((bool,), "true or false"),
+    "options": ((Mapping,), "a table"),
+    "edges": ((list,), "a list of paths"),
+}
 _OF_LABELS = ("task", "setting")
 
 
@@ -107,6 +116,13 @@ class Source:
                 raise ParameterError(
                     f"{where}: unknown key data.{key}.{suggest(key, known)} Known: {', '.join(known)}."
                 )
+        for key, (kinds, words) in _KINDS.items():
+            value = document.get(key)
+            is_bool = isinstance(value, bool) and bool not in kinds
+            if value is not None and (is_bool or not isinstance(value, kinds)):
+                raise ParameterError(f"{where}: data.{key} must be {words}; got {value!r}.")
+        if not all(isinstance(path, str) for path in document.get("edges", ())):
+            raise ParameterError(f"{where}: data.edges must be a list of paths; got {document['edges']!r}.")
         return cls(**document)
 
     def to_document(self) -> dict[str, Any]:

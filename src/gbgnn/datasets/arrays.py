@@ -133,7 +133,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
         raise DataError(f"{path} is not a gbgnn data set: it has no {META}.")
     try:
         meta = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{file} is damaged: {error}.") from error
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
         raise DataError(f"{file} does not describe a gbgnn data set.")
@@ -149,13 +149,17 @@ def _read_meta(path: Path) -> dict[str, Any]:
 def _read_array(path: Path, name: str, described: list[Any]) -> NDArray[Any]:
     file = path / f"{name}.npy"
     try:
+        if not file.is_file():  # a pipe would keep its reader waiting for ever
+            raise OSError("it is no file")
         array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, EOFError, ValueError) as error:
+    except Exception as error:  # NumPy reads headers with Python's own parser
         raise DataError(f"{file} is missing or damaged: {error}.") from error
+    if not isinstance(described, list) or len(described) != 2:
+        raise DataError(f"{path} is damaged: {META} does not say what {name} holds.")
     if [str(array.dtype), list(array.shape)] != described:
         raise DataError(
             f"{file} holds {array.dtype} of shape {array.shape}, but {META} says {described[0]} of shape "
-            f"{tuple(described[1])}."
+            f"{described[1]}."
         )
     return array
 

@@ -58,6 +58,8 @@ class Table:
         """Return a numeric column without gaps, or say which cell is wrong."""
         name = self.find_column(key, role)
         values = self.columns[name]
+        if values.dtype.kind not in "iufb" and not len(values):
+            return values.astype(np.float64)
         if values.dtype.kind not in "iufb":
             bad = next((i for i, v in enumerate(values) if v != "" and not _NUMBER.fullmatch(v)), 0)
             raise DataError(
@@ -99,7 +101,11 @@ def as_columns(table: Any, where: PathLike) -> dict[str, NDArray[Any]]:
     for name, kind in zip(table.column_names, table.schema.types, strict=True):
         if pa.types.is_nested(kind):
             raise DataError(f"{where}: column {name!r} holds {kind}; columns must hold single values.")
-    return {name: _from_arrow(table[name]) for name in table.column_names}
+    pairs = zip(table.column_names, table.itercolumns(), strict=True)
+    try:
+        return {name: _from_arrow(column, f"{where}: column {name!r}") for name, column in pairs}
+    except pa.ArrowException as error:
+        raise DataError(f"{where} holds what is no text: {error}.") from error
 
 
 def _read_csv(
@@ -183,7 +189,7 @@ def _infer(cells: NDArray[np.str_]) -> NDArray[Any]:
     return np.where(gaps, "nan", cells).astype(np.float64)
 
 
-def _from_arrow(column: Any) -> NDArray[Any]:
+def _from_arrow(column: Any, where: str) -> NDArray[Any]:
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -195,6 +201,8 @@ def _from_arrow(column: Any) -> NDArray[Any]:
         column = column.cast(pa.int8())
     elif pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        raise DataError(f"{where} holds bytes; columns hold numbers, text, truth values or dates.")
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return np.asarray(column.cast(pa.string()).fill_null("").to_numpy(), dtype=np.str_)
     return np.asarray(column.to_numpy())

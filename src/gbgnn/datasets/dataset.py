@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gbgnn._checks import check_number
 from gbgnn._html import show_facts
+from gbgnn._matrices import csr_of_parts
 from gbgnn.datasets.catalog import Entry
 from gbgnn.datasets.targets import REGRESSION, as_typed_target, is_labelled, no_label
 from gbgnn.errors import DataError, ParameterError
@@ -305,8 +306,6 @@ def _whole(ids: NDArray[Any], where: str) -> NDArray[Any]:
 def build_csr(parts: tuple[Any, Any, Any], shape: Any, wrong: str, *, full_check: bool) -> sp.csr_array:
     """Return the matrix of data, indices and row pointers out of a file, or say that they are ``wrong``."""
     try:
-        matrix = sp.csr_array(tuple(map(np.asarray, parts)), shape=tuple(map(int, shape)))
-        matrix.check_format(full_check)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{wrong}: {error}.") from error
-    return matrix
+        return csr_of_parts(parts, shape, "the matrix", look_at_indices=full_check)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"{wrong}: {str(error).rstrip('.')}.") from error

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gbgnn._memory import check_size
 from gbgnn.errors import DataError, import_needed, suggest
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 Names = Collection[str | int] | Callable[[list[str]], Collection[str | int]]
 """Columns by name or position, or what finds them among all names."""
+
+_LEAST_BYTES = 4  # of a cell, in memory
 
 CSV = (".csv", ".tsv", ".txt")
 _PARQUET, _FEATHER, _DUCKDB = (".parquet", ".pq"), (".feather", ".arrow"), (".duckdb", ".db")
@@ -41,13 +45,13 @@ def read_arrow(path: PathLike, text: Names = ()) -> pa.Table:
         return parse_csv(file, header, delimiter, find_names(text, header))
     try:
         if suffix in _PARQUET:
-            from pyarrow import parquet
-
-            return parquet.read_table(file)
+            return _read_parquet(file)
         from pyarrow import feather
 
-        return feather.read_table(file)
-    except (pa.ArrowException, OSError) as error:
+        table = feather.read_table(file)
+        check_distinct(file, table.column_names)
+        return table
+    except (pa.ArrowException, OSError, OverflowError) as error:
         kind = "Parquet" if suffix in _PARQUET else "Arrow"
         raise DataError(f"{file} is not a readable {kind} file: {error}.") from error
 
@@ -88,13 +92,23 @@ def read_header(path: Path) -> tuple[list[str], str]:
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: {error}.") from error
     delimiter = "\t" if "\t" in first else ","
-    header = next(csv.reader([first], delimiter=delimiter), [])
+    try:
+        header = next(csv.reader([first], delimiter=delimiter), [])
+    except csv.Error as error:
+        raise DataError(f"{path} has a first line that names no columns: {error}.") from error
     if not header:
         raise DataError(f"{path} has an empty first line; it must name the columns.")
-    repeated = {name for name in header if header.count(name) > 1}
+    check_distinct(path, header)
+    return header, delimiter
+
+
+def check_distinct(path: Path, names: list[str]) -> None:
+    """Raise where two columns have the same name, or there is none."""
+    if not names:
+        raise DataError(f"{path} has no column.")
+    repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise DataError(f"{path} names column {min(repeated)!r} more than once.")
-    return header, delimiter
 
 
 def parse_csv(path: Path, header: list[str], delimiter: str, text: Collection[str]) -> pa.Table:
@@ -115,19 +129,33 @@ def parse_csv(path: Path, header: list[str], delimiter: str, text: Collection[st
         raise DataError(f"{path} is not a readable CSV file: {error}.") from error
     if table.column_names != header or any(pa.types.is_binary(kind) for kind in table.schema.types):
         raise DataError(f"{path} is not readable UTF-8 text with the columns {', '.join(header)}.")
-    for place, name in enumerate(header):
-        if pa.types.is_string(table.schema.types[place]):
-            gaps = compute.is_in(table[name], pa.array([""] if name in text else MISSING))
-            filled = compute.if_else(gaps, pa.scalar(None, pa.string()), table[name])
-            table = table.set_column(place, name, filled)
-    return table
+    columns = []
+    for name, kind, column in zip(header, table.schema.types, table.itercolumns(), strict=True):
+        if pa.types.is_string(kind):
+            gaps = compute.is_in(column, pa.array([""] if name in text else MISSING))
+            column = compute.if_else(gaps, pa.scalar(None, pa.string()), column)
+        columns.append(column)
+    return pa.table(columns, names=header)
+
+
+def _read_parquet(file: Path) -> Any:
+    """Read a Parquet file, whose rows may be stored in next to nothing."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(file) as opened:
+        about = opened.metadata
+        check_distinct(file, opened.schema_arrow.names)
+        check_size(str(file), about.num_rows * about.num_columns * _LEAST_BYTES, file.stat().st_size)
+        return opened.read()
 
 
 def _read_duckdb(file: Path, name: str) -> Any:
     duckdb = import_needed("duckdb", "reading a table of DuckDB's", "duckdb")
     import_needed("pyarrow", "reading a table of DuckDB's", "io")
     try:
-        with duckdb.connect(file, read_only=True) as connection:
+        # What is in the file, a view say, may reach for no other file, no network and no extension.
+        closed = {"enable_external_access": False, "autoload_known_extensions": False}
+        with duckdb.connect(file, read_only=True, config=closed) as connection:
             known = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
             if name not in known:
                 raise DataError(

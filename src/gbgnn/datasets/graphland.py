@@ -133,7 +133,11 @@ def read_info(path: Path) -> dict[str, Any]:
     r"""Read the flat part of YAML that these files use: ``key: value``, and lists of plain words."""
     info: dict[str, Any] = {}
     key = None
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: {error}.") from error
+    for number, line in enumerate(lines, start=1):
         text = line.split(" #")[0].strip()
         if not text or text.startswith(("#", "---")):
             continue

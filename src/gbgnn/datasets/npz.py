@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import zipfile
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gbgnn._memory import check_size
 from gbgnn.datasets.dataset import Dataset, build_csr
 from gbgnn.datasets.splits import SplitChoice, choose_split, find_seen, find_splits, split_keys
 from gbgnn.datasets.targets import as_target
@@ -138,11 +140,15 @@ def _load(path: Path) -> tuple[Arrays, list[str]]:
         raise DataError(f"{path} is not an .npz archive, or only the first part of one.")
     arrays = {}
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with zipfile.ZipFile(path) as archive:
             # Other arrays are left unread: some published files carry pickled notes beside the data.
-            for key in filter(_KNOWN.__contains__, archive.files):
+            members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+            known = {key: member for key, member in members.items() if key in _KNOWN}
+            unpacked = sum(member.file_size for member in known.values())
+            check_size(str(path), unpacked, path.stat().st_size)
+            for key, member in known.items():
                 try:
-                    array = archive[key]
+                    array = _read_member(archive, member)
                 except ValueError as error:
                     if key in _COLUMN_NAMES:  # which a graph can do without
                         continue
@@ -150,11 +156,30 @@ def _load(path: Path) -> tuple[Arrays, list[str]]:
                         f"{path}: array {key!r} cannot be read without unpickling ({error}); "
                         "save it again with a plain dtype."
                     ) from error
-                arrays[key] = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
-            unknown = [key for key in archive.files if key not in {*arrays, *_MEANINGLESS}]
-    except (OSError, EOFError, zipfile.BadZipFile) as error:
+                arrays[key] = array
+            unknown = [key for key in members if key not in {*arrays, *_MEANINGLESS}]
+    except DataError:
+        raise
+    except Exception as error:  # zipfile, zlib, lzma and NumPy's headers have no root of what they raise
         raise DataError(f"{path} is not a readable .npz file: {error}.") from error
     return arrays, unknown
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    """Return an array, once its header claims no more than the archive has for it."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    if math.prod(shape) * dtype.itemsize > member.file_size:
+        raise ValueError(f"its header says {dtype} of shape {shape}, more than is there")
+    with archive.open(member) as file:
+        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
 
 
 def _name_unknown(unknown: list[str]) -> list[str]:
@@ -172,6 +197,11 @@ def _edges(
     """Return sources and targets of the edges, their weights, and the number of nodes where that is known."""
     matrix = next((found for p in _ADJACENCY if (found := _matrix(arrays, p, path)) is not None), None)
     if matrix is not None:
+        if np.ndim(matrix) != 2 or matrix.dtype.kind not in "biuf" or matrix.shape[0] != matrix.shape[1]:
+            raise DataError(
+                f"{path}: the adjacency matrix is {matrix.dtype} of shape {matrix.shape}; expected a square "
+                "matrix of numbers."
+            )
         coo = sp.csr_array(matrix).tocoo()
         return (coo.col, coo.row), None if np.all(coo.data == 1) else coo.data, coo.shape[0]
     name = next((name for name in _LISTS if name in arrays), None)

@@ -54,7 +54,7 @@ def random_split(
             "random_split draws per_class nodes of every class, but y holds numbers to be predicted; "
             "use stratified_split, whose sizes are fractions."
         )
-    rng = np.random.default_rng(seed)
+    rng = _generator("random_split", seed)
     groups = _shuffled_by_class(y, rng, "per_class", per_class, " or use stratified_split")
     train = np.concatenate([group[:per_class] for group in groups])
     rest = rng.permutation(np.concatenate([group[per_class:] for group in groups]))
@@ -89,7 +89,7 @@ def uniform_split(
     NodeSplit(train=90, val=30, test=30)
     """
     total = _check_shares("uniform_split", train, val, test)
-    nodes = np.random.default_rng(seed).permutation(np.flatnonzero(is_labelled(as_target(y).values)))
+    nodes = _generator("uniform_split", seed).permutation(np.flatnonzero(is_labelled(as_target(y).values)))
     if not len(nodes):
         raise DataError("y has no labelled node, so there is nothing to split.")
     first, second, last = _cut(len(nodes), train, train + val, 1.0 if test is None else total)
@@ -118,7 +118,7 @@ def stratified_split(
     """
     total = _check_shares("stratified_split", train, val, test)
     pieces = []
-    for group in _shuffled_by_class(y, np.random.default_rng(seed)):
+    for group in _shuffled_by_class(y, _generator("stratified_split", seed)):
         first, second, last = _cut(len(group), train, train + val, 1.0 if test is None else total)
         pieces.append(np.split(group[:last], [first, second]))
     return NodeSplit(*(np.sort(np.concatenate(part)) for part in zip(*pieces, strict=True)), draw="strata")
@@ -146,7 +146,7 @@ def kfold_splits(
     check_integer("kfold_splits", "n_splits", n_splits, 2)
     check_number("kfold_splits", "val", val, 0, 1, open_high=True)
     array = as_strata(y)
-    rng = np.random.default_rng(seed)
+    rng = _generator("kfold_splits", seed)
     dealt = np.concatenate(_shuffled_by_class(array, rng, "n_splits", n_splits))
     splits = []
     for k, fold_seed in enumerate(rng.integers(2**32, size=n_splits)):
@@ -166,6 +166,7 @@ def choose_split(
     None and ``"public"`` take the first of them, ``"auto"`` too, or a stratified one where there is none;
     a number picks one of several, else one of five folds; words draw a new split with ``sizes``.
     """
+    check_integer(where, "seed", seed, 0)
     if isinstance(split, NodeSplit):
         return split, "given"
     if split == "auto":
@@ -302,6 +303,11 @@ def named_split(words: NDArray[Any], where: str) -> NodeSplit:
     if "train" not in parts:
         raise DataError(f"{where} marks no node as train.")
     return NodeSplit.from_masks(*(parts == part for part in PARTS))
+
+
+def _generator(owner: str, seed: int) -> np.random.Generator:
+    check_integer(owner, "seed", seed, 0)
+    return np.random.default_rng(seed)
 
 
 def _check_shares(owner: str, train: float, val: float, test: float | None) -> float:

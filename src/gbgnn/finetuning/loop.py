@@ -92,7 +92,8 @@ class FineTuner(BaseEstimator):
         check_integer(owner, "patience", self.patience, 1, optional=True)
         check_choice(owner, "keep", self.keep, ("best", "tuned"))
         parse_bytes(self.memory_limit)
-        if isinstance(self.moves, str) or not self.moves or len(set(self.moves)) < len(self.moves):
+        is_list = isinstance(self.moves, (list, tuple)) and all(isinstance(name, str) for name in self.moves)
+        if not is_list or not self.moves or len(set(self.moves)) < len(self.moves):
             raise ParameterError(
                 f"FineTuner.moves must be one or more of {', '.join(MOVES)}, each once, as a sequence such "
                 f'as ("learners", "etas"); got {self.moves!r}.'

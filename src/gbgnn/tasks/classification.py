@@ -122,8 +122,15 @@ class Classification(Task):
         """Return the weight of each node times that of its class."""
         try:
             by_class: NDArray[np.float64] = compute_sample_weight(class_weight, self.decode(targets))
-        except ValueError as error:
-            raise ParameterError(f"class_weight={class_weight!r} does not fit: {error}") from error
+        except (ValueError, TypeError, LookupError) as error:
+            raise ParameterError(
+                f'class_weight={class_weight!r} does not fit: it is "balanced", a weight for each class, or '
+                f"nothing ({type(error).__name__}: {error})."
+            ) from error
+        if not np.isfinite(by_class).all() or by_class.min() < 0 or not by_class.any():
+            raise ParameterError(
+                f"class_weight={class_weight!r} does not fit: weights are finite, >= 0, and one is above."
+            )
         return self, weights * by_class
 
     def proba(self, scores: torch.Tensor, link: Link) -> torch.Tensor:
@@ -145,7 +152,11 @@ class Classification(Task):
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Self:
         """Build the task again."""
-        return cls(classes=np.array(record["classes"], dtype=record["dtype"]))
+        classes, kind = np.array(record["classes"]), np.dtype(record["dtype"])
+        if classes.ndim != 1 or kind.kind not in "biufU" or (kind.kind == "U") != (classes.dtype.kind == "U"):
+            raise ValueError(f"classes cannot be {kind}")
+        # Text is as wide as it is: the type in a file could claim any width.
+        return cls(classes=classes if kind.kind == "U" else classes.astype(kind))
 
     def _known(self) -> NDArray[Any]:
         assert self.classes is not None, "fit first"
