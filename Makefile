@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.ready-bench
 
-.PHONY: help demo test lint types site unit docs browser bench mutants clean
+.PHONY: help demo test lint types site unit docs browser bench mutants fuzz clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -42,6 +42,9 @@ docs: $(READY)  ## The documentation site, with the gallery run, into build/site
 browser: $(READY)  ## Find or fetch a Chromium, and look at pages of gbgnn report in it
 	$(BIN)/playwright install chromium || command -v chromium || command -v chromium-browser || command -v google-chrome
 	$(BIN)/python -m pytest -q --no-cov tests/report/test_browser.py
+
+fuzz: $(READY)  ## 20,000 hostile inputs for every reader and command, results into benchmarks/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py
 
 bench: $(BENCH)  ## Every benchmark, results into benchmarks/results
 	$(BIN)/python benchmarks/run_all.py

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import torch
 from common import publish, table
-from fuzz_targets import TARGETS, Wrong, seed_of
+from fuzz_targets import TARGETS, Wrong, prepare, seed_of
 
 from gbgnn.errors import GBGNNError
 
@@ -96,7 +96,10 @@ def _work(name: str, seed: int, numbers: range, home: Path, sender: int) -> None
     os.chdir(home)
     for number in numbers:
         os.write(sender, f"{number}\n".encode())
-        result = run_case(name, seed, number, home)
+        try:
+            result = run_case(name, seed, number, home)
+        except BaseException as error:  # of the fuzzer's own
+            result = Result(name, number, "crash", f"no case was made: {_where(error)}")
         detail = result.detail.encode("utf-8", "replace").decode().replace("\n", " ").replace("\t", " ")
         os.write(sender, f"{result.outcome}\t{result.seconds}\t{detail}\n".encode())
     os._exit(0)
@@ -104,6 +107,7 @@ def _work(name: str, seed: int, numbers: range, home: Path, sender: int) -> None
 
 def run_target(name: str, seed: int, numbers: range, seconds: float = SECONDS) -> Iterator[Result]:
     """Run cases of a target in children, one after the other, and yield the results."""
+    prepare(name)
     while numbers:
         with tempfile.TemporaryDirectory(prefix="fuzz-") as home:
             receiver, sender = os.pipe()

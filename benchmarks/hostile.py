@@ -109,6 +109,7 @@ def mutate_array(array: np.ndarray, rng: random.Random) -> np.ndarray:
         except (ValueError, TypeError):
             return array.astype("U5")
     if change == 1:
+        array = np.atleast_1d(array)
         return rng.choice([array[None], array.ravel(), array.T, array[..., None], array[:0], array[:-1]])
     if change == 2 and array.size:
         return np.concatenate([array.ravel(), array.ravel()[: rng.choice([1, 5])]])

@@ -39,6 +39,7 @@ from gbgnn.problem import InputRecipe, LabelledNodes
 from gbgnn.propagation import GivenMatrix
 from gbgnn.registry import INNER_PARTS, PARAMETERS, as_device, as_dtype, as_part, part_class, part_name
 from gbgnn.settings import FINE_TUNE, build_model
+from gbgnn.soundness import check_sound
 from gbgnn.tables import TableEncoder
 from gbgnn.tasks import Classification
 from gbgnn.wrappers import FORMAT_VERSION as WRAPPED_VERSION
@@ -207,7 +208,7 @@ def _told_as_damage(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except ModelFileError as error:
         raise ModelFileError(f"{path} is damaged: {error}") from error
-    except MissingDependencyError:
+    except (MissingDependencyError, MemoryError):
         raise
     except Exception as error:  # whatever a forged header leads to
         raise ModelFileError(f"{path} is damaged: its header does not fit ({error!r}).") from error
@@ -305,6 +306,7 @@ def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNEstimator:
         stored_checksum=header["graph"],
         validation_nodes=tensors["validation.nodes"].numpy() if "validation.nodes" in tensors else None,
     )
+    check_sound(fitted)
     estimator.model_ = fitted.with_device(device)
     return estimator
 

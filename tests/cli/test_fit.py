@@ -235,7 +235,7 @@ def test_mistakes_in_the_file(run, text: str, message: str) -> None:
         (["--kta-degree", "2"], 2, "--kta-degree belongs to aggregation kta; the aggregation of this run is"),
         (["--estimator", "sklearn.svm.SVC"], 2, "--estimator belongs to learner sklearn"),
         (["--rule", "sammy"], 1, "unknown rule 'sammy'. Did you mean 'samme'?"),
-        (["--units", "0"], 1, "MLP.units must be an integer >= 1; got 0."),
+        (["--units", "0"], 1, "--units must be an integer >= 1; got 0."),
         (["--config", "none.toml"], 1, "none.toml: No such file or directory."),
         (["--data-option", "n_nodes"], 2, "--data-option must look like NAME=VALUE"),
         (["--checkpoint-every", "0"], 1, "--checkpoint-every must be an integer >= 1; got 0."),
@@ -328,7 +328,7 @@ def test_fine_tuning_by_options_is_recorded_repeated_and_shown(run) -> None:
 
 def test_fine_tuning_mistakes_are_one_line(run) -> None:
     words = ("fit", *run.tiny, *run.quick, "-q", "--out", "a")
-    assert "memory_limit" in run(*words, "--fine-tune", "--memory-limit", "lots", code=1).stderr
+    assert "--memory-limit must be" in run(*words, "--fine-tune", "--memory-limit", "lots", code=1).stderr
     Path("f.toml").write_text("[fine_tune]\nepoch = 3\n")
     message = run(*words, "--config", "f.toml", code=1).stderr
     assert "fine_tune.epoch is unknown: fine-tuning has no such setting" in message

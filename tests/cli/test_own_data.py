@@ -111,7 +111,7 @@ def test_a_file_with_several_splits_says_which_one_was_used(run) -> None:
 
 def test_sizes_of_a_split_that_is_not_drawn_are_a_clear_error(run, tables: Path) -> None:
     message = run("fit", tables, "--data-option", "per_class=1", code=1).stderr
-    assert "per_class is a size of a random split; draw one with split='random' (--split random)" in message
+    assert "per_class is a size of a random split; draw one with --split random. load(" in message
     message = run("fit", "karate", "--split", "random", "--data-option", "train=0.5", code=1).stderr
     assert "train is a size of a stratified split" in message
 

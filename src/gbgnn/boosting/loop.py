@@ -201,7 +201,10 @@ def cast_vote(context: RoundContext, rule: BoostingRule, heads: Heads, state: An
     direction = voting.direction(output)
     quality = compare(direction, context.training.residuals, context.train, has_edges=voting.is_choice)
     vote = rule.vote(direction, quality, context, state).broadcast()
-    is_finite = output.flatten(1).norm(math.inf, dim=1) <= torch.finfo(output.dtype).max
+    most = torch.finfo(output.dtype).max
+    is_finite = output.flatten(1).norm(math.inf, dim=1) <= most
+    added = direction.flatten(1).norm(math.inf, dim=1).double() * vote.eta.double().abs()
+    is_finite &= added.to(is_finite.device) <= most  # what overflows would make NaN of all scores
     return replace(vote, refusal=torch.where(is_finite, vote.refusal, StopReason.DIVERGED.code))
 
 

@@ -75,7 +75,7 @@ def _read_if_there(path: Path) -> str:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the contents of a TOML file."""
-    if not path.is_file():
+    if path.exists() and not path.is_file():  # a pipe would keep its reader waiting
         raise DataError(f"{path} is not a file.")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -18,7 +18,14 @@ from gbgnn.cli.importances import show_importances
 from gbgnn.cli.leaderboard import show_leaderboard
 from gbgnn.cli.promises import Promised, show_promise
 from gbgnn.cli.scores import score_splits, show_scores
-from gbgnn.errors import DataError, GraphError, ParameterError, import_needed
+from gbgnn.errors import (
+    DataError,
+    GBGNNError,
+    GraphError,
+    ModelFileError,
+    ParameterError,
+    import_needed,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -230,12 +237,25 @@ def _read_words(path: Path) -> list[str]:
 
 def inspect(saved_path: Path, rounds: int = 20, as_json: bool = False) -> None:
     """Show the settings of a model, its rounds, its best round and why training stopped."""
-    from gbgnn.boosting import StopReason
-    from gbgnn.callbacks import FineTuningReport
     from gbgnn.persistence import read_header
 
     saved = open_saved(saved_path)
+    gbgnn.load(saved.model_path)  # which finds out whether the header is one
     header = read_header(saved.model_path)
+    try:
+        _inspect_header(saved, header, rounds, as_json)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, GBGNNError):
+            raise
+        raise ModelFileError(
+            f"{saved.model_path} is damaged: its record cannot be shown ({error!r})."
+        ) from error
+
+
+def _inspect_header(saved: Saved, header: dict[str, Any], rounds: int, as_json: bool) -> None:
+    from gbgnn.boosting import StopReason
+    from gbgnn.callbacks import FineTuningReport
+
     if "members" in header:
         _inspect_blend(saved, header, as_json)
         return

@@ -35,7 +35,8 @@ def in_options(message: str, flags: Mapping[str, str]) -> str:
     for phrase, words in _PHRASES.items():
         message = message.replace(phrase, words)
     message = re.sub(r"\b(\w+)\.(\w+)(?= must\b| stops\b| has class\b)", lambda m: _flag(m, flags), message)
-    return re.sub(r"\b([a-z]\w*)=([\"'])([^\"'\s]*)\2", lambda m: _setting(m, flags), message)
+    message = re.sub(r"\b([a-z]\w*)=([\"'])([^\"'\s]*)\2", lambda m: _setting(m, flags), message)
+    return re.sub(r"(--\w+ \w+) \(\1\)", r"\1", message)  # some messages name the option beside
 
 
 def _flag(found: re.Match[str], flags: Mapping[str, str]) -> str:

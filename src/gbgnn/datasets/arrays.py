@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gbgnn._version import __version__
 from gbgnn.datasets.dataset import Dataset, build_csr
-from gbgnn.errors import DataError, GraphError
+from gbgnn.errors import DataError, GBGNNError, GraphError
 from gbgnn.graph import Graph
 from gbgnn.labels import PARTS, NodeSplit
 
@@ -80,7 +80,9 @@ def load_dataset(folder: str | os.PathLike[str]) -> Dataset:
         texts = {key: meta[key] for key in _TEXTS} | {key: meta[key] for key in _NEWER if key in meta}
         texts["arrivals"] = arrays.get("arrivals")
         return Dataset(graph=graph, y=arrays["y"], split=split, class_names=meta["class_names"], **texts)
-    except (KeyError, TypeError) as error:
+    except GBGNNError:
+        raise
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise DataError(f"{path} is damaged: {META} or an array lacks {error}.") from error
 
 
@@ -168,6 +170,8 @@ def _stored_graph(meta: dict[str, Any], arrays: Arrays) -> Graph:
     n_nodes = meta["n_nodes"]
     weights = arrays.get("weights")
     if weights is None:
+        if meta["dtype"] not in ("float32", "float64"):
+            raise DataError(f"{META} is damaged: weights cannot be {meta['dtype']!r}.")
         weights = np.ones(len(arrays["indices"]), dtype=meta["dtype"])
     # Graph looks at the indices.
     what = "the stored {} do not fit together"

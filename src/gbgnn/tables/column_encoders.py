@@ -184,6 +184,13 @@ class CategoryEncoder(ColumnEncoder):
     rare: int
     frequency: NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        """Raise unless every value has its column."""
+        n_values, n_labels = len(self.values), len(self.labels)
+        fits = self.places.shape == (n_values,) and self.frequency.shape in ((0,), (n_values,))
+        if not fits or max([self.rare, *self.places.tolist()]) >= n_labels:
+            raise ValueError(f"the categories of {self.name!r} do not fit their columns")
+
     @classmethod
     def fit(cls, column: Column, *, max_onehot: int, rare_share: float, n_hashed: int) -> Self:
         """Return the encoder of a column with at least two distinct values."""
