@@ -54,6 +54,15 @@ def test_hostile_inputs_are_refused_or_in_order(fuzz: Any, name: str) -> None:
     assert [each for each in found if each.outcome not in fuzz.GOOD] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("npz", 53), ("npz", 123), ("npz", 707), ("npz", 1310), ("arrow", 409), ("arrow", 674)],
+)
+def test_what_was_found_once_stays_mended(fuzz: Any, name: str, number: int) -> None:
+    (found,) = fuzz.run_target(name, seed=0, numbers=range(number, number + 1), seconds=60)
+    assert found.outcome in fuzz.GOOD, found
+
+
 def test_no_target_is_left_out(fuzz: Any) -> None:
     assert set(fuzz.TARGETS) == set(TARGETS)
     assert sum(fuzz.count_cases(20_000).values()) >= 19_990

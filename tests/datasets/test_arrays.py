@@ -212,3 +212,11 @@ def test_arrays_are_described_by_type_and_shape(described, tmp_path):
     (folder / "meta.json").write_text(json.dumps(meta))
     with pytest.raises(DataError, match="damaged: meta.json does not say what indices holds"):
         load_dataset(folder)
+
+
+def test_weights_are_of_a_type_that_graphs_have(tmp_path):
+    folder = save_dataset(karate(), tmp_path / "k.gbgraph")
+    meta = json.loads((folder / "meta.json").read_text())
+    (folder / "meta.json").write_text(json.dumps(meta | {"dtype": "<U300000000"}))
+    with pytest.raises(DataError, match="weights cannot be '<U300000000'"):
+        load_dataset(folder)

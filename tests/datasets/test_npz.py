@@ -336,3 +336,26 @@ def test_a_bomb_is_not_unpacked(saved, monkeypatch):
 def test_an_adjacency_matrix_is_square_and_of_numbers(saved, matrix):
     with pytest.raises(DataError, match="expected a square matrix of numbers"):
         read_npz(saved(adj_matrix=matrix, x=np.eye(2), y=[0, 1]), split="stratified")
+
+
+@pytest.mark.parametrize("code", [0x110000, 2**31, 0xD800])
+def test_text_is_made_of_signs(saved, code):
+    names = np.array(["a", "b", "c"])
+    names.view(np.uint32)[1] = code
+    with pytest.raises(DataError, match="array 'node_names' holds what is no text"):
+        read_npz(saved(**PLAIN, node_names=names))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"class_names": "ab"}, r"class_names has shape \(\); expected a name for each class"),
+        ({"feat": 3.0, "indptr": None}, "the edges name node 1, but there are 0 rows of features"),
+    ],
+)
+def test_single_values_are_no_lists(saved, changes, message):
+    arrays = {**PLAIN, **changes}
+    if arrays["indptr"] is None:
+        arrays = {k: v for k, v in arrays.items() if k not in ("indptr", "indices")} | {"edges": [[1, 2]]}
+    with pytest.raises(DataError, match=message):
+        read_npz(saved(**arrays))

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn._version import __version__
-from gbgnn.datasets.dataset import Dataset, build_csr
+from gbgnn.datasets.dataset import Dataset, build_csr, check_text
 from gbgnn.errors import DataError, GBGNNError, GraphError
 from gbgnn.graph import Graph
 from gbgnn.labels import PARTS, NodeSplit
@@ -156,6 +156,7 @@ def _read_array(path: Path, name: str, described: list[Any]) -> NDArray[Any]:
         array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # NumPy reads headers with Python's own parser
         raise DataError(f"{file} is missing or damaged: {error}.") from error
+    check_text(array, str(file))
     if not isinstance(described, list) or len(described) != 2:
         raise DataError(f"{path} is damaged: {META} does not say what {name} holds.")
     if [str(array.dtype), list(array.shape)] != described:

@@ -19,6 +19,8 @@ from gbgnn.errors import DataError, ParameterError
 from gbgnn.graph import Graph
 from gbgnn.labels import PARTS, NodeSplit
 
+_LAST_SIGN, _SURROGATES = 0x10FFFF, (0xD800, 0xDFFF)  # of Unicode
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -309,3 +311,12 @@ def build_csr(parts: tuple[Any, Any, Any], shape: Any, wrong: str, *, full_check
         return csr_of_parts(parts, shape, "the matrix", look_at_indices=full_check)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{wrong}: {str(error).rstrip('.')}.") from error
+
+
+def check_text(array: NDArray[Any], where: str) -> None:
+    """Raise where text holds numbers that stand for no sign, of which Python makes no string."""
+    if array.dtype.kind != "U" or not array.size or not array.dtype.itemsize:
+        return
+    codes = np.ascontiguousarray(array).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+    if codes.max() > _LAST_SIGN or ((codes >= _SURROGATES[0]) & (codes <= _SURROGATES[1])).any():
+        raise DataError(f"{where} holds what is no text.")

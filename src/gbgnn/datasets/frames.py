@@ -49,9 +49,12 @@ def read_arrow(path: PathLike, text: Names = ()) -> pa.Table:
         from pyarrow import feather
 
         table = feather.read_table(file)
+        table.validate(full=True)  # where text begins and ends, which nothing else looks at
         check_distinct(file, table.column_names)
         return table
-    except (pa.ArrowException, OSError, OverflowError) as error:
+    except DataError:
+        raise
+    except (pa.ArrowException, OSError, OverflowError, UnicodeDecodeError) as error:
         kind = "Parquet" if suffix in _PARQUET else "Arrow"
         raise DataError(f"{file} is not a readable {kind} file: {error}.") from error
 

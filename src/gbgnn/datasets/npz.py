@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn._memory import check_size
-from gbgnn.datasets.dataset import Dataset, build_csr
+from gbgnn.datasets.dataset import Dataset, build_csr, check_text
 from gbgnn.datasets.splits import SplitChoice, choose_split, find_seen, find_splits, split_keys
 from gbgnn.datasets.targets import as_target
 from gbgnn.errors import DataError
@@ -100,13 +100,15 @@ def read_npz(
     for what, value in (("features", features), ("y", y)):
         if value is None:
             raise DataError(f"{path} holds edges but no {what}; give {what}=.")
-    n_nodes = n_nodes or np.shape(features)[0]
+    n_nodes = n_nodes or next(iter(np.shape(features)), 0)
     outside = [each[(each < 0) | (each >= n_nodes)] for each in ends]
     if any(map(len, outside)):
         wrong = np.concatenate(outside)[0]
         raise DataError(f"{path}: the edges name node {wrong}, but there are {n_nodes} rows of features.")
     adjacency, repairs = build_adjacency(ends, n_nodes, weights=weights, directed=directed)
     names: Any = arrays.get("class_names")
+    if names is not None and names.ndim != 1:
+        raise DataError(f"{path}: class_names has shape {names.shape}; expected a name for each class.")
     graph = Graph(
         adjacency,
         features,
@@ -156,6 +158,7 @@ def _load(path: Path) -> tuple[Arrays, list[str]]:
                         f"{path}: array {key!r} cannot be read without unpickling ({error}); "
                         "save it again with a plain dtype."
                     ) from error
+                check_text(array, f"{path}: array {key!r}")
                 arrays[key] = array
             unknown = [key for key in members if key not in {*arrays, *_MEANINGLESS}]
     except DataError:
