@@ -19,9 +19,10 @@ def to_mathml(node: nodes.Element, *, block: bool) -> str:
     tex = re.sub(
         r"\\dots\b", r"\\ldots", node.astext().strip()
     )  # the one usual word that docutils does not know
-    has_lines = block and pick_math_environment(tex) == "align*"
+    if block and pick_math_environment(tex) == "align*":  # it has lines
+        tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
     try:
-        return str(tex2mathml(rf"\begin{{align*}}{tex}\end{{align*}}" if has_lines else tex, as_block=block))
+        return str(tex2mathml(tex, as_block=block))
     except MathError as error:
         logger.warning("this formula cannot be drawn: %s: %s", tex, error, location=node)
         return f"<code>{html.escape(tex)}</code>"
