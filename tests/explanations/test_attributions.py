@@ -23,7 +23,7 @@ from gbgnn import (
     PropagatedResiduals,
     Stages,
 )
-from gbgnn.errors import AbsentError
+from gbgnn.errors import AbsentError, GraphError
 from gbgnn.testing import two_blocks
 
 N = 120
@@ -252,6 +252,16 @@ def test_trees_alone_do_not_say_of_whom_they_heard() -> None:
     model = fit(learner=TREES, neighbourhood=NEARBY, aggregation="identity")
     with pytest.raises(AbsentError, match="not known what each neighbour added"):
         model.neighbour_contributions(NODES)
+
+
+@pytest.mark.parametrize("kind", ON_TABLES)
+def test_of_no_nodes_there_is_nothing(kind: str) -> None:
+    model = fit(PEOPLE, **ON_TABLES[kind])
+    assert model.contributions([]).by_scale.shape[0] == 0
+    assert len(model.attributions([]).values) == 0
+    assert model.neighbour_contributions([]) == []
+    with pytest.raises(GraphError, match="holds node id 500"):
+        model.explain([500])
 
 
 def test_attributions_are_a_frame_in_a_line() -> None:

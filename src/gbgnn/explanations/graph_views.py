@@ -38,13 +38,15 @@ class GraphView(View):
 
     def by_column(self) -> Parts:
         """Return what the columns of all nodes add together."""
-        values, starts = [], []
+        names, values, starts = self._describe(), [], []
         for node in self.nodes.tolist():
             entered, integrals = self._integrate(node)
             values.append(torch.stack([entered.split(each) for each in integrals], dim=1))
             starts.append(self._outputs(entered, entered.start, node))
-        n_seen = values[0].shape[0]
-        return Parts(self._describe(n_seen), torch.stack(values).double(), torch.stack(starts).double())
+        if not values:
+            nothing = torch.zeros(0, self.voting.n_outputs, dtype=torch.float64, device=self.nodes.device)
+            return Parts(names, nothing[:, None].expand(-1, len(names), -1), nothing)
+        return Parts(names[: len(values[0])], torch.stack(values).double(), torch.stack(starts).double())
 
     def by_sender(self) -> Parts:
         """Return what all columns of each node add, for the first node; names are all nodes."""
@@ -76,9 +78,9 @@ class GraphView(View):
                 own.add_(torch.autograd.grad(outputs[i], Z, retain_graph=keep)[0], alpha=length)
         return entered, total
 
-    def _describe(self, n_seen: int) -> list[Origin]:
-        """Return what the columns are that the network sees: a node's own, its degree, and labels."""
+    def _describe(self) -> list[Origin]:
+        """Return what the columns are that the network sees: a node's own, its degree, and labels, if any."""
         by = self.head.looks_at
         own = [Origin(f"{each.name} ({by})", each.column, scale=by) for each in self.own]
         more = [Origin(f"{name} ({by})", None, scale=name) for name in (DEGREE, LABELS_NEARBY)]
-        return [*own, *more][:n_seen]
+        return [*own, *more]

@@ -115,7 +115,7 @@ class Rounds:
 
     def _output(self, head: Head, X: Representation) -> torch.Tensor:
         """Return what a head says of the nodes: of their rows alone, where it sees no more."""
-        if not head.sees_rows:
+        if not head.sees_rows or not len(self.nodes):  # of no rows some libraries say nothing
             return head.evaluate(X, self.inputs)[self.nodes]
         rows = X.rows(self.nodes)
         with torch.no_grad():
