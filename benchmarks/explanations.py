@@ -153,7 +153,6 @@ def main() -> None:
     makers: dict[str, Callable[[Any], Any]] = {
         "GNNExplainer of a GCN": make_gnn_explainer,
         'gbgnn, preset="fast"': lambda data: make_ours(data, preset="fast"),
-        "gbgnn, learned polynomials": lambda data: make_ours(data, preset="fast", aggregation="kta"),
         "gbgnn, default": make_ours,
     }
     found, rows = [], []
