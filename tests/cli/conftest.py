@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv as arrow_csv
 from typer.testing import CliRunner, Result
 
 from gbgnn.cli.app import app
@@ -59,4 +62,41 @@ def tables(run: Run) -> Path:
     folder.mkdir()
     (folder / "edges.csv").write_text(EDGES)
     (folder / "nodes.csv").write_text(NODES)
+    return folder
+
+
+@pytest.fixture
+def people(run: Run) -> tuple[str, ...]:
+    """Forty people who call each other, as Parquet tables; options that name them."""
+    rng = np.random.default_rng(0)
+    rows = [f"p{i},{'yes' if i % 2 else 'no'},{i % 2 + rng.normal():.3f},{1.5 * i + 0.25}" for i in range(40)]
+    calls = [f"p{i},p{(i + 2 * k) % 40},{k}.5" for i in range(40) for k in (1, 2)]
+    Path("people.csv").write_text("who,churn,calls,income\n" + "\n".join(rows))
+    Path("calls.csv").write_text("caller,callee,weight\n" + "\n".join(calls))
+    for stem in ("people", "calls"):
+        pq.write_table(arrow_csv.read_csv(f"{stem}.csv"), f"{stem}.parquet")
+    return ("--nodes", "people.parquet", "--edges", "calls.parquet")
+
+
+@pytest.fixture
+def timed(run: Run) -> Path:
+    """A folder in GraphLand's layout whose nodes arrive one after the other."""
+    folder, rng = Path("tiny"), np.random.default_rng(0)
+    folder.mkdir()
+    n = 60
+    info = (
+        "task: binary_classification\nmetric: AP\ntarget_name: t\nnumerical_features_names: [a, b]\n"
+        "fraction_features_names: [b]\ncategorical_features_names: [c]\n"
+    )
+    a, b = rng.normal(size=n), rng.random(n)
+    masks = [f"{i},{i < 30},{30 <= i < 45},{i >= 45}" for i in range(n)]
+    texts = {
+        "info.yaml": info,
+        "features.csv": "\n".join(["id,a,b,c", *(f"{i},{a[i]},{b[i]},{i % 3}" for i in range(n))]),
+        "targets.csv": "\n".join(["id,t", *(f"{i},{float(a[i] > 0)}" for i in range(n))]),
+        "edgelist.csv": "\n".join(["s,t", *(f"{i},{i // 2}" for i in range(1, n))]),
+        "split_masks_TH.csv": "\n".join(["id,train,val,test", *masks]),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
     return folder

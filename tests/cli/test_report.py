@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gbgnn
+from gbgnn import datasets
 from gbgnn.cli.files import open_saved
 from gbgnn.cli.report import load_subject
+from gbgnn.persistence import save
 
 
 def test_a_page_stands_in_the_run(run: Any, fitted: Path) -> None:
@@ -100,3 +103,44 @@ def test_runs_of_one_name_are_told_apart(run: Any, fitted: Path) -> None:
 
 def test_a_missing_run_is_an_error(run: Any) -> None:
     assert "there is no run or model nowhere" in run("report", "nowhere", code=1).stderr
+
+
+def test_inductive_data_is_predicted_on_what_is_there_by_then(run: Any, timed: Path) -> None:
+    run("fit", timed, "--setting", "THI", *run.quick, "--quiet", "--out", "r")
+    subject = load_subject(open_saved(Path("r")), "r")
+    splits = json.loads(Path("r/metrics.json").read_text())["splits"]
+    for part in subject.parts:
+        assert part.graph.n_nodes == {"train": 30, "val": 45, "test": 60}[part.name]
+        said = subject.answers[part.name].predicted
+        assert np.mean(said == part.truth) == splits[part.name]["accuracy"]
+    run("report", "r")
+    text = Path("r/report.html").read_text("utf-8")
+    assert "validation and test nodes of inductive data come with graphs of their own" in text
+    assert "inductive data arrives part by part" in text
+
+
+def test_numbers_have_a_page(run: Any, people: tuple[str, ...]) -> None:
+    run("fit", *people, "--target", "income", "--drop", "churn", *run.quick, "--quiet", "--out", "r")
+    run("report", "r")
+    text = Path("r/report.html").read_text("utf-8")
+    r2 = json.loads(Path("r/metrics.json").read_text())["splits"]["test"]["r2"]
+    assert f"R2 is {r2:.3f} on the 8 test nodes" in text
+    assert "How far numbers are off" in text
+
+
+def test_nodes_set_aside_are_learned_from(run: Any) -> None:
+    run("fit", *run.tiny, *run.quick, "--calibration-fraction", "0.5", "--quiet", "--out", "r")
+    subject = load_subject(open_saved(Path("r")), "r")
+    assert [part.name for part in subject.parts] == ["train", "val", "calibration", "test"]
+    n_aside = len(subject.part("calibration").nodes)
+    run("report", "r")
+    assert f"learned on the {n_aside} calibration nodes" in Path("r/report.html").read_text("utf-8")
+
+
+def test_a_model_with_sets_in_its_file_has_a_page(run: Any, fitted: Path) -> None:
+    data = datasets.karate()
+    model = gbgnn.load(fitted / "model.gbgnn")
+    sets = gbgnn.PredictionSets(model, diffusion=0.0).fit(data.test[:20], data.y[data.test[:20]])
+    save(sets, "sets.gbgnn")
+    run("report", "sets.gbgnn", "--out", "sets.html")
+    assert "What was run" in Path("sets.html").read_text("utf-8")

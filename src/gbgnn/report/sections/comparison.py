@@ -9,7 +9,7 @@ from gbgnn.report.content import Figure, Section, Table
 from gbgnn.report.evidence.quality import NAMES, Quality, measure_parts
 from gbgnn.report.evidence.training import follow_training
 from gbgnn.report.subject import Subject
-from gbgnn.report.words import number, of_part
+from gbgnn.report.words import begin, number, of_part
 
 
 def compare(subjects: Sequence[Subject]) -> Section:
@@ -20,14 +20,15 @@ def compare(subjects: Sequence[Subject]) -> Section:
     paragraphs = [
         "Intervals that overlap widely leave open which run is better; so do other splits and seeds."
     ]
-    if not _same_nodes(subjects):
+    is_same = _same_nodes(subjects)
+    if not is_same:
         paragraphs.append(
             "These runs are judged on different nodes, so their figures cannot be compared strictly."
         )
     drawn = []
     if len(kinds) == 1 and parts:
         drawn.append(_figure(NAMES[kinds.pop()], parts[0], subjects, measured))
-    curves = _losses(subjects)
+    curves = _losses(subjects) if is_same else None
     if curves is not None:
         drawn.append(curves)
     return Section("comparison", "Side by side", paragraphs, drawn, [_table(subjects, measured, parts)])
@@ -62,7 +63,7 @@ def _figure(
         x_title=name,
     )
     told = ", ".join(f"{own} {number(each.value, '.3f')}" for own, each in rows)
-    title = f"{name} on {of_part(part)} nodes"
+    title = f"{begin(name)} on {of_part(part)} nodes"
     return Figure(title, f"{title}: {told}.", spec, None, 120 + 44 * len(rows))
 
 

@@ -58,7 +58,7 @@ def _certificate(subject: Subject) -> tuple[bool, str]:
     try:
         certificate = subject.model.certificate  # type: ignore[attr-defined]
     except AbsentError as error:
-        return False, f"No certificate of the training: {error}"
+        return False, begin(str(error))
     n_met, n_rounds = len(certificate.met), len(certificate.rounds)
     kept = "every promise was kept" if certificate.holds else "a promise was BROKEN"
     return True, (

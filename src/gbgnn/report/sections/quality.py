@@ -6,7 +6,7 @@ from gbgnn.report import figures
 from gbgnn.report.content import Figure, Section, Table
 from gbgnn.report.evidence.quality import CONFIDENCE, NAMES, Quality, measure_parts
 from gbgnn.report.subject import Subject
-from gbgnn.report.words import number, of_part, percent
+from gbgnn.report.words import begin, number, of_part, percent
 
 _FURTHER = {
     "auc": "AUC",
@@ -31,12 +31,11 @@ def describe_quality(subject: Subject) -> Section:
     if not found:
         return Section("quality", title, missing=["No labels are at hand to judge the predictions by."])
     name = NAMES[subject.kind]
-    paragraphs = [headline(subject, found[-1])]
-    paragraphs.append(
+    paragraphs = [
         f"The intervals hold with {percent(CONFIDENCE, 0)} confidence ({_HOW[subject.kind]}). They say how "
         f"far the choice of these nodes may have moved the {name}, not what another split or another seed "
         "would do; nodes that are linked are no independent draws."
-    )
+    ]
     if any(each.part == "train" for each in found):
         paragraphs.append("Training nodes were learned by heart, more or less: they promise nothing.")
     return Section("quality", title, paragraphs, [_figure(name, found)], [_table(name, found)])
@@ -73,7 +72,9 @@ def _table(name: str, found: list[Quality]) -> Table:
         ]
         for each in found
     ]
-    return Table(heads, rows, f"{name} and more, by part of the split", frozenset(range(1, len(heads))))
+    return Table(
+        heads, rows, f"{begin(name)} and more, by part of the split", frozenset(range(1, len(heads)))
+    )
 
 
 def _figure(name: str, found: list[Quality]) -> Figure:

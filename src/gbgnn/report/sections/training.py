@@ -8,7 +8,7 @@ from gbgnn.report import figures
 from gbgnn.report.content import Figure, Section, Table
 from gbgnn.report.evidence.training import Course, Training, follow_training
 from gbgnn.report.subject import Subject
-from gbgnn.report.words import counted, number, percent
+from gbgnn.report.words import begin, counted, number, percent
 
 _N_ROWS = 60
 
@@ -48,7 +48,7 @@ def _curves(course: Course, step: str, prefix: str = "") -> list[Figure]:
     metric = course.metric
     panels = [
         ("Loss", ("train_loss", "val_loss"), "loss"),
-        (metric, (f"train_{metric}", f"val_{metric}"), metric),
+        (begin(metric), (f"train_{metric}", f"val_{metric}"), metric),
         ("Cosine between what was added and the negative gradient", ("cosine",), "cosine"),
     ]
     names = {"train": "training", "val": "validation", "cosine": "cosine"}
