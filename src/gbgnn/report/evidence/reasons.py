@@ -19,6 +19,7 @@ N_LOOKED_AT = 300
 N_EXPLAINED = 50
 N_SHOWN = 8
 _NUMBERS_AT_ONCE = 4_000_000
+_ROUNDING = 1e-6
 
 Pairs = list[tuple[str, float]]
 T = TypeVar("T")
@@ -116,7 +117,8 @@ def _for_it(told: Contributions, values: NDArray[np.float64]) -> NDArray[np.floa
 def _largest(names: Sequence[str], values: NDArray[np.float64]) -> Pairs:
     """Return the parts of the largest size in their own order, the others in one."""
     kept = np.sort(np.argsort(-np.abs(values), kind="stable")[:N_SHOWN])
-    pairs = [(names[i], float(values[i])) for i in kept.tolist() if values[i]]
+    least = _ROUNDING * np.abs(values).max(initial=0.0)
+    pairs = [(names[i], float(values[i])) for i in kept.tolist() if abs(values[i]) > least]
     rest = float(values.sum() - values[kept].sum())
     return pairs if len(kept) == len(values) else [*pairs, (f"{len(values) - len(kept)} others", rest)]
 

@@ -87,5 +87,5 @@ def _figure(name: str, found: list[Quality]) -> Figure:
         x_title=name,
     )
     return Figure(
-        f"{name} with intervals", f"{name} by part of the split: {', '.join(told)}.", spec, None, 220
+        f"{begin(name)} with intervals", f"{name} by part of the split: {', '.join(told)}.", spec, None, 220
     )

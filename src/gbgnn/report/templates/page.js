@@ -112,7 +112,8 @@
   const forms = {
     text: (value) => (value === null ? "-" : value),
     number: (value) => (value === null ? "-" : (value || 0).toLocaleString("en", { maximumSignificantDigits: 4 })),
-    signed: (value) => (value > 0 ? "+" : "") + (value || 0).toLocaleString("en", { maximumSignificantDigits: 3 }),
+    signed: (value) => (value > 0 ? "+" : "") + (Math.abs(value) < 1e-3 ? (value || 0).toPrecision(2)
+      : value.toLocaleString("en", { maximumSignificantDigits: 3 })),
     percent: (value) => (value === null ? "-" : `${(100 * value).toFixed(1)} %`),
   };
   const explain = (table, details) => {
