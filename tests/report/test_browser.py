@@ -53,7 +53,7 @@ class Opened:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda asked: self._note(asked.url))
         self.page.goto(path.as_uri())
-        self.page.wait_for_selector(".plot .main-svg")
+        self.page.wait_for_selector("#run-1 .nodes table")  # which the script makes last
 
     def _note(self, url: str) -> None:
         if not url.startswith(("file:", "blob:", "data:")):
