@@ -131,7 +131,7 @@ def test_an_unfinished_run_is_in_the_way_until_resumed_or_forced(place: RunFolde
     assert not place.checkpoint.exists()
 
 
-@pytest.mark.parametrize("names", [[], ["lock", "holder"], [".config.toml.x1y2.part"]])
+@pytest.mark.parametrize("names", [[], ["lock", "holder"], [".config.toml.x1y2.part", ".tmpAb3dE9"]])
 def test_what_a_kill_left_before_there_were_settings_is_no_dead_end(
     place: RunFolder, names: list[str]
 ) -> None:
@@ -335,7 +335,8 @@ def test_other_hidden_folders_stay(place: RunFolder, name: str) -> None:
 
 def test_half_written_files_are_not_in_a_whole_run(place: RunFolder) -> None:
     place.start(OURS)
-    (place.partial / ".checkpoint.gbgnn.x1y2.part").write_text("half")
+    for name in (".checkpoint.gbgnn.x1y2.part", ".tmpAb3dE9"):  # ours, and what safetensors leaves
+        (place.partial / name).write_text("half")
     place.finish({})
     assert _names(place.path) == {CONFIG}
 

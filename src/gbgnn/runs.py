@@ -300,7 +300,8 @@ def _is_filled(folder: Path) -> bool:
 def _own_files(folder: Path) -> list[Path]:
     """Return the files of a folder that a run writes, those included that a killed one had half written."""
     paths = folder.iterdir() if folder.is_dir() else ()
-    half_written = [f".{name}.*.part" for name in FILES]
+    # The second is how safetensors calls what it has not written yet.
+    half_written = [*(f".{name}.*.part" for name in FILES), ".tmp??????"]
     return [p for p in paths if p.name in FILES or any(map(p.match, half_written))]
 
 

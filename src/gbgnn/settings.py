@@ -187,19 +187,20 @@ def build_model(settings: Mapping[str, Any]) -> Any:
 
 
 def _without_defaults(settings: Settings) -> Settings:
-    """Return settings without those of a usual part that has its own defaults and no other value.
+    """Return settings without those of a part that has its own defaults and no other value.
 
-    A record has them all, and a preset is to find such a part untouched: the run is then the same again.
+    A record has them all, and a part that was chosen by its name is to be no more than its name again: a
+    preset finds a usual part untouched, and the model that is fitted is the same file.
     """
     usual = default_params()
     for family in PARAMETERS:
         nested = [name for name in settings if name.startswith(f"{family}__")]
         chosen = settings.get(family, usual[family])
-        if not nested or not isinstance(chosen, str) or chosen != usual[family]:
+        if not nested or not isinstance(chosen, str):
             continue
         own = part_class(family, chosen)().get_params(deep=False)
         plain = {f"{family}__{k}": _plain_setting(f"{family}__{k}", v) for k, v in own.items()}
-        if all(settings[name] == plain[name] for name in nested):
+        if all(name in plain and settings[name] == plain[name] for name in nested):
             settings = {name: value for name, value in settings.items() if name not in nested}
     return settings
 

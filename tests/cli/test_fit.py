@@ -333,3 +333,18 @@ def test_fine_tuning_mistakes_are_one_line(run) -> None:
     message = run(*words, "--config", "f.toml", code=1).stderr
     assert "fine_tune.epoch is unknown: fine-tuning has no such setting" in message
     assert "epochs" in message
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--aggregation", "kta", "--rule", "samme"),
+        ("--fine-tune", "--fine-tune-epochs", "3", "--keep", "tuned", "--rule", "samme_r"),
+        ("--learner", "trees", "--library", "sklearn", "--n-trees", "3", "--aggregation", "lazy"),
+    ],
+)
+def test_a_run_is_repeated_from_its_record_to_the_same_file(run, words: tuple[str, ...]) -> None:
+    quick = ("--rounds", "3", "--seed", "0", "-q")
+    run("fit", *run.tiny, *words, *quick, "--out", "r")
+    run("fit", "--config", "r/config.toml", "-q", "--out", "again")
+    assert Path("again/model.gbgnn").read_bytes() == Path("r/model.gbgnn").read_bytes()
