@@ -5,7 +5,8 @@ each one. A fit is thousands of operations that take microseconds: beside other 
 that is not running holds up all others time and again, and a fit takes ten times as long. So a fit runs on
 one thread, large single operations excepted; and long passes over all nodes, which fall into independent
 pieces, are split among a few threads of our own that meet once, at the end. The pieces are the same whatever
-the number of threads, and so is the result.
+the number of threads, and so is the result. Of the large single operations that cannot be promised, but where
+``torch.use_deterministic_algorithms(True)`` asks for it: they get one thread then.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import torch
 
 LARGE = 2**24
 """Multiply-adds, or numbers read, from which on an operation gets all threads: half a millisecond of work."""
+
+_ROWS = 64
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -51,8 +54,13 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def threads_for(work: float) -> Iterator[None]:
-    """Let torch use all its threads inside where the main operations there are of a large ``work`` each."""
-    if getattr(_allowed, "n", None) in (None, 1) or work < LARGE:
+    """Let torch use all its threads inside where the main operations there are of a large ``work`` each.
+
+    How they split such an operation may show in the last bits of its result: not so where torch is asked for
+    deterministic algorithms.
+    """
+    is_exact = torch.are_deterministic_algorithms_enabled()
+    if getattr(_allowed, "n", None) in (None, 1) or work < LARGE or is_exact:
         yield
         return
     torch.set_num_threads(_allowed.n)
@@ -60,6 +68,20 @@ def threads_for(work: float) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(1)
+
+
+def gram(rows: torch.Tensor) -> torch.Tensor:
+    """Return the products of all rows with each other, the same for any number of threads.
+
+    Left to itself a BLAS splits the long sums among its threads, and adds them up in another order.
+    """
+    n_rows = rows.shape[-2]
+    if rows.device.type != "cpu":
+        return rows @ rows.mT
+    pieces = [slice(start, start + _ROWS) for start in range(0, n_rows, _ROWS)]
+    with one_thread():
+        found = map_threads(lambda rs: rows[..., rs, :] @ rows.mT, pieces, rows.numel() * n_rows)
+    return torch.cat(found, dim=-2)
 
 
 def map_threads(function: Callable[[T], R], items: Sequence[T], work: float) -> list[R]:

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS, Coefficients, Moments
-from gbgnn._threads import threads_for
+from gbgnn._threads import gram
 from gbgnn.aggregation.base import Aggregation, Hop
 from gbgnn.aggregation.polynomial import PolynomialHop, mix_members
 from gbgnn.propagation import PolynomialRows, Representation, powers
@@ -218,9 +218,7 @@ class KernelTargetAlignment(Aggregation):
 
 def _build(terms: torch.Tensor, context: RoundContext) -> AlignmentProblem:
     codes = context.problem.task.codes(context.train.targets, terms.dtype)
-    *_, n_terms, n_rows, n_columns = terms.shape
-    with threads_for((n_terms * min(n_rows, n_columns)) ** 2 * max(n_rows, n_columns)):
-        return AlignmentProblem.build(terms, codes)
+    return AlignmentProblem.build(terms, codes)
 
 
 def _ascend(alignment: AlignmentProblem, members: Sequence[KernelTargetAlignment]) -> torch.Tensor:
@@ -241,11 +239,11 @@ def _quartic(Z: torch.Tensor) -> torch.Tensor:
     *members, n_terms, n_rows, n_columns = Z.shape
     if n_rows <= n_columns:
         stacked = Z.flatten(-3, -2)
-        grams = (stacked @ stacked.mT).view(*members, n_terms, n_rows, n_terms, n_rows).transpose(-3, -2)
+        grams = gram(stacked).view(*members, n_terms, n_rows, n_terms, n_rows).transpose(-3, -2)
         return _inner_products(grams)
     # <Z_k Z_l^T, Z_m Z_n^T> = tr(Z_l Z_k^T Z_m Z_n^T) = <Z_k^T Z_m, Z_l^T Z_n>
     stacked = Z.transpose(-3, -2).flatten(-2)
-    moments = (stacked.mT @ stacked).view(*members, n_terms, n_columns, n_terms, n_columns).transpose(-3, -2)
+    moments = gram(stacked.mT).view(*members, n_terms, n_columns, n_terms, n_columns).transpose(-3, -2)
     inner = _inner_products(moments).view(*members, *[n_terms] * 4)
     return inner.transpose(-3, -2).reshape(*members, n_terms**2, n_terms**2)
 

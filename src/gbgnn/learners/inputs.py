@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 import torch
 
+from gbgnn._threads import gram, threads_for
 from gbgnn.rounds import map_tensors
 
 BASES = ("features", "rows")
@@ -48,15 +49,15 @@ class RowBasis:
     @classmethod
     def of(cls, rows: torch.Tensor) -> RowBasis:
         """Return the basis of rows; leading dimensions are so many sets of rows."""
-        gram = (rows @ rows.mT).double()
-        size = gram.diagonal(dim1=-2, dim2=-1).mean(dim=-1)[..., None, None]
+        products, n_rows = gram(rows).double(), rows.shape[-2]
+        size = products.diagonal(dim1=-2, dim2=-1).mean(dim=-1)[..., None, None]
         ridge = _RIDGE * torch.where(size > 0, size, 1.0)
-        n_rows = gram.shape[-1]
         # What is no number stays so, for the boosting rule to refuse; no error is raised here.
-        gram.diagonal(dim1=-2, dim2=-1).add_(ridge[..., 0])
-        factor = torch.linalg.cholesky_ex(gram).L
-        turn = _rotation(n_rows, gram.device).expand_as(gram)
-        transform = torch.linalg.solve_triangular(factor.mT, turn, upper=True)
+        products.diagonal(dim1=-2, dim2=-1).add_(ridge[..., 0])
+        with threads_for(n_rows**3 / 8):
+            factor = torch.linalg.cholesky_ex(products).L
+            turn = _rotation(n_rows, products.device).expand_as(products)
+            transform = torch.linalg.solve_triangular(factor.mT, turn, upper=True)
         return cls(rows, transform.to(rows.dtype))
 
     def coordinates(self, X: torch.Tensor) -> torch.Tensor:

@@ -119,10 +119,9 @@ class Trainer:
 
     def _prepare(self, rows: torch.Tensor) -> tuple[InputMap, torch.Tensor]:
         """Return how the labelled rows are mapped, and what they are then."""
-        with threads_for(rows.numel() * rows.shape[-2]):
-            own = self._kind
-            inputs = InputMap.fit(rows, standardize=own.standardize, basis=own.basis, scale_by=own.scale_by)
-            return inputs, inputs(rows)
+        own = self._kind
+        inputs = InputMap.fit(rows, standardize=own.standardize, basis=own.basis, scale_by=own.scale_by)
+        return inputs, inputs(rows)
 
     def _assign(
         self, settings: Mapping[int, TrainingSettings], context: RoundContext, *, is_new: bool
