@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.ready-bench
 
-.PHONY: help demo test lint types site unit docs browser bench mutants fuzz clean
+.PHONY: help demo test lint types site unit docs browser bench mutants fuzz faults clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -51,6 +51,9 @@ bench: $(BENCH)  ## Every benchmark, results into benchmarks/results
 
 mutants: $(READY)  ## Small wrong changes to the theory and the rules: does a fast test notice each
 	$(BIN)/python benchmarks/mutants.py
+
+faults: $(READY)  ## Break 200 runs on purpose and go on with them; the page into benchmarks/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/faults.py
 
 clean:  ## Remove everything that make built
 	rm -rf $(VENV) runs dist build docs/gallery .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

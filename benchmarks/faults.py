@@ -324,8 +324,8 @@ def describe(records: list[dict[str, Any]], seed: int, seconds: float) -> list[s
     lines += [*table(["fault", *head], rows("kind")), "", *table(["what ran", *head], rows("case")), ""]
     lines += [
         "Rounds lost are those that were trained and are not in the checkpoint, where one was asked for "
-        "after every round. *Begun again*: ended before the first checkpoint, which by default comes after five "
-        "seconds; folders that were removed; and searches, whose trials are in their study."
+        "after every round. *Begun again*: ended before the first checkpoint, which by default comes after "
+        "five seconds; folders that were removed; and searches, whose trials are in their study."
     ]
     return lines + [f"- failed: {each['kind']}, {each['case']}: {each['error']}" for each in failed]
 

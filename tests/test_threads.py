@@ -3,13 +3,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from gbgnn import GBGNNClassifier
-from gbgnn._threads import LARGE, map_threads, n_threads, one_thread, threads_for
+from gbgnn import FineTuner, GBGNNClassifier
+from gbgnn._threads import LARGE, gram, map_threads, n_threads, one_thread, threads_for
 from gbgnn.testing import two_blocks
 
 
@@ -82,6 +83,51 @@ def test_any_number_of_threads_gives_the_same_bytes() -> None:
         model = GBGNNClassifier(n_rounds=3, random_state=0, device="cpu").fit(train, y[train], graph=graph)
         found.append((model.scores_.tobytes(), model.predict_proba([0], graph=graph).tobytes()))
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (64, 200), (130, 700), (2, 70, 300)])
+def test_a_gram_matrix_is_the_same_for_any_number_of_threads(shape: tuple[int, ...]) -> None:
+    rows = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    found = []
+    for n in (1, 2, 3):
+        torch.set_num_threads(n)
+        found.append(gram(rows).numpy().tobytes())
+    assert found[0] == found[1] == found[2]
+    torch.testing.assert_close(gram(rows), rows @ rows.mT, atol=1e-4, rtol=1e-4)
+
+
+def test_who_asks_for_deterministic_algorithms_gets_one_thread_also_for_large_work() -> None:
+    try:
+        torch.use_deterministic_algorithms(True)
+        with one_thread(), threads_for(LARGE):
+            assert torch.get_num_threads() == 1
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"aggregation": "kta"},
+        {"rule": "samme_r", "dtype": "float64"},
+        {"aggregation": "nonlinear", "deterministic": True},
+        {"fine_tune": FineTuner(epochs=2), "deterministic": True},
+    ],
+    ids=["kta", "double", "mixing", "fine-tuned"],
+)
+def test_the_number_of_threads_does_not_show(settings: dict[str, Any]) -> None:
+    """Where labelled rows meet each other, in many columns; elsewhere for those who ask for it."""
+    graph, y = two_blocks(600, n_classes=3, n_features=1000)
+    own, train, found = dict(settings), np.arange(140), []
+    try:
+        torch.use_deterministic_algorithms(own.pop("deterministic", False))
+        for n in (1, 3):
+            torch.set_num_threads(n)
+            model = GBGNNClassifier(n_rounds=2, random_state=0, device="cpu", **own)
+            found.append(model.fit(train, y[train], graph=graph).scores_.tobytes())
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert found[0] == found[1]
 
 
 FORK = """

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import gbgnn
 from gbgnn import Callback, datasets
@@ -237,3 +238,18 @@ def test_checkpoint_rhythm_is_taken_over(run, monkeypatch: pytest.MonkeyPatch) -
     job = fit.resumed_job(Path("r"), data_dir=None, checkpoint_every=None)
     assert (job.n_known, job.checkpoint_every) == (1, 2)
     assert os.listdir() == ["r.partial"]
+
+
+def test_a_run_goes_on_with_as_many_threads_as_it_began_with(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        with monkeypatch.context() as patch:
+            _break_at(patch, 2, KeyboardInterrupt())
+            run("fit", *run.tiny, *run.quick, "-q", "--out", "r", code=130)
+        assert "threads = 3" in Path("r.partial/config.toml").read_text()
+        torch.set_num_threads(1)
+        run("fit", "--resume", "r", "-q")
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

@@ -170,6 +170,8 @@ def start_run(
     beside: Mapping[str, str] | None = None,
 ) -> RunFolder:
     """Make the folder of a run, with the record of all settings and what else is known, and return it."""
+    import torch
+
     from gbgnn.settings import nest_settings, read_settings
 
     facts = {  # beside the settings; --config passes over them
@@ -177,6 +179,7 @@ def start_run(
         "started": datetime.now().astimezone().isoformat(timespec="seconds"),
         "checkpoint_every": checkpoint_every,
         "force": force,  # a resumed run may replace what the run could
+        "threads": torch.get_num_threads(),  # it may show in the last bits
         "split": f"{data.split_name}: train {len(data.train)}, val {len(data.val)}, test {len(data.test)}",
         "data": fingerprint(data),
         "class_names": list_class_names(data),

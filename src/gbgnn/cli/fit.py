@@ -147,6 +147,8 @@ def estimator_for(data: gbgnn.datasets.Dataset, model: gbgnn.GBGNNClassifier) ->
 
 def resumed_job(path: Path, *, data_dir: Path | None, checkpoint_every: int | None) -> Job:
     """Take up a run where its checkpoint left it; one that was killed before it had any begins again."""
+    import torch
+
     from gbgnn.settings import build_model, flatten_document
 
     run = RunFolder(path.with_name(path.name.removesuffix(".partial")))
@@ -156,7 +158,8 @@ def resumed_job(path: Path, *, data_dir: Path | None, checkpoint_every: int | No
             source, facts = Source.from_document(config.pop("data"), where), config.pop("run")
             known, every = facts["data"], checkpoint_every or facts.get("checkpoint_every")
             run.force = facts.get("force", False)
-        except (KeyError, TypeError, AttributeError) as error:
+            torch.set_num_threads(int(facts.get("threads", torch.get_num_threads())))
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise DataError(f"{where} is not a run's own record (no {error}); start the run again.") from None
         data = source.override(data_dir=data_dir).load()
         if files.fingerprint(data) != known:
