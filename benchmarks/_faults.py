@@ -177,6 +177,8 @@ def run_watched(log: Path, words: tuple[str, ...]) -> int:
         main()
     except SystemExit as end:
         return int(end.code or 0)
+    finally:
+        fit._checkpoints = usual
     return 0
 
 

@@ -11,6 +11,7 @@ a full disk.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import resource
@@ -22,13 +23,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import torch
-from _faults import Case, Place, PromiseError, Trial
+from _faults import Case, Place, PromiseError, Trial, run_watched
 from common import publish, table
 
 from gbgnn.runs import CONFIG
@@ -77,7 +79,7 @@ IMPORTED = (
     *("gbgnn.search", "gbgnn.presets", "sklearn.metrics", "safetensors.torch", "skops.io", "lightgbm"),
     *("rich.table", "rich.progress", "tomli_w", "filelock", "optuna", "tqdm"),
 )
-"""What a run imports on the way, so that forks need not."""
+"""What some runs import on the way, beside what a plain one does."""
 
 Strike = Callable[[Trial], bool]
 """Breaks a run and waits for its end; says whether the fault came in time."""
@@ -255,14 +257,16 @@ def plan(n: int) -> list[str]:
     return (kinds + list(FAULTS))[:n] if len(kinds) < n else kinds[:n]
 
 
-def break_runs(n: int, seed: int, names: list[str], folder: Path) -> list[dict[str, Any]]:
-    """Return a record of every fault that came in time."""
+def break_runs(
+    n: int, seed: int, names: list[str], folder: Path, deadline: float = math.inf
+) -> list[dict[str, Any]]:
+    """Return a record of every fault that came in time, and before the deadline."""
     dice, cases = random.Random(seed), {name: Case(name, CASES[name], folder / name) for name in names}
     kinds, records = plan(n), []
     dice.shuffle(kinds)
     waiting = [(kind, names[i % len(names)]) for i, kind in enumerate(kinds)]
     n_tried = 0
-    while waiting:
+    while waiting and time.monotonic() < deadline:
         (kind, name), n_tried = waiting.pop(0), n_tried + 1
         if n_tried > 12 * n:
             raise PromiseError(f"too many faults came too late, such as {kind} in {name}")
@@ -302,7 +306,7 @@ def describe(records: list[dict[str, Any]], seed: int, seconds: float) -> list[s
     failed = [each for each in records if each["error"]]
     n_new = sum(each["anew"] for each in records)
     lines = [
-        f"{len(records)} faults at random moments (seed {seed}) of real processes, {n_new} of them new "
+        f"**{len(records)} faults** at random moments (seed {seed}) of real processes, {n_new} of them new "
         f"interpreters and the others forks that have everything imported, in {seconds / 60:.0f} minutes. "
         f"**{len(records) - len(failed)} ended in the same model file, byte for byte, as a run that nobody "
         f"disturbed, with the same history and nothing left beside it; {len(failed)} did not.**",
@@ -330,20 +334,31 @@ def describe(records: list[dict[str, Any]], seed: int, seconds: float) -> list[s
     return lines + [f"- failed: {each['kind']}, {each['case']}: {each['error']}" for each in failed]
 
 
+def warm_up() -> None:
+    """Import what a run imports on the way, so that forks need not."""
+    for each in IMPORTED:
+        with suppress(ImportError):
+            import_module(each)
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
+        words = (*CASES["gradient"], "--rounds", "1", "--out", str(Path(folder, "r")))
+        run_watched(Path(folder, "log"), words)
+
+
 def run_all() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=200, help="how many faults")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no fault after so many")
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--dry", action="store_true", help="write no page")
     options = parser.parse_args()
     torch.set_num_threads(1)  # threads would not be there in a fork
-    for each in IMPORTED:
-        with suppress(ImportError):
-            import_module(each)
+    warm_up()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        records = break_runs(options.n, options.seed, options.cases, Path(folder))
+        records = break_runs(
+            options.n, options.seed, options.cases, Path(folder), started + 60 * options.minutes
+        )
     lines = describe(records, options.seed, time.monotonic() - started)
     if options.dry:
         print("\n".join(lines))

@@ -200,9 +200,16 @@ def _without_defaults(settings: Settings) -> Settings:
             continue
         own = part_class(family, chosen)().get_params(deep=False)
         plain = {f"{family}__{k}": _plain_setting(f"{family}__{k}", v) for k, v in own.items()}
-        if all(name in plain and settings[name] == plain[name] for name in nested):
+        if all(name in plain and _stated(settings[name]) == _stated(plain[name]) for name in nested):
             settings = {name: value for name, value in settings.items() if name not in nested}
     return settings
+
+
+def _stated(value: Any) -> Any:
+    """Return a value as a file can have it: tables of what is not None."""
+    if not isinstance(value, Mapping):
+        return value
+    return {name: _stated(each) for name, each in value.items() if each is not None}
 
 
 def _build_inner(path: str, value: Any) -> Any:

@@ -341,6 +341,7 @@ def test_fine_tuning_mistakes_are_one_line(run) -> None:
         ("--aggregation", "kta", "--rule", "samme"),
         ("--fine-tune", "--fine-tune-epochs", "3", "--keep", "tuned", "--rule", "samme_r"),
         ("--learner", "trees", "--library", "sklearn", "--n-trees", "3", "--aggregation", "lazy"),
+        ("--learner", "best_of", "--rounds", "1"),
     ],
 )
 def test_a_run_is_repeated_from_its_record_to_the_same_file(run, words: tuple[str, ...]) -> None:
