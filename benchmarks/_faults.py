@@ -172,13 +172,13 @@ def run_watched(log: Path, words: tuple[str, ...]) -> int:
 
     usual = fit._checkpoints
     fit._checkpoints = lambda job: [Count(), *usual(job)]
-    sys.argv = ["gbgnn", *words]
+    own, sys.argv = sys.argv, ["gbgnn", *words]
     try:
         main()
     except SystemExit as end:
         return int(end.code or 0)
     finally:
-        fit._checkpoints = usual
+        fit._checkpoints, sys.argv = usual, own
     return 0
 
 

@@ -301,12 +301,13 @@ def break_runs(
     return records
 
 
-def describe(records: list[dict[str, Any]], seed: int, seconds: float) -> list[str]:
+def describe(records: list[dict[str, Any]], n: int, seed: int, seconds: float) -> list[str]:
     """Return the page."""
     failed = [each for each in records if each["error"]]
     n_new = sum(each["anew"] for each in records)
+    short = "" if len(records) == n else f" of {n} that were planned, the others for want of time,"
     lines = [
-        f"**{len(records)} faults** at random moments (seed {seed}) of real processes, {n_new} of them new "
+        f"**{len(records)} faults**{short} at random moments (seed {seed}) of real processes, {n_new} of them new "
         f"interpreters and the others forks that have everything imported, in {seconds / 60:.0f} minutes. "
         f"**{len(records) - len(failed)} ended in the same model file, byte for byte, as a run that nobody "
         f"disturbed, with the same history and nothing left beside it; {len(failed)} did not.**",
@@ -359,7 +360,7 @@ def run_all() -> int:
         records = break_runs(
             options.n, options.seed, options.cases, Path(folder), started + 60 * options.minutes
         )
-    lines = describe(records, options.seed, time.monotonic() - started)
+    lines = describe(records, options.n, options.seed, time.monotonic() - started)
     if options.dry:
         print("\n".join(lines))
     else:

@@ -149,3 +149,14 @@ assert os.waitpid(child, 0)[1] == 0
 
 def test_a_forked_child_fits_after_its_parent_did() -> None:
     subprocess.run([sys.executable, "-c", FORK], check=True, timeout=120)
+
+
+def test_probabilities_of_many_nodes_are_the_same_for_any_number_of_threads() -> None:
+    graph, y = two_blocks(40_000, n_classes=3, n_features=4)
+    model = GBGNNClassifier(preset="fast", n_rounds=1, random_state=0, device="cpu")
+    model.fit(np.arange(60), y[:60], graph=graph)
+    found = []
+    for n in (1, 3):
+        torch.set_num_threads(n)
+        found.append(model.predict_proba(np.arange(40_000)).tobytes())
+    assert found[0] == found[1]

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
 from gbgnn._html import list_some, show_facts
+from gbgnn._threads import map_threads, one_thread
 from gbgnn.errors import AbsentError
 from gbgnn.explanations import (
     Attributions,
@@ -26,6 +27,8 @@ from gbgnn.labels import as_nodes, check_range
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric, Predicted
 from gbgnn.tasks import Link, Task
+
+_ROWS = 1 << 14
 
 
 class Predictor(ABC):
@@ -187,7 +190,14 @@ class Predictor(ABC):
         return self.task.decode(self.task.decide(scores, self.link(t)).cpu().numpy())
 
     def _proba(self, scores: torch.Tensor, t: int | None = None) -> NDArray[Any]:
-        return np.asarray(self.task.proba(scores, self.link(t)).cpu())
+        link, pieces = self.link(t), [scores]
+        if scores.device.type == "cpu":
+            pieces = list(
+                scores.split(_ROWS)
+            )  # the same whatever the number of threads, and so is the result
+        with one_thread():
+            found = map_threads(lambda rows: self.task.proba(rows, link), pieces, 16 * scores.numel())
+        return np.asarray(torch.cat(found).cpu())
 
 
 def as_predictor(model: Any) -> Predictor:
