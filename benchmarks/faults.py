@@ -308,7 +308,8 @@ def describe(records: list[dict[str, Any]], n: int, seed: int, seconds: float) -
     short = "" if len(records) == n else f" of {n} that were planned, the others for want of time,"
     lines = [
         f"**{len(records)} faults**{short} at random moments (seed {seed}) of real processes, "
-        f"{n_new} of them new interpreters and the others forks that have everything imported, in {seconds / 60:.0f} minutes. "
+        f"{n_new} of them new interpreters and the others forks that have everything imported, "
+        f"in {seconds / 60:.0f} minutes. "
         f"**{len(records) - len(failed)} ended in the same model file, byte for byte, as a run that nobody "
         f"disturbed, with the same history and nothing left beside it; {len(failed)} did not.**",
         "",
