@@ -279,6 +279,14 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "weights negative": (lambda: fit(sample_weight=-np.ones(10)), "must be finite, not negative"),
     "weights zero": (lambda: fit(sample_weight=np.zeros(10)), "not all zero"),
     "weights NaN": (lambda: fit(sample_weight=np.full(10, NAN)), "must be finite"),
+    "standardize a table": (
+        setting(learner=MLP(standardize={})),
+        "MLP.standardize must be True or False; got {}",
+    ),
+    "weights of text": (
+        lambda: fit(sample_weight=["a"] * 10),
+        "sample_weight must be a number for each labelled node",
+    ),
     "feature_norm unknown": (
         setting(feature_norm="max"),
         "GBGNNClassifier.feature_norm must be one of l1, l2; got 'max'",

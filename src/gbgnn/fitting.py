@@ -308,7 +308,10 @@ def check_weights(sample_weight: ArrayLike | None, n_nodes: int) -> NDArray[np.f
     """Return the weight of each labelled node, or say what is wrong with it."""
     if sample_weight is None:
         return np.ones(n_nodes)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise ParameterError(f"sample_weight must be a number for each labelled node: {error}.") from error
     if weights.shape != (n_nodes,):
         raise ParameterError(
             f"sample_weight has shape {weights.shape}, but there are {n_nodes} labelled nodes."

@@ -66,3 +66,19 @@ def test_a_pipe_is_no_config(run, tmp_path) -> None:
 
     os.mkfifo(tmp_path / "pipe.toml")
     assert "pipe.toml is not a file" in run("fit", "--config", "pipe.toml", code=1).stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("--rounds", "\x1b[31mred"), ("--rule\x1b[31mred",), ("--learner", "\x1b[31mred")]
+)
+def test_what_was_given_cannot_steer_the_terminal(run, words) -> None:
+    code = 1 if words[0] == "--learner" else 2
+    assert "\x1b[31m" not in run("fit", "karate", *words, code=code).stderr
+
+
+def test_a_seed_among_the_options_of_the_data_is_checked(run) -> None:
+    words = ("--config", "c.toml", *FAST)
+    from pathlib import Path
+
+    Path("c.toml").write_text('[data]\ndataset = "csbm"\nsplit_seed = -1\n')
+    assert "must be an integer >= 0; got -1" in run("fit", *words, code=1).stderr

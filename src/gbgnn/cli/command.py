@@ -40,7 +40,13 @@ class GuardedGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
         with guarded():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except Exception as error:  # of typer's: what it says of a wrong option has the option in it
+                message = getattr(error, "message", None)
+                if isinstance(message, str):
+                    vars(error)["message"] = screen.tamed(message)
+                raise
 
 
 def register(

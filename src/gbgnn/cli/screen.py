@@ -46,9 +46,9 @@ def console(*, stderr: bool = False) -> Console:
 def note(message: str, style: str | None = None) -> None:
     """Write a message to stderr, in style where rich is installed."""
     if find_spec("rich") is None:
-        sys.stderr.write(f"{_printable(message)}\n")
+        sys.stderr.write(f"{tamed(message)}\n")
         return
-    console(stderr=True).print(_printable(message), style=style, markup=False, soft_wrap=True)
+    console(stderr=True).print(tamed(message), style=style, markup=False, soft_wrap=True)
 
 
 def warn(message: str) -> None:
@@ -63,7 +63,7 @@ def error(message: str) -> None:
 
 def out(message: str = "") -> None:
     """Write a line of a result to stdout."""
-    console().print(_printable(message), markup=False, soft_wrap=True)
+    console().print(tamed(message), markup=False, soft_wrap=True)
 
 
 def emit_json(value: Any) -> None:
@@ -158,15 +158,15 @@ def escape(cell: str) -> str:
     """Return text that rich prints as it is."""
     from rich.markup import escape as escaped
 
-    return escaped(_printable(cell))
+    return escaped(tamed(cell))
 
 
 def printable(text: str) -> str:
     """Return a cell of a table for stdout as it is, for a terminal without what could steer it."""
-    return _printable(text) if sys.stdout.isatty() else text
+    return tamed(text) if sys.stdout.isatty() else text
 
 
-def _printable(text: str) -> str:
+def tamed(text: str) -> str:
     """Return text that cannot steer a terminal, whatever a name in somebody's data holds."""
     return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
@@ -247,7 +247,7 @@ class _Bars(Progress):
         self.bars.update(self._task, completed=done, total=total)
 
     def note(self, message: str) -> None:
-        self.bars.console.print(_printable(message), style="yellow", markup=False, soft_wrap=True)
+        self.bars.console.print(tamed(message), style="yellow", markup=False, soft_wrap=True)
 
 
 class _Lines(Progress):

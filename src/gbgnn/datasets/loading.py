@@ -252,6 +252,7 @@ def csbm(
     check_number("csbm", "homophily", homophily, 0, 1)
     check_number("csbm", "mean_degree", mean_degree, 0)
     check_number("csbm", "separation", separation, 0)
+    check_integer("csbm", "seed", seed, 0)
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(n_nodes) % n_classes)
     n_edges = round(n_nodes * mean_degree / 2)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 from gbgnn._checks import check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS
+from gbgnn.errors import ParameterError
 from gbgnn.learners.base import Head, Heads, Learner
 from gbgnn.learners.inputs import BASES, SCALES
 from gbgnn.learners.schedule import TrainingSettings
@@ -95,6 +96,8 @@ class MLP(Learner):
         """Raise when a setting is out of range."""
         check_integer("MLP", "hidden_layers", self.hidden_layers, 0, 4)
         check_integer("MLP", "units", self.units, 1)
+        if not isinstance(self.standardize, bool):
+            raise ParameterError(f"MLP.standardize must be True or False; got {self.standardize!r}.")
         check_number("MLP", "dropout", self.dropout, 0, 1, open_high=True)
         check_choice("MLP", "optimizer", self.optimizer, OPTIMIZERS)
         check_number("MLP", "learning_rate", self.learning_rate, 0, open_low=True)
