@@ -370,3 +370,17 @@ def test_a_loss_that_does_not_fit_the_task_is_refused(
 ) -> None:
     with pytest.raises(ParameterError, match=message):
         rule.check(task)
+
+
+def test_the_weighted_error_is_a_share_of_the_gradient() -> None:
+    problem, rule = problem_with(2), FunctionalGradient()
+    scores = torch.linspace(-2, 2, 12, dtype=torch.float64)[:, None]
+    context = round_at(scores, problem, rule)
+    targets = problem.train.targets
+    right = torch.where(targets == 1, 1.0, -1.0).double()
+    right[:3] *= -1  # of the first three the direction is wrong
+    direction = torch.zeros(12, 1, dtype=torch.float64)
+    direction[:10, 0] = right
+    vote, _ = judged(direction, context, rule)
+    sizes = (torch.sigmoid(scores[:10, 0]) - targets).abs()
+    assert float(vote.weighted_error) == pytest.approx(float(sizes[:3].sum() / sizes.sum()))

@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from sklearn.metrics import adjusted_rand_score
+from sklearn.preprocessing import normalize
 
 from gbgnn import cluster_bound, datasets
 from gbgnn.errors import GraphError, ParameterError
 from gbgnn.guarantees import clusters as module
+from gbgnn.propagation import AugmentedAdjacency
 from gbgnn.testing import two_blocks
 from gbgnn.theory.holdout import most_errors_at
 
@@ -119,3 +124,13 @@ def test_words_and_json() -> None:
 def test_bad_arguments_are_named(arguments: dict, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         cluster_bound(DATA.graph, HALF, DATA.y[HALF], **arguments)
+
+
+def test_clusters_are_of_the_directions_after_so_many_hops() -> None:
+    P = AugmentedAdjacency().build(DATA.graph.adjacency).toarray()
+    found = module._clusterings(DATA.graph, (1, 3), (4,), "augmented", 0)
+    for t, clusters in found:
+        rows = normalize(np.linalg.matrix_power(P, t) @ np.asarray(DATA.graph.features, float))
+        table = PCA(min(32, *rows.shape), random_state=0).fit_transform(rows)
+        same = KMeans(4, n_init=3, random_state=0).fit(table).labels_
+        assert adjusted_rand_score(clusters, same) > 0.95

@@ -52,3 +52,8 @@ def test_everything_is_json() -> None:
         "complexity": 0.1,
         "total": None,
     }
+
+
+def test_three_points_have_a_slope_and_two_have_none() -> None:
+    assert depth([1.0, 2.0, 3.0], [1.0, 0.5, 0.4], [0.4, 0.2, 0.1]).decay == pytest.approx(0.5)
+    assert depth([1.0, 2.0], [1.0, 0.5], [0.4, 0.2]).decay is None
