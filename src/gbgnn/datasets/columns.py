@@ -42,6 +42,8 @@ class Table:
 
     def find_column(self, key: str | int, role: str) -> str:
         """Return the name of the column with this name or position."""
+        if isinstance(key, str) and key in self.columns:  # of tens of thousands, without numbering them
+            return key
         known = number_columns(self.columns)
         if key in known:
             return known[key]
