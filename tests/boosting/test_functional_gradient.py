@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from gbgnn import MLP, FunctionalGradient, GBGNNClassifier, StopReason
+from gbgnn import MLP, FunctionalGradient, GBGNNClassifier, GBGNNRegressor, StopReason
 from gbgnn.boosting import Vote
 from gbgnn.boosting.history import guaranteed_decrease
 from gbgnn.errors import GBGNNWarning, ParameterError, WeakLearnerError
@@ -384,3 +384,15 @@ def test_the_weighted_error_is_a_share_of_the_gradient() -> None:
     vote, _ = judged(direction, context, rule)
     sizes = (torch.sigmoid(scores[:10, 0]) - targets).abs()
     assert float(vote.weighted_error) == pytest.approx(float(sizes[:3].sum() / sizes.sum()))
+
+
+def test_shrinkage_shortens_steps_that_were_searched_for() -> None:
+    graph, _ = two_blocks(20)
+    y = np.asarray(graph.features)[:, 0]
+    one, half = (
+        GBGNNRegressor(preset="fast", loss="absolute", learning_rate=rate, n_rounds=1, random_state=0).fit(
+            np.arange(15), y[:15], graph=graph
+        )
+        for rate in (1.0, 0.5)
+    )
+    assert half.etas_[0] == pytest.approx(one.etas_[0] / 2)
