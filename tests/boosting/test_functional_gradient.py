@@ -396,3 +396,6 @@ def test_shrinkage_shortens_steps_that_were_searched_for() -> None:
         for rate in (1.0, 0.5)
     )
     assert half.etas_[0] == pytest.approx(one.etas_[0] / 2)
+    targets, scores = one.model_.task.encode(y[:15]).reshape(15, 1), one.model_.scores[:15]
+    found, less, more = (np.abs(share * scores - targets).mean() for share in (1.0, 0.97, 1.03))
+    assert found < min(less, more)  # the whole step is where the loss is smallest
