@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,8 +29,15 @@ from gbgnn.boosting.history import without_measurements
 from gbgnn.cli import fit, main
 from gbgnn.runs import CHECKPOINT, CONFIG, HISTORY, MODEL, TRIALS
 
+COMMAND = str(Path(fit.__file__).parent)
+"""Where the files of the command are."""
+
 PATIENCE = 240.0
 """Seconds after which a process is said to hang."""
+
+
+CRASHED, TOO_EARLY = 70, 71
+"""Exit codes of a fork in which something went through the command, or that was interrupted outside it."""
 
 
 class PromiseError(AssertionError):
@@ -110,7 +118,7 @@ class Process:
 
     def _run(self) -> None:
         """Run the command in a fork, and end."""
-        code = 70
+        code = CRASHED
         try:
             told = os.open(self.log.with_suffix(".err"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             for stream in (1, 2):
@@ -120,6 +128,13 @@ class Process:
             os.chdir(self.place.home)
             tempfile.tempdir = str(self.place.rescue)
             code = run_watched(self.log, self.words)
+        except KeyboardInterrupt as error:
+            if any(frame.filename.startswith(COMMAND) for frame in traceback.extract_tb(error.__traceback__)):
+                traceback.print_exc()
+            else:
+                code = TOO_EARLY
+        except BaseException:
+            traceback.print_exc()
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -151,7 +166,7 @@ class Process:
                 os.kill(self.pid, signal.SIGKILL)
                 raise PromiseError(f"{' '.join(self.words)} hung")
             time.sleep(0.002)
-        if "Traceback" in self.told or self.code == 70:
+        if "Traceback" in self.told or self.code == CRASHED:
             raise PromiseError(f"a traceback:\n{self.told}")
         assert self.code is not None
         return self.code

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from _faults import Case, Place, PromiseError, Trial, run_watched
+from _faults import TOO_EARLY, Case, Place, PromiseError, Trial, run_watched
 from common import publish, table
 
 from gbgnn.runs import CONFIG
@@ -94,7 +94,7 @@ def by_signal(signum: int) -> Strike:
             return False
         trial.process.send(signum)
         code = trial.process.wait()
-        if code == 0:
+        if code in (0, TOO_EARLY):
             return False
         expected = -signum if signum == signal.SIGKILL or code < 0 else 128 + signum
         if code != expected:
