@@ -19,6 +19,7 @@ import traceback
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -231,8 +232,10 @@ class Case:
         if (place.run / MODEL).read_bytes() != (expected / MODEL).read_bytes():
             raise PromiseError("another model")
         for name in (HISTORY, TRIALS) if place.is_search else (HISTORY,):
-            if read_rows(place.run / name) != read_rows(expected / name):
-                raise PromiseError(f"another {name}")
+            own, usual = read_rows(place.run / name), read_rows(expected / name)
+            if own != usual:
+                differing = [pair for pair in zip_longest(own, usual) if pair[0] != pair[1]]
+                raise PromiseError(f"another {name}: {differing[0]}")
         found, usual = (sorted(os.listdir(folder)) for folder in (place.run, expected))
         if found != usual:
             raise PromiseError(f"files {found} in place of {usual}")
@@ -241,7 +244,9 @@ class Case:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    return without_measurements([json.loads(line) for line in path.read_text().splitlines()])
+    """Return rows without measurements and without numbers of trials: an interrupted trial keeps its own."""
+    rows = without_measurements([json.loads(line) for line in path.read_text().splitlines()])
+    return [{name: value for name, value in row.items() if name != "trial"} for row in rows]
 
 
 @dataclass

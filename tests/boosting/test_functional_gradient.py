@@ -399,3 +399,13 @@ def test_shrinkage_shortens_steps_that_were_searched_for() -> None:
     targets, scores = one.model_.task.encode(y[:15]).reshape(15, 1), one.model_.scores[:15]
     found, less, more = (np.abs(share * scores - targets).mean() for share in (1.0, 0.97, 1.03))
     assert found < min(less, more)  # the whole step is where the loss is smallest
+
+
+def test_steps_that_are_searched_for_are_best_by_weighted_losses() -> None:
+    graph, _ = two_blocks(20)
+    y, weights = np.asarray(graph.features)[:, 0], np.where(np.arange(15) < 5, 9.0, 0.1)
+    model = GBGNNRegressor(preset="fast", loss="absolute", learning_rate=1.0, n_rounds=1, random_state=0)
+    model.fit(np.arange(15), y[:15], graph=graph, sample_weight=weights)
+    targets, scores = model.model_.task.encode(y[:15]).reshape(15, 1), model.model_.scores[:15]
+    losses = [weights @ np.abs(share * scores - targets)[:, 0] for share in (1.0, 0.97, 1.03)]
+    assert losses[0] < min(losses[1:])

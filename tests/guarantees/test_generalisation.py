@@ -553,7 +553,8 @@ def test_parts_without_norms_are_named(changed: dict, message: str) -> None:
     [
         ({"delta": 0.0}, r"generalisation_bound.delta must be in \(0, 1\); got 0.0"),
         ({"delta": 1.0}, r"delta must be in \(0, 1\)"),
-        ({"confidence": 1.0}, "confidence must be in"),
+        ({"confidence": 1.0}, r"generalisation_bound.confidence must be in \(0, 1\)"),
+        ({"confidence": 0.0}, r"generalisation_bound.confidence must be in \(0, 1\)"),
         ({"form": "printed"}, "form must be one of sharp, corrected, paper"),
         ({"steps": "some"}, "steps must be one of any, fixed"),
         ({"form": "corrected", "strata": np.zeros(N)}, 'only form="sharp" has strata'),

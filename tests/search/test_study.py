@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -7,11 +8,13 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from wsgiref.util import setup_testing_defaults
 
 import optuna
 import optuna_dashboard
 import pytest
+from optuna.storages.journal import _file as journal_file
 from optuna.trial import TrialState, create_trial
 
 import gbgnn
@@ -53,6 +56,24 @@ def test_a_stored_study_is_found_again_by_us_and_by_optuna(
     assert opened.user_attrs["gbgnn"] == gbgnn.__version__
     assert opened.user_attrs["space"] == RECORD["space"]
     assert [trial.value for trial in opened.trials] == [p["learning_rate"] for p in params]
+
+
+def test_a_lock_that_a_killed_process_has_left_is_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    storage: Any = open_study("deep/s.log", "mine", RECORD)._storage
+    assert storage._backend._lock.acquire()  # and never lets go
+    seconds = itertools.count(step=10.0)
+
+    def tell_time() -> float:
+        if (now := next(seconds)) > 1000:
+            pytest.fail("waits for ever")
+        return now
+
+    monkeypatch.setattr(journal_file.time, "monotonic", tell_time)
+    monkeypatch.setattr(journal_file.time, "sleep", lambda seconds: None)
+    assert open_study("deep/s.log", "mine", RECORD).trials == []
 
 
 def test_the_dashboard_opens_a_journal(tmp_path: Path) -> None:

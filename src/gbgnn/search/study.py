@@ -135,7 +135,9 @@ def _open_storage(storage: str | os.PathLike[str] | None) -> BaseStorage | None:
     text = os.fspath(storage)
     if "://" in text:
         return RDBStorage(text)
-    path = Path(text).expanduser()
+    # Absolute, because the lock is a link to the file: a relative one that a killed process has left leads
+    # nowhere, and Optuna would wait for it for ever.
+    path = Path(text).expanduser().absolute()
     if path.suffix not in JOURNALS:
         hint = f" A SQLite file is sqlite:///{text}." if path.suffix in (".db", ".sqlite", ".sqlite3") else ""
         raise ParameterError(
