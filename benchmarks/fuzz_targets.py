@@ -462,12 +462,12 @@ def model_forged(rng: Random, folder: Path) -> Callable[[], Any]:
     if rng.random() < 0.7:
         header = hostile.mutate_document(header, rng)
     if rng.random() < 0.5:
-        name = rng.choice(list(tensors))
+        name = rng.choice(sorted(tensors))  # safetensors has no order of its own
         change = rng.randrange(6)
         if change == 0:
             del tensors[name]
         elif change == 1:
-            tensors[rng.choice([*tensors, "new"])] = tensors[name].clone()
+            tensors[rng.choice([*sorted(tensors), "new"])] = tensors[name].clone()
         else:
             try:
                 array = hostile.mutate_array(tensors[name].numpy(), rng)
