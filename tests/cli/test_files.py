@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -10,18 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gbgnn import datasets
+from gbgnn import GBGNNClassifier, datasets
 from gbgnn.cli.files import (
     describe,
     fingerprint,
     list_class_names,
     open_saved,
     read_toml,
+    rescued,
     to_toml,
 )
 from gbgnn.cli.source import Source
 from gbgnn.errors import DataError, ModelFileError, ParameterError
-from gbgnn.runs import RunFolder
+from gbgnn.runs import MODEL, RunFolder
 
 
 def test_what_is_not_given_is_the_librarys_choice() -> None:
@@ -128,3 +130,20 @@ def test_a_file_that_is_not_toml_is_a_clear_error(tmp_path: Path) -> None:
     path.write_bytes(b"a = '\xff'")
     with pytest.raises(DataError, match="not a TOML file"):
         read_toml(path)
+
+
+def test_a_model_in_a_folder_that_is_going_is_put_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, run = datasets.load("karate"), RunFolder(tmp_path / "r")
+    model = GBGNNClassifier(n_rounds=1, random_state=0, device="cpu", preset="fast")
+    model.fit(data.train, data.y[data.train], graph=data.graph)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    run.partial.mkdir()
+    model.save(run.partial / MODEL)
+    for error, is_elsewhere in ((FileNotFoundError("history"), True), (PermissionError("history"), False)):
+        with pytest.raises(OSError, match="history") as raised, rescued(model, run):
+            raise error
+        assert (" is in " in raised.value.__notes__[0]) == is_elsewhere
+    (saved,) = tmp_path.glob("r-*.gbgnn")
+    assert saved.read_bytes() == (run.partial / MODEL).read_bytes()

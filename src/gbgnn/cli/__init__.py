@@ -11,6 +11,10 @@ def main() -> None:
     if any(find_spec(name) is None for name in ("typer", "rich")):
         sys.stderr.write('the gbgnn command needs typer and rich: pip install "gbgnn[cli]"\n')
         sys.exit(1)
-    from gbgnn.cli.app import app
+    try:
+        from gbgnn.cli.app import app
 
-    app(prog_name="gbgnn")
+        app(prog_name="gbgnn")
+    except KeyboardInterrupt:  # before the command began, or after it ended; it answers for itself
+        sys.stderr.write("interrupted.\n")
+        sys.exit(130)

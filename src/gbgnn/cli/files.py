@@ -234,16 +234,17 @@ def rescued(model: gbgnn.GBGNNClassifier, run: RunFolder) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        error.add_note(_rescue(model, run))
+        # A folder in which something is missing may be about to go, with all that it still holds.
+        error.add_note(_rescue(model, run, is_going=isinstance(error, FileNotFoundError)))
         raise
 
 
-def _rescue(model: gbgnn.GBGNNClassifier, run: RunFolder) -> str:
+def _rescue(model: gbgnn.GBGNNClassifier, run: RunFolder, *, is_going: bool) -> str:
     go_on = f"go on with: gbgnn fit --resume {run.path}"
     if run.is_of_search:
         go_on = "give the command again with --force; trials in a --storage are there."
     path = run.partial / MODEL
-    if path.is_file():
+    if path.is_file() and not is_going:
         return f"The trained model is {path}; when the cause is removed, {go_on}"
     home = run.partial if run.partial.is_dir() else run.partial.parent
     free = f"{shutil.disk_usage(home).free / 2**20:,.1f} MB are free in {home}"
