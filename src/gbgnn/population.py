@@ -25,7 +25,7 @@ from gbgnn.labels import as_nodes, check_range
 from gbgnn.learners.base import LABELLED
 from gbgnn.model import check_graph
 from gbgnn.presets import Facts, adapt
-from gbgnn.problem import LabelledNodes, Problem
+from gbgnn.problem import Problem
 from gbgnn.propagation import Interval, PolynomialRows, chebyshev_terms, spectral_interval
 from gbgnn.propagation.polynomial import Basis, ChebyshevBasis, PowerBasis, TermRows
 from gbgnn.registry import as_device, as_dtype, as_part
@@ -128,8 +128,7 @@ class PopulationInputs:
         further = as_nodes([] if predict_nodes is None else predict_nodes, unique=False)
         check_range(further, problem.inputs.n_nodes)
         self.further = torch.as_tensor(further, device=device)
-        known = [problem.train.rows] + ([] if problem.validation is None else [problem.validation.rows])
-        self.nodes = torch.cat([*known, self.further])
+        self.nodes = torch.cat([problem.known_rows, self.further])
 
     @classmethod
     def from_model(
@@ -185,14 +184,8 @@ class PopulationInputs:
                 return None
             degree = aggregation.max_power * max(1, n_rounds - 1)
             basis = ChebyshevBasis(self._chebyshev, self._interval, degree)
-        train, validation = self.problem.train, self.problem.validation
-        inputs = replace(self.problem.inputs, features=PolynomialRows(basis, basis.one))
-        return replace(
-            self.problem,
-            inputs=inputs,
-            train=_renumber(train, 0),
-            validation=None if validation is None else _renumber(validation, train.size),
-        )
+        features = PolynomialRows(basis, basis.one)
+        return self.problem.on_known_rows(replace(self.problem.inputs, features=features))
 
     @cached_property
     def _powers(self) -> PowerBasis:
@@ -209,10 +202,6 @@ class PopulationInputs:
         inputs, interval = self.problem.inputs, self._interval
         assert interval is not None
         return TermRows(chebyshev_terms(inputs.P, inputs.features.dense(), sys.maxsize, interval), self.nodes)
-
-
-def _renumber(nodes: LabelledNodes, first: int) -> LabelledNodes:
-    return replace(nodes, rows=torch.arange(first, first + nodes.size, device=nodes.rows.device))
 
 
 @one_thread()

@@ -19,6 +19,9 @@ from gbgnn.features import LabelledRows, Neighbourhood
 from gbgnn.graph import Graph
 from gbgnn.propagation import (
     DenseRows,
+    GraphRows,
+    KeptRows,
+    Mixable,
     NeighbourEdges,
     Operator,
     Propagation,
@@ -95,6 +98,11 @@ class NodeInputs:
     def neighbours(self) -> NeighbourEdges:
         """The edges that P was made of, without self loops, in both directions."""
         return NeighbourEdges(self.P.operator.edges, self.dtype)
+
+    def keep(self, ids: torch.Tensor) -> NodeInputs:
+        """Return the inputs of a few nodes alone, numbered anew: for hops that are polynomials in P."""
+        X = self.features if isinstance(self.features, Mixable) else GraphRows.of(self.features, self.P)
+        return replace(self, features=KeptRows(X, ids))
 
     def zero_scores(self, n_outputs: int, *n_members: int) -> torch.Tensor:
         """Return the scores before round 1: of one model, or of several with an axis of members in front."""
@@ -219,6 +227,10 @@ class LabelledNodes:
         """Number of nodes."""
         return len(self.rows)
 
+    def renumbered(self, first: int) -> LabelledNodes:
+        """Return them with ids that count from ``first``."""
+        return replace(self, rows=torch.arange(first, first + self.size, device=self.rows.device))
+
     @classmethod
     def build(
         cls,
@@ -248,3 +260,19 @@ class Problem:
     task: Task
     train: LabelledNodes
     validation: LabelledNodes | None = None
+
+    @property
+    def known_rows(self) -> torch.Tensor:
+        """Ids of the labelled nodes, and of the validation nodes after them."""
+        nodes = [self.train] if self.validation is None else [self.train, self.validation]
+        return torch.cat([each.rows for each in nodes])
+
+    def on_known_rows(self, inputs: NodeInputs) -> Problem:
+        """Return the problem with inputs of a few nodes alone, of which :attr:`known_rows` are the first."""
+        train, validation = self.train.renumbered(0), self.validation
+        return replace(
+            self,
+            inputs=inputs,
+            train=train,
+            validation=None if validation is None else validation.renumbered(train.size),
+        )

@@ -15,7 +15,7 @@ from gbgnn._optimizers import OPTIMIZERS, Coefficients, Moments
 from gbgnn._threads import gram
 from gbgnn.aggregation.base import Aggregation, Hop
 from gbgnn.aggregation.polynomial import PolynomialHop, mix_members
-from gbgnn.propagation import PolynomialRows, Representation, powers
+from gbgnn.propagation import Mixable, PolynomialRows, Representation, powers
 from gbgnn.rounds import RoundContext
 
 # Powers of P times X are kept from learning to applying a hop where they take no more than this.
@@ -164,7 +164,7 @@ class KernelTargetAlignment(Aggregation):
         n_rows, n_columns = context.X.shape
         # Powers are dense, be X sparse or not.
         n_bytes = (self.degree + 2) * n_rows * n_columns * context.X.dtype.itemsize
-        if isinstance(context.X, PolynomialRows) or n_bytes > KEPT_BYTES:
+        if isinstance(context.X, Mixable) or n_bytes > KEPT_BYTES:
             return super().step(context)
         X, rows = context.X.dense(), context.train.rows
         terms = [Z if Z is X else Z.clone() for Z in powers(context.inputs.P, X, self._powers)]
@@ -195,11 +195,12 @@ class KernelTargetAlignment(Aggregation):
     def _align(self, context: RoundContext) -> AlignmentProblem:
         """Return how the labelled rows of the powers align; those of a few members are formed at a time."""
         X, rows = context.X, context.train.rows
-        if not isinstance(X, PolynomialRows):
+        if not isinstance(X, Mixable):
             streamed = powers(context.inputs.P, X.dense(), self._powers)
             return _build(torch.stack([Z[rows] for Z in streamed]), context)
         if X.is_shared:
             return _build(X.power_rows(self._powers, rows), context)
+        assert isinstance(X, PolynomialRows)
         # Of a member there are the terms, a copy of unit size, and one in double precision.
         n_bytes = 4 * len(self._powers) * (context.train.size * X.nbytes // X.shape[0])
         at_once = max(1, (_BYTES_ON_CPU if X.device.type == "cpu" else _BYTES_ON_GPU) // n_bytes)

@@ -15,7 +15,7 @@ from gbgnn._checks import check_choice, check_number
 from gbgnn.aggregation.base import Aggregation, Hop, HopSpace
 from gbgnn.errors import ModelFileError
 from gbgnn.problem import NodeInputs
-from gbgnn.propagation import DenseRows, PolynomialRows, Representation, join_members, powers
+from gbgnn.propagation import DenseRows, Mixable, PolynomialRows, Representation, join_members, mix
 from gbgnn.rounds import RoundContext
 
 MOST_POWER = 1024
@@ -67,24 +67,12 @@ class PolynomialHop(Hop):
     def __call__(
         self, X: Representation, inputs: NodeInputs, terms: Iterable[torch.Tensor] | None = None
     ) -> Representation:
-        """Return the next representation; ``terms`` are the powers of P times X where they are there already.
-
-        The last of them, if it is a fresh product, is scaled in place and not copied.
-        """
+        """Return the next representation; ``terms`` are the powers of P times X, where they are known."""
         if self.powers == (0,) and self.coefficients == (1.0,) and not self.injection:
             return X
-        if isinstance(X, PolynomialRows):
+        if isinstance(X, Mixable):
             return X.mixed(self.powers, torch.tensor(self.coefficients, dtype=torch.float64), self.injection)
-        terms = powers(inputs.P, X.dense(), self.powers) if terms is None else terms
-        result: torch.Tensor | None = None
-        for power, coefficient, Z in zip(self.powers, self.coefficients, terms, strict=True):
-            if result is not None:
-                result.add_(Z, alpha=coefficient)
-            elif power == self.powers[-1] > 0:  # nobody needs it after this
-                result = Z if coefficient == 1 else Z.mul_(coefficient)
-            else:
-                result = Z * coefficient
-        assert result is not None
+        result = mix(inputs.P, X, self.powers, self.coefficients, terms)
         return DenseRows(inputs.features.add_to_(result, self.injection) if self.injection else result)
 
     def extend_walks(self, before: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,5 +1,7 @@
 """P: how it is described from a graph, and how representations are multiplied by it and its polynomials."""
 
+from gbgnn.propagation.graph_rows import GraphRows, mix
+from gbgnn.propagation.mixable import KeptRows, Mixable
 from gbgnn.propagation.neighbours import NeighbourEdges
 from gbgnn.propagation.operator import Csr, Operator
 from gbgnn.propagation.polynomial import PolynomialRows, chebyshev_terms, powers
@@ -31,9 +33,12 @@ __all__ = [
     "Csr",
     "DenseRows",
     "GivenMatrix",
+    "GraphRows",
     "Interval",
     "JoinedRows",
+    "KeptRows",
     "MemberRows",
+    "Mixable",
     "NeighbourEdges",
     "NormalizedAdjacency",
     "NormalizedLaplacian",
@@ -47,6 +52,7 @@ __all__ = [
     "as_rows",
     "chebyshev_terms",
     "join_members",
+    "mix",
     "normalised",
     "powers",
     "spectral_interval",

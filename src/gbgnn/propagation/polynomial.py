@@ -22,6 +22,7 @@ from typing import final
 import numpy as np
 import torch
 
+from gbgnn.propagation.mixable import Mixable
 from gbgnn.propagation.propagator import Propagator
 from gbgnn.propagation.rows import Representation
 from gbgnn.propagation.spectrum import Interval
@@ -177,7 +178,7 @@ Basis = PowerBasis | ChebyshevBasis
 
 @final
 @dataclass(frozen=True, eq=False)
-class PolynomialRows(Representation):
+class PolynomialRows(Mixable):
     """Rows of q(P) X for the nodes of a basis; row i is its i-th node.
 
     Examples
