@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gbgnn._checks import as_seconds, check_choice, check_integer, check_number
+from gbgnn._checks import as_bytes, as_seconds, check_choice, check_integer, check_number
 from gbgnn.errors import ParameterError
 
 
@@ -63,3 +63,26 @@ def test_durations_are_numbers_or_words(value: object, seconds: float) -> None:
 def test_other_durations_are_shown(value: object) -> None:
     with pytest.raises(ParameterError, match=r"Part.time_limit must be a number of seconds above 0, or text"):
         as_seconds("Part", "time_limit", value)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("2GB", 2 * 10**9),
+        ("2 GiB", 2 * 2**30),
+        (" 1.5kb ", 1500),
+        ("300 MiB", 300 * 2**20),
+        ("7B", 7),
+        (9, 9),
+    ],
+)
+def test_bytes_are_read_as_numbers_and_as_text(text: int | str, wanted: int) -> None:
+    assert as_bytes("Part", "memory_limit", text) == wanted
+
+
+@pytest.mark.parametrize("bad", ["two", "2", "2XB", "-1GB", 0, True, 1.5, None, "0GB"])
+def test_other_sizes_are_refused(bad: object) -> None:
+    with pytest.raises(
+        ParameterError, match=r'Part.memory_limit must be a number of bytes, or text such as "50'
+    ):
+        as_bytes("Part", "memory_limit", bad)

@@ -89,7 +89,7 @@ def test_the_best_round_predicts_as_if_no_other_had_been_trained(rule: Any) -> N
     long, short = fit(n_rounds=4, **parts).model_, fit(n_rounds=2, **parts).model_
     assert len(long.ensemble) > 2
     *_, (_, scores) = dataclasses.replace(long, ensemble=long.ensemble[:2]).stage(NODES)
-    chosen = dataclasses.replace(long, best_round=2, score_tensor=scores)
+    chosen = dataclasses.replace(long, best_round=2, kept_scores=scores)
     for graph in (None, GRAPH, OTHER):
         nodes = np.arange(27)
         for ask in ("predict", "predict_proba", "decision_function"):

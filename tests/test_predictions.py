@@ -49,7 +49,7 @@ def test_numbers_have_one_column_and_several_are_numbered() -> None:
     def predict_all(rows: np.ndarray, graph: Graph | None) -> dict[str, np.ndarray]:
         return {"predict": rows / 2}
 
-    numbers = SimpleNamespace(score_tensor=np.zeros(4), predict_all=predict_all)
+    numbers = SimpleNamespace(n_nodes=4, predict_all=predict_all)
     assert {k: v.tolist() for k, v in predict_columns(numbers, [0, 3]).items()} == {
         "node": [0, 3],
         "prediction": [0, 1.5],

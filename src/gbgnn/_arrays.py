@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -92,6 +93,20 @@ def own(array: NDArray[Any], dtype: np.dtype[Any], copy: bool) -> NDArray[Any]:
         array = array.view()  # the caller's own array stays writable
         array.flags.writeable = False
     return array
+
+
+def release(*arrays: Any) -> None:
+    """Let go of the pages in memory of arrays that are mapped from files: they are read again when needed.
+
+    Others stay as they are. Pages of a mapped file count as memory of the process for as long as nobody else
+    wants the room, which no limit may wait for.
+    """
+    for array in arrays:
+        base = array
+        while isinstance(base, np.ndarray):
+            base = base.base
+        if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+            base.madvise(mmap.MADV_DONTNEED)
 
 
 def freeze(array: Any) -> None:

@@ -78,3 +78,27 @@ def as_seconds(owner: str, name: str, value: Any) -> float:
             f"got {value!r}."
         )
     return float(seconds)
+
+
+_SIZES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_SIZES |= {f"{prefix}IB": 2**power for prefix, power in (("K", 10), ("M", 20), ("G", 30), ("T", 40))}
+
+
+def as_bytes(owner: str, name: str, value: Any) -> int:
+    """Return a number of bytes given as an integer, or as text such as ``"500MB"`` or ``"2 GiB"``.
+
+    Examples
+    --------
+    >>> as_bytes("GBGNNClassifier", "memory_limit", "4GB")
+    4000000000
+    """
+    found = value
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", value, re.IGNORECASE)
+        if match and match[2].upper() in _SIZES:
+            found = int(float(match[1]) * _SIZES[match[2].upper()])
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise ParameterError(
+            f'{owner}.{name} must be a number of bytes, or text such as "500MB" or "2GiB"; got {value!r}.'
+        )
+    return found

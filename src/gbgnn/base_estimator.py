@@ -39,6 +39,7 @@ from gbgnn.persistence import save
 from gbgnn.predictor import Predictor
 from gbgnn.presets import Facts, adapt
 from gbgnn.registry import PARAMETERS, as_part
+from gbgnn.storage import Memory, find_storage
 from gbgnn.tasks import Task
 from gbgnn.training import train
 
@@ -63,6 +64,8 @@ class GBGNNEstimator(BaseEstimator, ABC):
     validation_fraction: float | None = None
     n_iter_no_change: int | None = None
     time_limit: float | str | None = None
+    memory_limit: int | str | None = None
+    work_folder: str | os.PathLike[str] | None = None
     keep_learners: bool = True
     device: Any = "auto"
     dtype: Any = "float32"
@@ -101,11 +104,13 @@ class GBGNNEstimator(BaseEstimator, ABC):
         check_graph(graph)
         facts = Facts.of(graph, task, nodes, y, has_validation=validation is not None)
         labels: dict[str, Any] = {"validation": validation, "sample_weight": sample_weight}
+        storage = find_storage(self, graph, facts.n_scores)
         if self.preset == "best":
             self._keep(train_best(self, task, nodes, y, graph, seed=seed, keep=self._keep, **labels))
             return self
         deadline = find_deadline(self)
-        plan = FitPlan.build(adapt(self, facts), task, nodes, y, graph, seed=seed, **labels)
+        model = adapt(self, facts) if isinstance(storage, Memory) else self
+        plan = FitPlan.build(model, task, nodes, y, graph, seed=seed, storage=storage, **labels)
         known, callbacks = self._known_model(plan), list_callbacks(self, deadline)
         self._keep(train(plan, callbacks, keep=self._keep, known=known))
         return self

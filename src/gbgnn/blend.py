@@ -130,6 +130,11 @@ class BlendedModel(Predictor):
         return self._mix([own.model.score_tensor for own in self.members])
 
     @property
+    def n_nodes(self) -> int:  # type: ignore[override]
+        """Number of nodes of the fit's graph."""
+        return self.members[0].model.n_nodes
+
+    @property
     def graph(self) -> Graph | None:
         """The graph of the fit; None in a model that was loaded from a file."""
         return self.members[0].model.graph

@@ -99,6 +99,11 @@ class CalibratedModel(Predictor):
         """Ids of the nodes that chose the round."""
         return self.inner.validation_nodes
 
+    @property
+    def n_nodes(self) -> int:  # type: ignore[override]
+        """Number of nodes of the fit's graph."""
+        return self.inner.n_nodes
+
     @cached_property
     def temperatures(self) -> Array:
         """The temperature of every node of the fit's graph."""
@@ -112,7 +117,7 @@ class CalibratedModel(Predictor):
     def find_temperatures(self, graph: Graph | None = None) -> Array:
         """Return the temperature of every node of a graph, or of that of the fit."""
         if not COLUMNS[self.method]:  # so that a model from a file needs no graph
-            n_nodes = len(self.inner.score_tensor) if graph is None else graph.n_nodes
+            n_nodes = self.inner.n_nodes if graph is None else graph.n_nodes
             return self.learned(np.zeros((n_nodes, 0)))
         known = self.known_graph(graph)
         proba = find_proba(self.inner, graph)

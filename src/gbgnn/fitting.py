@@ -6,6 +6,7 @@ import copy
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,14 @@ from gbgnn.finetuning import FineTuner, as_fine_tuner, check_fine_tuning
 from gbgnn.graph import Graph
 from gbgnn.labels import as_nodes, check_disjoint, check_length, check_range
 from gbgnn.learners import Learner
+from gbgnn.learners.base import LABELLED
 from gbgnn.metrics import Metric
 from gbgnn.model import FittedModel, check_graph
 from gbgnn.problem import InputRecipe, LabelledNodes, Problem, encode_labels
-from gbgnn.propagation import GivenMatrix
+from gbgnn.propagation import GivenMatrix, Mixable
 from gbgnn.propagation.rows import NORMS
 from gbgnn.registry import as_device, as_dtype, as_part
+from gbgnn.storage import IN_MEMORY, Needs, Storage
 from gbgnn.tables import warn_of_leak
 from gbgnn.tasks import Classification, Task
 from gbgnn.tasks.shares import match_shares
@@ -44,7 +47,8 @@ Labels = tuple[ArrayLike, ArrayLike]
 class FitPlan:
     """A fit that is about to begin: what is learned from what, and by which parts, all checked.
 
-    It is made of an estimator's parameters, which are not looked at again.
+    It is made of an estimator's parameters, which are not looked at again. ``storage`` says where the rows of
+    all nodes are.
     """
 
     problem: Problem
@@ -54,6 +58,7 @@ class FitPlan:
     graph: Graph
     settings: Mapping[str, Any]
     depends_on: Mapping[str, str]
+    storage: Storage = IN_MEMORY
 
     @classmethod
     def build(
@@ -65,10 +70,11 @@ class FitPlan:
         graph: Graph,
         *,
         seed: int,
+        storage: Storage = IN_MEMORY,
         **labels: Any,
     ) -> FitPlan:
         """Check everything a user gave, before any work is done; see :func:`build_problem`."""
-        problem = build_problem(estimator, task, nodes, y, graph, seed=seed, **labels)
+        problem = build_problem(estimator, task, nodes, y, graph, seed=seed, storage=storage, **labels)
         look_for_leak(graph, problem)
         member = resolve_member(estimator, problem, seed, estimator.keep_learners)
         tuner, has_validation = as_fine_tuner(estimator.fine_tune), problem.validation is not None
@@ -85,7 +91,16 @@ class FitPlan:
             graph=graph,
             settings={name: copy.copy(value) for name, value in estimator.get_params(deep=False).items()},
             depends_on=describe_dependencies(estimator, member, problem),
+            storage=storage,
         )
+
+    @cached_property
+    def boosted_on(self) -> Problem:
+        """The problem as it is boosted: of labelled and validation nodes alone where rows mix themselves."""
+        problem = self.problem
+        if not isinstance(problem.inputs.features, Mixable):
+            return problem
+        return problem.on_known_rows(problem.inputs.keep(problem.known_rows))
 
     def model(self, boosted: Boosted) -> FittedModel:
         """Return what boosting has trained, in the middle or at the end, as a model."""
@@ -99,7 +114,8 @@ class FitPlan:
             metric=self.member.metric,
             ensemble=boosted.ensemble,
             best_round=boosted.best.t,
-            score_tensor=boosted.best.scores,
+            kept_scores=boosted.best.scores if self.boosted_on is self.problem else None,
+            n_nodes=self.graph.n_nodes,
             history=boosted.history.copy(),  # the loop's own goes on
             stop_reason=boosted.stop,
             inputs=self.inputs,
@@ -110,6 +126,7 @@ class FitPlan:
             depends_on=self.depends_on,
             graph=self.graph,
             validation_nodes=self._validation_nodes(),
+            storage=self.storage,
         )
 
     def _validation_nodes(self) -> NDArray[np.int64]:
@@ -127,6 +144,7 @@ def build_problem(
     validation: Labels | None = None,
     sample_weight: ArrayLike | None = None,
     seed: int,
+    storage: Storage = IN_MEMORY,
 ) -> Problem:
     """Check everything a user gave, and return what ``model`` is trained on."""
     check_graph(graph)
@@ -152,13 +170,29 @@ def build_problem(
     if by_validation and held_out is not None and isinstance(task, Classification):
         weights = weights * match_shares(targets, held_out[1], task.n_columns)[0]
     recipe = input_recipe(model, task)
-    inputs = recipe.build(graph, encode_labels(task, ids, targets) if recipe.hears_labels else None)
+    known = encode_labels(task, ids, targets) if recipe.hears_labels else None
+    inputs = storage.build(recipe, graph, known, find_needs(model, task))
     return Problem(
         inputs=inputs,
         task=task,
         train=LabelledNodes.build(ids, targets, weights, inputs.device),
         validation=None if held_out is None else LabelledNodes.build(*held_out, device=inputs.device),
     )
+
+
+def find_needs(model: Any, task: Task) -> Needs:
+    """Return how many scores there are, and which part of a model sees more than rows of labelled nodes."""
+    learner, aggregation = as_part("learner", model.learner), as_part("aggregation", model.aggregation)
+    neighbourhood, all_rows = as_part("neighbourhood", model.neighbourhood), None
+    if learner.uses != LABELLED or learner.hears_labels or learner.takes_gaps:
+        all_rows = f"learner={learner!r}"
+    elif not aggregation.is_polynomial:
+        all_rows = f"aggregation={aggregation!r}"
+    elif isinstance(neighbourhood, Neighbourhood):
+        all_rows = f"neighbourhood={neighbourhood!r}"
+    elif as_fine_tuner(model.fine_tune) is not None:
+        all_rows = f"fine_tune={model.fine_tune!r}"
+    return Needs(task.n_columns, all_rows)
 
 
 def look_for_leak(graph: Graph, problem: Problem) -> None:

@@ -33,7 +33,7 @@ class HeldOut:
         rows = as_nodes(nodes, name)
         if not len(rows):
             raise GraphError(f"{name} is empty; held-out nodes with their labels are needed.")
-        check_range(rows, len(model.score_tensor) if graph is None else graph.n_nodes, name)
+        check_range(rows, model.n_nodes if graph is None else graph.n_nodes, name)
         check_length(y, len(rows), "y")
         is_own = graph is None or graph.checksum == model.graph_checksum
         chosen_by = 0

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from gbgnn.boosting import Ensemble, History, StopReason, Voting, apply, stage
+from gbgnn.aggregation.polynomial import PolynomialHop
+from gbgnn.boosting import Ensemble, History, StopReason, Voting, apply, apply_to, stage
 from gbgnn.errors import AbsentError, GraphError, ParameterError
 from gbgnn.explanations import (
     Explanation,
@@ -21,6 +22,7 @@ from gbgnn.explanations import (
     find_responses,
     name_outputs,
 )
+from gbgnn.features import LabelledRows
 from gbgnn.graph import Graph
 from gbgnn.importances import importances_of_rounds, sum_by_column, sum_by_name
 from gbgnn.losses import Loss
@@ -28,6 +30,8 @@ from gbgnn.metrics import Metric
 from gbgnn.origins import Origin, describe_columns, describe_own
 from gbgnn.predictor import Predictor, as_rows
 from gbgnn.problem import InputRecipe, LabelledNodes, NodeInputs, encode_labels
+from gbgnn.propagation import Mixable
+from gbgnn.storage import IN_MEMORY, Needs, Storage
 from gbgnn.tasks import Link, Task
 from gbgnn.theory import Certificate
 
@@ -56,8 +60,11 @@ class FittedModel(Predictor):
         All trained rounds; those up to ``best_round`` predict.
     best_round
         The round that predicts.
-    score_tensor
-        Scores of all nodes of the fit's graph at ``best_round``, where they were computed.
+    kept_scores
+        Scores of all nodes of the fit's graph at ``best_round``, where they were computed; None where the fit
+        kept the rows of few nodes: then they are computed when asked for.
+    n_nodes
+        Number of nodes of the fit's graph.
     history
         What was measured of every round.
     stop_reason
@@ -84,6 +91,8 @@ class FittedModel(Predictor):
     validation_nodes
         Ids of the nodes that chose the round, in ascending order, none where there were none; None where a
         file of an earlier version does not tell.
+    storage
+        Where the rows of all nodes are when the model is applied; not in files.
     """
 
     task: Task
@@ -92,7 +101,8 @@ class FittedModel(Predictor):
     metric: Metric
     ensemble: Ensemble
     best_round: int
-    score_tensor: torch.Tensor
+    kept_scores: torch.Tensor | None
+    n_nodes: int
     history: History
     stop_reason: StopReason
     inputs: InputRecipe
@@ -105,6 +115,14 @@ class FittedModel(Predictor):
     graph: Graph | None = None
     stored_checksum: str | None = None
     validation_nodes: NDArray[np.int64] | None = None
+    storage: Storage = IN_MEMORY
+
+    @cached_property
+    def score_tensor(self) -> torch.Tensor:  # type: ignore[override]
+        """Scores of all nodes of the fit's graph, where they were computed, or are now."""
+        if self.kept_scores is not None:
+            return self.kept_scores
+        return apply(self.ensemble[: self.best_round], self.build_inputs(), self.voting)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -241,35 +259,39 @@ class FittedModel(Predictor):
             self.train.size,
             tuple(notes),
             bounds_error=self.task.has_classes,
-            n_scores=self.score_tensor.shape[1],
+            n_scores=self.voting.n_outputs,
             is_before_tuning=self.is_fine_tuned,
         )
 
     def stage(self, nodes: ArrayLike, graph: Graph | None = None) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield (t, scores of ``nodes``) of the model stopped at each round, applied anew."""
         graph = self.known_graph(graph)
-        rows = as_rows(nodes, graph.n_nodes)
-        for t, scores in stage(self.ensemble, self.build_inputs(graph), self.voting):
-            yield t, scores[rows.to(scores.device)]
+        inputs = self.build_inputs(graph)
+        rows = as_rows(nodes, graph.n_nodes).to(inputs.device)
+        if isinstance(inputs.features, Mixable):
+            yield from stage(self.ensemble, inputs.keep(rows), self.voting)
+            return
+        for t, scores in stage(self.ensemble, inputs, self.voting):
+            yield t, scores[rows]
 
     def find_scores(self, nodes: ArrayLike, graph: Graph | None = None) -> torch.Tensor:
         """Return the scores of ``nodes`` at the round that predicts: looked up, or of another graph."""
-        if graph is None:
-            scores = self.score_tensor
-        else:
-            inputs = self.build_inputs(graph)
-            scores = apply(self.ensemble[: self.best_round], inputs, self.voting)
-        return scores[as_rows(nodes, len(scores)).to(scores.device)]
+        known: torch.Tensor | None = vars(self).get("score_tensor", self.kept_scores)
+        if graph is None and known is not None:
+            return known[as_rows(nodes, len(known)).to(known.device)]
+        inputs = self.build_inputs(graph)
+        rows = as_rows(nodes, inputs.n_nodes).to(inputs.device)
+        return apply_to(self.ensemble[: self.best_round], inputs, self.voting, rows)
 
     def rescore(self, graph: Graph) -> torch.Tensor:
         """Return the scores of all nodes of the fit's graph with other features or edges."""
-        graph, n_nodes = self.known_graph(graph), len(self.score_tensor)
-        if graph.n_nodes != n_nodes:
-            raise GraphError(f"the graph of the fit has {n_nodes} nodes; this one has {graph.n_nodes}.")
+        graph = self.known_graph(graph)
+        if graph.n_nodes != self.n_nodes:
+            raise GraphError(f"the graph of the fit has {self.n_nodes} nodes; this one has {graph.n_nodes}.")
         known = None
         if self.inputs.hears_labels:
             known = encode_labels(self.task, self.train_nodes, self.train_targets)
-        return apply(self.ensemble[: self.best_round], self.inputs.build(graph, known), self.voting)
+        return apply(self.ensemble[: self.best_round], self._build_inputs(graph, known), self.voting)
 
     def build_inputs(self, graph: Graph | None = None) -> NodeInputs:
         """Return P and the features of a graph, or of that of the fit, as the rounds see them."""
@@ -277,7 +299,18 @@ class FittedModel(Predictor):
         known = None
         if self.inputs.hears_labels and (graph is self.graph or graph.checksum == self.graph_checksum):
             known = encode_labels(self.task, self.train_nodes, self.train_targets)
-        return self.inputs.build(graph, known)
+        return self._build_inputs(graph, known)
+
+    def _build_inputs(self, graph: Graph, known: LabelledRows | None) -> NodeInputs:
+        return self.storage.build(self.inputs, graph, known, Needs(self.voting.n_outputs, self._needs_all()))
+
+    def _needs_all(self) -> str | None:
+        """Return which of the rounds sees more than rows of the nodes that it is asked for."""
+        for trained in self.ensemble:
+            head_sees_rows = trained.head is None or trained.head.sees_rows
+            if not head_sees_rows or not isinstance(trained.hop, PolynomialHop):
+                return f"round {trained.t}"
+        return "a model that hears labels" if self.inputs.hears_labels else None
 
     def known_graph(self, graph: Graph | None) -> Graph:
         """Return the graph that was given, checked, or that of the fit; say so where there is none."""
@@ -305,8 +338,8 @@ class FittedModel(Predictor):
         return replace(
             self,
             inputs=replace(self.inputs, device=device),
-            ensemble=self.ensemble if device == self.score_tensor.device else self.ensemble.to(device),
-            score_tensor=self.score_tensor.to(device),
+            ensemble=self.ensemble if device == self.train.rows.device else self.ensemble.to(device),
+            kept_scores=None if self.kept_scores is None else self.kept_scores.to(device),
             train=replace(self.train, **{name: value.to(device) for name, value in vars(self.train).items()}),
         )
 

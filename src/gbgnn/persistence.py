@@ -107,11 +107,12 @@ def _sort_metadata(path: Path) -> None:
 def _pack_model(model: FittedModel, learners: bool) -> tuple[dict[str, Any], Tensors]:
     """Return the header and the tensors of one model."""
     tensors: Tensors = {
-        "scores": model.score_tensor.detach().cpu().contiguous(),
         "train.nodes": model.train.rows.cpu(),
         "train.targets": model.train.targets.cpu(),
         "train.weights": model.train.weights.cpu(),
     }
+    if model.kept_scores is not None:
+        tensors["scores"] = model.kept_scores.detach().cpu().contiguous()
     if model.validation_nodes is not None:
         tensors["validation.nodes"] = torch.from_numpy(model.validation_nodes.copy())
     header = {
@@ -125,6 +126,7 @@ def _pack_model(model: FittedModel, learners: bool) -> tuple[dict[str, Any], Ten
         "inputs": _pack_inputs(model.inputs, model.n_features_in, tensors),
         "depends_on": dict(model.depends_on),
         "graph": model.graph_checksum,
+        **({} if model.kept_scores is not None else {"n_nodes": model.n_nodes}),
         "seed": model.seed,
         "best_round": model.best_round,
         "stop_reason": str(model.stop_reason),
@@ -282,7 +284,8 @@ def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNEstimator:
         metric=_known_metric(header["metric"]),
         ensemble=Ensemble(tuple(rounds)),
         best_round=int(header["best_round"]),
-        score_tensor=tensors["scores"],
+        kept_scores=tensors.get("scores"),
+        n_nodes=len(tensors["scores"]) if "scores" in tensors else int(header["n_nodes"]),
         history=History(header["history"], header["metric"]),
         stop_reason=StopReason(header["stop_reason"]),
         inputs=InputRecipe(

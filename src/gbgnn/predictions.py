@@ -71,7 +71,7 @@ def predict_columns(
 ) -> dict[str, NDArray[Any]]:
     """Return the columns of such a frame as arrays; the model is applied once."""
     fitted = getattr(model, "model_", model)
-    n_nodes = len(fitted.score_tensor) if graph is None else graph.n_nodes
+    n_nodes = fitted.n_nodes if graph is None else graph.n_nodes
     known = np.asarray(ids) if ids is not None else np.arange(n_nodes) if graph is None else graph.node_ids
     if len(known) != n_nodes:
         raise ParameterError(f"ids has {len(known)} entries, but the graph has {n_nodes} nodes.")

@@ -41,6 +41,7 @@ class Predictor(ABC):
     loss: Loss
     metric: Metric
     score_tensor: torch.Tensor
+    n_nodes: int
     seed: int
     settings: Mapping[str, Any]
     train_nodes: NDArray[np.int64]

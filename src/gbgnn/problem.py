@@ -189,13 +189,17 @@ class InputRecipe:
                 features = as_rows(X, self.device, self.dtype, self.feature_norm)
             else:  # of which nobody else has the memory
                 features = DenseRows(as_tensor(X).to(self.device, self.dtype))
-            adjacency = Csr.from_scipy(graph.adjacency, self.device)
-            P = Propagator(Operator.from_matrix(self.propagation.build(adjacency)), self.device, self.dtype)
+            P = self.build_propagator(graph)
         labels = None
         if known is not None and self.hears_labels:
             rows, codes = (torch.as_tensor(each, device=self.device) for each in known)
             labels = KnownLabels(rows, codes.to(self.dtype))
         return NodeInputs(features, P, raw, names, groups, own_rows, labels)
+
+    def build_propagator(self, graph: Graph) -> Propagator:
+        """Return what multiplies by P, built on the device."""
+        adjacency = Csr.from_scipy(graph.adjacency, self.device)
+        return Propagator(Operator.from_matrix(self.propagation.build(adjacency)), self.device, self.dtype)
 
 
 def encode_labels(task: Task, rows: NDArray[np.int64], targets: NDArray[Any]) -> LabelledRows:

@@ -37,14 +37,16 @@ def check_sound(model: FittedModel) -> None:
     They are applied to a few nodes without any features: what does not fit in shape or type shows there, and
     not when somebody predicts.
     """
-    scores, rounds = model.score_tensor, len(model.ensemble)
-    is_table = scores.ndim == 2 and scores.is_floating_point() and scores.shape[1] == model.voting.n_outputs
-    if not is_table or not bool(torch.isfinite(scores).all()):
-        raise ModelFileError("its scores are no table of finite numbers with a column for each output.")
+    scores, rounds = model.kept_scores, len(model.ensemble)
+    if scores is not None:
+        is_table = scores.ndim == 2 and scores.is_floating_point()
+        is_table = is_table and scores.shape[1] == model.voting.n_outputs
+        if not is_table or not bool(torch.isfinite(scores).all()):
+            raise ModelFileError("its scores are no table of finite numbers with a column for each output.")
     train = model.train
     if train.rows.dtype != torch.int64 or train.rows.ndim != 1 or not len(train.rows):
         raise ModelFileError("its training nodes are no list of nodes.")
-    if not 0 <= int(train.rows.min()) <= int(train.rows.max()) < len(scores):
+    if not 0 <= int(train.rows.min()) <= int(train.rows.max()) < model.n_nodes:
         raise ModelFileError("its training nodes are not among those that have scores.")
     if not len(train.rows) == len(train.targets) == len(train.weights):
         raise ModelFileError("its training nodes, targets and weights are not as many.")
@@ -61,7 +63,8 @@ def check_sound(model: FittedModel) -> None:
         if not all(isinstance(row.get(name), (Real, type(None))) for name in _MEASURED):
             raise ModelFileError("its history holds what is no number.")
     with warnings.catch_warnings(action="ignore"):
-        _predict(model, np.arange(min(len(scores), _N_NODES)), None)
+        if scores is not None:
+            _predict(model, np.arange(min(len(scores), _N_NODES)), None)
         if all(trained.head is not None for trained in model.ensemble[: model.best_round]):
             try:
                 graph = _empty_graph(model)

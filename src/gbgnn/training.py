@@ -33,7 +33,7 @@ def train(
     member = replace(
         plan.member, announce=_announce(plan, callbacks, keep), known=rounds, known_rows=rows[: len(rounds)]
     )
-    (boosted,) = boost_many(plan.problem, [member])
+    (boosted,) = boost_many(plan.boosted_on, [member])
     return _finish(plan, boosted, callbacks, keep)
 
 
@@ -47,7 +47,7 @@ def train_seeds(
     for each, own in zip(plans, callbacks, strict=True):
         announce(own, "on_start", start)
         members.append(replace(each.member, announce=_announce(each, own)))
-    trained = boost_many(plan.problem, members)
+    trained = boost_many(plan.boosted_on, members)
     return [_finish(*every) for every in zip(plans, trained, callbacks, strict=True)]
 
 

@@ -68,7 +68,7 @@ class Rounds:
     metric: Metric
     seed: int
     best_round: int
-    score_tensor: torch.Tensor | None = None
+    kept_scores: torch.Tensor | None = None
     fine_tuning: dict[str, Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -532,7 +532,7 @@ def test_fine_tuning_returns_another_model_and_leaves_the_one_it_was_given(rule:
     kept = {name for name in FittedModel.__dataclass_fields__ if getattr(tuned, name) is fields[name]}
     changed = {"fine_tuning"}
     if keep == "tuned":
-        changed |= {"ensemble", "score_tensor"} | ({"voting"} if rule == "samme" else set())
+        changed |= {"ensemble", "kept_scores"} | ({"voting"} if rule == "samme" else set())
         assert not np.allclose(tuned.predict_proba(NODES), proba)
         assert tuned.is_fine_tuned
     else:

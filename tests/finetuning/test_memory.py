@@ -5,34 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gbgnn.errors import ParameterError
-from gbgnn.finetuning.loop import parse_bytes
 from gbgnn.finetuning.network import MemoryPlan, plan_memory
 
 NEEDS = {"fixed": 50, "column": 10, "n_columns": 5, "terms": 100, "work": 20, "copy": 0, "n_rows": 8}
 SIZES = st.integers(1, 10**6)
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("2GB", 2 * 10**9),
-        ("2 GiB", 2 * 2**30),
-        (" 1.5kb ", 1500),
-        ("300 MiB", 300 * 2**20),
-        ("7B", 7),
-        (9, 9),
-    ],
-)
-def test_bytes_are_read_as_numbers_and_as_text(text: int | str, wanted: int) -> None:
-    assert parse_bytes(text) == wanted
-
-
-@pytest.mark.parametrize("bad", ["two", "2", "2XB", "-1GB", 0, True, 1.5, None, "0GB"])
-def test_other_sizes_are_refused(bad: object) -> None:
-    with pytest.raises(
-        ParameterError, match=r'FineTuner.memory_limit must be a number of bytes, or text such as "50'
-    ):
-        parse_bytes(bad)
 
 
 @given(SIZES, SIZES, SIZES, SIZES, SIZES, SIZES, st.integers(1, 500), st.booleans(), st.integers(1, 10**9))

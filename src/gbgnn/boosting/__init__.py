@@ -1,6 +1,6 @@
 """The loop, its rules, its record."""
 
-from gbgnn.boosting.ensemble import Ensemble, Round, apply, stage
+from gbgnn.boosting.ensemble import Ensemble, Round, apply, apply_to, stage
 from gbgnn.boosting.functional_gradient import FunctionalGradient
 from gbgnn.boosting.history import History
 from gbgnn.boosting.loop import Announce, Boosted, Member, boost, boost_many
@@ -25,6 +25,7 @@ __all__ = [
     "Vote",
     "Voting",
     "apply",
+    "apply_to",
     "boost",
     "boost_many",
     "stage",

@@ -15,6 +15,7 @@ from gbgnn.boosting.voting import Voting
 from gbgnn.errors import ParameterError
 from gbgnn.learners import Head
 from gbgnn.problem import NodeInputs
+from gbgnn.propagation import Mixable
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +116,11 @@ def stage(ensemble: Ensemble, inputs: NodeInputs, voting: Voting) -> Iterator[tu
     X, scores = inputs.features, inputs.zero_scores(voting.n_outputs)
     for trained in ensemble:
         X = trained.hop(X, inputs)
-        # Not add_(..., alpha=): a fused product is rounded once, those of training are rounded twice.
-        scores.add_(voting.direction(trained.kept_head().evaluate(X, inputs)) * trained.eta)
+        first = 0
+        for output in trained.kept_head().output_blocks(X, inputs):
+            # Not add_(..., alpha=): a fused product is rounded once, those of training are rounded twice.
+            scores[first : first + len(output)].add_(voting.direction(output) * trained.eta)
+            first += len(output)
         yield trained.t, scores
 
 
@@ -127,3 +131,10 @@ def apply(ensemble: Ensemble, inputs: NodeInputs, voting: Voting) -> torch.Tenso
         for _, reached in stage(ensemble, inputs, voting):
             scores = reached
     return scores
+
+
+def apply_to(ensemble: Ensemble, inputs: NodeInputs, voting: Voting, nodes: torch.Tensor) -> torch.Tensor:
+    """Return the scores of some nodes after the last round; where rows mix themselves, of these alone."""
+    if isinstance(inputs.features, Mixable):
+        return apply(ensemble, inputs.keep(nodes), voting)
+    return apply(ensemble, inputs, voting)[nodes]

@@ -75,7 +75,7 @@ def predict(
         graph, ids = None, data.graph.node_ids
         promised = Promised.make(model, data, sets, calibrate)
     elif dataset is None and node_table is None:
-        graph, ids = _own_graph(saved, len(model.model_.score_tensor), data_dir)
+        graph, ids = _own_graph(saved, model.model_.n_nodes, data_dir)
     else:
         given = saved.source.override(
             dataset, data_dir, normalize=normalize, options=data_option, nodes=node_table, edges=edges

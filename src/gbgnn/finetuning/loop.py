@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 import torch
 from sklearn.base import BaseEstimator
 
-from gbgnn._checks import check_choice, check_integer, check_number
+from gbgnn._checks import as_bytes, check_choice, check_integer, check_number
 from gbgnn._optimizers import OPTIMIZERS, Stepper
 from gbgnn._random import Seeds, generator
 from gbgnn._threads import threads_for
@@ -27,8 +26,6 @@ from gbgnn.finetuning.network import MultiScaleNetwork
 from gbgnn.learners import Learner
 from gbgnn.model import FittedModel
 from gbgnn.problem import Problem
-
-_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -91,7 +88,7 @@ class FineTuner(BaseEstimator):
         check_integer(owner, "batch_size", self.batch_size, 1, optional=True)
         check_integer(owner, "patience", self.patience, 1, optional=True)
         check_choice(owner, "keep", self.keep, ("best", "tuned"))
-        parse_bytes(self.memory_limit)
+        as_bytes(owner, "memory_limit", self.memory_limit)
         is_list = isinstance(self.moves, (list, tuple)) and all(isinstance(name, str) for name in self.moves)
         if not is_list or not self.moves or len(set(self.moves)) < len(self.moves):
             raise ParameterError(
@@ -130,20 +127,6 @@ def check_fine_tuning(
         )
     if not keep_learners:
         raise ParameterError("fine_tune needs the fitted learners; set keep_learners=True.")
-
-
-def parse_bytes(value: int | str) -> int:
-    """Return a number of bytes given as an integer, or as text such as ``"500MB"`` or ``"2 GiB"``."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", value, re.IGNORECASE)
-        if match and match[2].upper() in _UNITS:
-            value = int(float(match[1]) * _UNITS[match[2].upper()])
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ParameterError(
-            'FineTuner.memory_limit must be a number of bytes, or text such as "500MB" or "2GiB"; '
-            f"got {value!r}."
-        )
-    return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,13 +211,16 @@ def fine_tune_model(
         return model
     tuned, voting = network.rebuild(), network.voting
     del network  # before the scores of all nodes take its room
-    return replace(model, ensemble=tuned, voting=voting, score_tensor=apply(tuned, problem.inputs, voting))
+    return replace(model, ensemble=tuned, voting=voting, kept_scores=apply(tuned, problem.inputs, voting))
 
 
 def build_network(model: FittedModel, ensemble: Ensemble, problem: Problem, tuner: FineTuner) -> TunedNetwork:
     """Return the rounds that predict as one function of what is moved."""
     parts = (ensemble, problem, model.voting, model.loss, model.metric)
-    options: dict[str, Any] = {"moves": tuner.moves, "memory_limit": parse_bytes(tuner.memory_limit)}
+    options: dict[str, Any] = {
+        "moves": tuner.moves,
+        "memory_limit": as_bytes("FineTuner", "memory_limit", tuner.memory_limit),
+    }
     if not all(hop.keeps_width for hop in ensemble.hops):
         return LayeredNetwork(*parts, **options)
     is_batched = tuner.batch_size is not None and tuner.batch_size < problem.train.size

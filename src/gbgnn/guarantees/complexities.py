@@ -170,9 +170,9 @@ class Complexities:
 def known_graph_of_fit(model: FittedModel, graph: Graph | None) -> Graph:
     """Return the graph of the fit: a bound is about its nodes, whatever other graphs look like it."""
     graph = model.known_graph(graph)
-    if graph.n_nodes != len(model.score_tensor):
+    if graph.n_nodes != model.n_nodes:
         raise ParameterError(
-            f"graph has {graph.n_nodes} nodes, but the model was fitted on {len(model.score_tensor)}; a "
+            f"graph has {graph.n_nodes} nodes, but the model was fitted on {model.n_nodes}; a "
             "bound is about the graph of the fit."
         )
     if model.graph_checksum not in (None, graph.checksum):

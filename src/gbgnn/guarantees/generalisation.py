@@ -117,7 +117,7 @@ def generalisation_bound(
         raise ParameterError(f'form="{form}" is for uniform draws; only form="sharp" has strata.')
     check_is_fitted(model, "model_")
     fitted: FittedModel = model.model_
-    n_columns = fitted.score_tensor.shape[1]
+    n_columns = fitted.voting.n_outputs
     n_parts = 1 if form == "sharp" else n_columns  # each an application of the theorem, with its own failure
     failure = (1 - confidence) / n_parts
     scale = Complexities(

@@ -127,7 +127,7 @@ def _find_others(
                 "population=nodes that neither trained nor were looked at."
             )
         return np.setdiff1d(as_nodes(population, "population"), held)
-    n_nodes = len(fitted.score_tensor) if graph is None else graph.n_nodes
+    n_nodes = fitted.n_nodes if graph is None else graph.n_nodes
     check_range(held, n_nodes)
     # Of another graph than that of the fit, no node was seen.
     is_own = graph is None or graph.checksum == fitted.graph_checksum

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,7 +15,7 @@ from torch import nn
 
 from gbgnn._threads import map_threads, one_thread
 from gbgnn.problem import NodeInputs
-from gbgnn.propagation import Representation
+from gbgnn.propagation import Mixable, Representation
 from gbgnn.propagation.rows import BLOCK_BYTES
 from gbgnn.rounds import RoundContext
 
@@ -135,6 +135,13 @@ class Head(nn.Module, ABC):
             return torch.cat([self._output(block) for block in blocks])
         with one_thread():
             return torch.cat(map_threads(self._output, list(blocks), work=16 * X.shape[0] * X.shape[1]))
+
+    def output_blocks(self, X: Representation, inputs: NodeInputs) -> Iterator[torch.Tensor]:
+        """Yield the outputs of all nodes in order; a few rows of a large representation at a time."""
+        if isinstance(X, Mixable) and self.sees_rows:
+            yield from (self._output(block) for block in X.blocks(BLOCK_BYTES))
+        else:
+            yield self.evaluate(X, inputs)
 
     def _output(self, block: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():  # which a thread does not inherit

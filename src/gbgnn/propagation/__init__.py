@@ -1,5 +1,7 @@
 """P: how it is described from a graph, and how representations are multiplied by it and its polynomials."""
 
+from gbgnn.propagation.columns_on_disk import GivenColumns
+from gbgnn.propagation.disk_rows import DiskRows, Workspace
 from gbgnn.propagation.graph_rows import GraphRows, mix
 from gbgnn.propagation.mixable import KeptRows, Mixable
 from gbgnn.propagation.neighbours import NeighbourEdges
@@ -32,6 +34,8 @@ __all__ = [
     "AugmentedAdjacency",
     "Csr",
     "DenseRows",
+    "DiskRows",
+    "GivenColumns",
     "GivenMatrix",
     "GraphRows",
     "Interval",
@@ -49,6 +53,7 @@ __all__ = [
     "RandomWalk",
     "Representation",
     "SparseRows",
+    "Workspace",
     "as_rows",
     "chebyshev_terms",
     "join_members",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -11,7 +11,7 @@ import torch
 from gbgnn.propagation.mixable import Mixable
 from gbgnn.propagation.polynomial import powers
 from gbgnn.propagation.propagator import Propagator
-from gbgnn.propagation.rows import DenseRows, Representation
+from gbgnn.propagation.rows import BLOCK_BYTES, DenseRows, Representation, computed_in
 
 
 def mix(
@@ -46,7 +46,10 @@ def mix(
 @final
 @dataclass(frozen=True, eq=False)
 class GraphRows(Mixable):
-    """The rows of all nodes, in memory, with the P that mixes them and the rows that they began as."""
+    """The rows of all nodes, in memory, with the P that mixes them and the rows that they began as.
+
+    They may be stored in 16 bits: what is asked for has 32, and so have the sums of products.
+    """
 
     X: Representation
     first: Representation
@@ -67,17 +70,27 @@ class GraphRows(Mixable):
         return self.X.shape
 
     @property
+    def dtype(self) -> torch.dtype:
+        """The precision of rows that are asked for; they may be stored in half of it."""
+        return computed_in(self.X.dtype)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the rows as they are now."""
         return self.X.nbytes
 
     def rows(self, ids: torch.Tensor) -> torch.Tensor:
         """Return the rows of these nodes."""
-        return self.X.rows(ids)
+        return self.X.rows(ids).to(self.dtype)
 
     def dense(self) -> torch.Tensor:
         """Return all rows."""
-        return self.X.dense()
+        return self.X.dense().to(self.dtype)
+
+    def blocks(self, n_bytes: int = BLOCK_BYTES, *, sparse: bool = False) -> Iterator[torch.Tensor]:
+        """Yield all rows in order, block by block."""
+        for block in self.X.blocks(n_bytes, sparse=sparse):
+            yield block.to(self.dtype)
 
     def mixed(
         self, exponents: Sequence[int], weights: torch.Tensor, injection: torch.Tensor | float = 0.0
@@ -88,4 +101,5 @@ class GraphRows(Mixable):
 
     def power_rows(self, exponents: Sequence[int], ids: torch.Tensor) -> torch.Tensor:
         """Return the rows of the products, each taken before the next is computed."""
-        return torch.stack([Z[ids] for Z in powers(self.P, self.X.dense(), exponents)])
+        terms = powers(self.P, self.X.dense(), exponents)
+        return torch.stack([Z[ids].to(self.dtype) for Z in terms])

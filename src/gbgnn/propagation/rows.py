@@ -19,6 +19,17 @@ NORMS = {"l1": 1, "l2": 2}  # by which feature rows may be brought to length one
 SPARSE_BELOW = 0.125  # up to this share of non-zero entries, sparse features stay sparse
 
 
+def computed_in(dtype: torch.dtype) -> torch.dtype:
+    """Return the precision in which numbers stored in one are computed with: of 16 bits, 32.
+
+    Examples
+    --------
+    >>> computed_in(torch.bfloat16), computed_in(torch.float64)
+    (torch.float32, torch.float64)
+    """
+    return torch.float32 if dtype.itemsize < 4 else dtype
+
+
 class Representation(ABC):
     """What a model knows of all nodes, N rows of C numbers on one device; it never changes.
 

@@ -102,7 +102,7 @@ def _contributions(subject: Subject, nodes: NDArray[np.int64], graph: Graph) -> 
     """Yield contributions of some nodes at a time, so that they fit into memory."""
     model: Any = subject.model
     n_rounds = 1 if hasattr(model, "members") else model.best_round
-    n_at_once = max(16, _NUMBERS_AT_ONCE // ((n_rounds + 3) ** 2 * model.score_tensor.shape[1]))
+    n_at_once = max(16, _NUMBERS_AT_ONCE // ((n_rounds + 3) ** 2 * model.voting.n_outputs))
     for first in range(0, len(nodes), n_at_once):
         yield model.contributions(nodes[first : first + n_at_once], graph=graph)
 
