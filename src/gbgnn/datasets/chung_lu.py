@@ -108,8 +108,8 @@ class ChungLu:
                 one, two = (self._draw_ends(n, block, random) for block in (first, second))
                 wanted = one % self.n_classes
                 if not is_within:
-                    options = {"generator": random, "device": self.device}
-                    wanted = (wanted + torch.randint(1, self.n_classes, (n,), **options)) % self.n_classes
+                    steps = torch.randint(1, self.n_classes, (n,), generator=random, device=self.device)
+                    wanted = (wanted + steps) % self.n_classes
                 two += wanted - two % self.n_classes
                 two -= self.n_classes * (two >= len(self.rows(second)))
                 is_edge = (one != two) if first == second else slice(None)
@@ -148,7 +148,8 @@ class ChungLu:
         return float(np.exp(low if excess(low) <= 0 else brentq(excess, low, high)))
 
     def _power(self, ranks: NDArray[np.int64], offset: float | None = None) -> NDArray[np.float64]:
-        return (ranks + (self._offset if offset is None else offset)) ** (1 - self._slope)
+        moved = ranks + (self._offset if offset is None else offset)
+        return np.asarray(moved ** (1 - self._slope), np.float64)
 
     def _chances(self, ranks: NDArray[np.int64], offset: float | None = None) -> NDArray[np.float64]:
         """Return how likely an end is to have a rank from each to the next, of all ranks."""
