@@ -108,6 +108,9 @@ CASES: dict[str, tuple[Change, str]] = {
         lambda header, tensors: tensors.update({"encoder.1.places": torch.tensor([0])}),
         "categories of 'town' do not fit",
     ),
+    "knots that are none": (tensor("encoder.0.knots", lambda x: x / 0), "numbers of 'age' are not encoded"),
+    "knots in any order": (tensor("encoder.0.knots", lambda x: x.flip(0)), "knots in ascending order"),
+    "numbers as large as can be": (tensor("encoder.0.outputs", lambda x: x * 1e300), "numbers of 'age'"),
     "a header as deep as the stack": (inside("params", value="x"), "its header does not fit"),
 }
 
