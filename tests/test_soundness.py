@@ -96,6 +96,18 @@ CASES: dict[str, tuple[Change, str]] = {
         tensor("round.1.layers.0.weight", lambda x: x[:, :-1]),
         "its header does not fit",
     ),
+    "weights of one axis": (
+        tensor("round.1.layers.0.weight", torch.Tensor.ravel),
+        "are no layers of a network",
+    ),
+    "layers that do not follow each other": (
+        tensor("round.1.layers.1.weight", lambda x: x[:, :-1]),
+        "are no layers of a network",
+    ),
+    "a column that nothing encodes": (
+        inside("inputs", "encoder", "columns", 1, value="7"),
+        "columns .'town'. are encoded, but the table has none",
+    ),
     "weights of another type": (
         tensor("round.2.layers.1.bias", torch.Tensor.double),
         "its header does not fit",
