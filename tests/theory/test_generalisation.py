@@ -49,9 +49,10 @@ def test_strata_of_unequal_shares_are_a_term() -> None:
 
 
 def test_errors_of_classes_add_up_term_by_term() -> None:
-    parts = (bound(0.1, label="a"), bound(0.3, label="b"))
+    parts = (bound(0.1, label="a"), bound(0.3, label="b", delta=0.25))
     whole = sum_of_classes(parts, 0.9, ("two",))
     assert whole.total == pytest.approx(parts[0].total + parts[1].total)
     assert whole.complexities == pytest.approx((0.4, 0.1))
+    assert (whole.delta, whole.label) == (0.5, None)
     assert (whole.confidence, whole.notes, whole.per_class) == (0.9, ("two",), parts)
     assert [part["label"] for part in whole.to_dict()["per_class"]] == ["a", "b"]
