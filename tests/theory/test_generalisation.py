@@ -19,6 +19,12 @@ def test_total_is_the_sum_of_the_terms() -> None:
     assert bound().total == pytest.approx(0.4)
 
 
+def test_the_sharp_form_pays_for_no_partition_and_no_imbalance() -> None:
+    bare = GeneralisationBound(0.1, (0.2,), 0.02, delta=0.5, confidence=0.95, form="sharp", steps="any")
+    assert (bare.partition, bare.imbalance, bare.label) == (0.0, 0.0, None)
+    assert bare.total == pytest.approx(0.32)
+
+
 def test_a_bound_of_one_or_more_is_called_vacuous() -> None:
     assert not bound().is_vacuous
     assert bound(0.71).is_vacuous
