@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError
 from collections.abc import Callable, Iterator
+from dataclasses import FrozenInstanceError
 from itertools import combinations, product
 
 import numpy as np
