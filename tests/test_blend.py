@@ -80,7 +80,7 @@ def test_a_file_holds_all_members_and_an_old_reader_is_told(
     assert read_header(path)["format_version"] == 3
     monkeypatch.setattr("gbgnn.persistence.WRAPPED_VERSION", 3)
     save_with_version_4 = tmp_path / "new.gbgnn"
-    monkeypatch.setattr("gbgnn.persistence.FORMAT_VERSION", 4)
+    monkeypatch.setattr("gbgnn.packing.FORMAT_VERSION", 4)
     save(model.members[0].model, save_with_version_4)
     with pytest.raises(ModelFileError, match="has format 4, .* reads up to format 3"):
         load(save_with_version_4)
