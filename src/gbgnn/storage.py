@@ -6,12 +6,13 @@ import tempfile
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 
 from gbgnn._checks import as_bytes
 from gbgnn._memory import free_bytes, resident_bytes
+from gbgnn.boosting import Ensemble, Voting, apply_to
 from gbgnn.errors import ParameterError
 from gbgnn.features import LabelledRows
 from gbgnn.graph import Graph
@@ -34,11 +35,20 @@ class Storage(ABC):
     scores of other nodes are computed when somebody asks for them.
     """
 
+    graphs: ClassVar[tuple[type, ...]] = (Graph,)
+    """The kinds of graphs whose rows it can hold."""
+
     @abstractmethod
     def build(
         self, recipe: InputRecipe, graph: Graph, known: LabelledRows | None, needs: Needs
     ) -> NodeInputs:
         """Return what a model needs of a graph."""
+
+    def find_scores(
+        self, ensemble: Ensemble, inputs: NodeInputs, voting: Voting, nodes: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the scores of some nodes after the last round."""
+        return apply_to(ensemble, inputs, voting, nodes)
 
 
 @dataclass(frozen=True)
