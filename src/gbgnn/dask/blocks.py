@@ -145,16 +145,21 @@ def add_up(
     dtype: torch.dtype,
     weights: Sequence[float],
     injection: float,
+    is_sparse: bool,
     first: NDArray[Any] | None,
     *terms: NDArray[Any],
 ) -> NDArray[Any]:
-    """Return the weighted sum of terms, and of a share of the first rows, in the order of one machine."""
+    """Return the weighted sum of terms, and of a share of the first rows, in the order of one machine.
+
+    There rows that are sparse are scaled before they are added, and dense ones as they are.
+    """
     tensors = [as_numbers(term, dtype) for term in terms]
     result = tensors[0] * weights[0]
     for Z, weight in zip(tensors[1:], weights[1:], strict=True):
         result.add_(Z, alpha=weight)
     if first is not None:
-        DenseRows(as_numbers(first, dtype)).add_to_(result, injection)
+        X = as_numbers(first, dtype)
+        DenseRows(X * injection if is_sparse else X).add_to_(result, 1.0 if is_sparse else injection)
     return as_bits(result)
 
 

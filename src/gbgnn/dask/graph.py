@@ -22,6 +22,7 @@ from gbgnn.errors import GraphError
 from gbgnn.graph import Graph
 from gbgnn.propagation import Propagation
 from gbgnn.propagation.operator import Csr
+from gbgnn.propagation.rows import SPARSE_BELOW
 
 _ROW_COST = 4
 """What a node costs a worker beside its edges, in edges: by both, chunks are about equal."""
@@ -45,6 +46,7 @@ class DaskGraph:
     chunks: Chunks  # of features
     feature_names: tuple[str, ...]
     is_named: bool
+    is_sparse: bool = False  # whether one machine would keep the features sparse
     node_ids: Chunks | None = None  # the user's own names of nodes; None are row numbers
     source: Graph | None = None  # the graph in memory that this one is
     features_from = "matrix"
@@ -92,6 +94,7 @@ class DaskGraph:
             chunks=[layout.submit(i, f"features-{name}-{i}", _keep, X[own]) for i, own in enumerate(spans)],
             feature_names=graph.feature_names,
             is_named=graph.is_named,
+            is_sparse=sp.issparse(X) and X.nnz <= SPARSE_BELOW * X.shape[0] * X.shape[1],
             source=graph,
         )
 

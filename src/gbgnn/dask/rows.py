@@ -77,7 +77,7 @@ class DaskRows(Mixable):
         if shares == (1.0,) and not share:
             return replace(self, name=name, chunks=terms[0], known_powers={})
         first = self.first if share else [None] * len(self.first)
-        settings = (self.stored, shares, share)
+        settings = (self.stored, shares, share, self.graph.is_sparse)
         chunks = [
             self._submit(i, f"add_up-{name}", add_up, *settings, first[i], *(term[i] for term in terms))
             for i in range(len(self.chunks))
