@@ -56,15 +56,15 @@ class FrameReader:
         frames = [frame for frame, length in zip(frames, lengths, strict=True) if length]
         if not frames:
             raise GraphError("the frame of nodes has no rows.")
-        layout = Layout.build(self.client, [0, *np.cumsum(lengths[lengths > 0])])
+        layout = Layout(self.client, (0, *np.cumsum(lengths[lengths > 0]).tolist()))
         parts = [
-            layout.submit(i, f"features-{self.name}-{i}", read_features, frame, names)
+            layout.submit(f"features-{self.name}-{i}", read_features, frame, names)
             for i, frame in enumerate(frames)
         ]
         ids = None
         if self.id is not None:
             ids = [
-                layout.submit(i, f"ids-{self.name}-{i}", _read_column, frame, self.id)
+                layout.submit(f"ids-{self.name}-{i}", _read_column, frame, self.id)
                 for i, frame in enumerate(frames)
             ]
         self._wait(parts)
@@ -89,13 +89,13 @@ class FrameReader:
             for p, frame in enumerate(frames)
         ]
         pieces = [
-            [layout.submit(i, f"piece-{self.name}-{p}-{i}", _take, part, i) for p, part in enumerate(split)]
+            [layout.submit(f"piece-{self.name}-{p}-{i}", _take, part, i) for p, part in enumerate(split)]
             for i in every
         ]
         is_weighted = self.weight is not None
         both = [
             layout.submit(
-                i, f"both-{self.name}-{i}", join_edges, layout.bounds, i, is_weighted, self.directed, *pieces[i]
+                f"both-{self.name}-{i}", join_edges, layout.bounds, i, is_weighted, self.directed, *pieces[i]
             )
             for i in every
         ]
@@ -104,15 +104,18 @@ class FrameReader:
         if is_weighted and not self.directed:
             are_same = all(self.client.gather(self.client.map(_is_symmetric, both, pure=False)))
         rows = [
-            layout.submit(i, f"edges-{self.name}-{i}", merge_ways, both[i], is_weighted, are_same) for i in every
+            layout.submit(f"edges-{self.name}-{i}", merge_ways, both[i], is_weighted, are_same) for i in every
         ]
         if not self.directed:
             return rows, None
         shares = [
-            [layout.submit(j, f"share-{self.name}-{i}-{j}", add_columns, rows[i], layout.bounds, j) for i in every]
+            [
+                layout.submit(f"share-{self.name}-{i}-{j}", add_columns, rows[i], layout.bounds, j)
+                for i in every
+            ]
             for j in every
         ]
-        return rows, [layout.submit(j, f"sums-{self.name}-{j}", _add, *shares[j]) for j in every]
+        return rows, [layout.submit(f"sums-{self.name}-{j}", _add, *shares[j]) for j in every]
 
     def _name_rows(self, edges: Any, nodes: NodeParts) -> Any:
         """Return edges between row numbers: the nodes' ids are merged in, on either end."""
@@ -124,10 +127,14 @@ class FrameReader:
                 self.client.submit(number_rows, own, start)
                 for own, start in zip(nodes.ids, nodes.layout.bounds, strict=False)
             ]
-            index = dd.from_delayed(numbered, meta=number_rows(self.client.submit(_first, nodes.ids[0]).result(), 0))
+            index = dd.from_delayed(
+                numbered, meta=number_rows(self.client.submit(_first, nodes.ids[0]).result(), 0)
+            )
             counts = index.groupby(_END).size(split_out=index.npartitions)
             if int(counts.max().compute()) > 1:
-                raise GraphError(f"column {self.id!r} of the nodes holds repeated ids; each node needs its own.")
+                raise GraphError(
+                    f"column {self.id!r} of the nodes holds repeated ids; each node needs its own."
+                )
             for end in self.ends:
                 merged = edges.merge(index, how="left", left_on=end, right_on=_END)
                 edges = merged.drop(columns=[end, _END]).rename(columns={_ROW: end})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, final
 from uuid import uuid4
 
@@ -82,16 +83,20 @@ class DaskGraph:
         given = sum(find_workers(client).values()) if n_chunks is None else n_chunks
         check_integer("DaskGraph.from_graph", "n_chunks", given, 1)
         X, A = graph.features if features is None else features, graph.adjacency
-        layout = Layout.build(client, _share_out(A.indptr, given))
-        name = uuid4().hex
-        spans = [slice(*span) for span in zip(layout.bounds[:-1], layout.bounds[1:], strict=True)]
-        column_sums = Csr.from_scipy(A).column_sums().numpy()
+        layout, name = Layout(client, _share_out(A.indptr, given)), uuid4().hex
+        sums = Csr.from_scipy(A).column_sums().numpy()
+        rows, totals, chunks = [], [], []
+        for i, (start, stop) in enumerate(pairwise(layout.bounds)):
+            own = EdgeRows.from_scipy(A[start:stop])
+            rows.append(layout.submit(f"edges-{name}-{i}", _keep, own))
+            totals.append(layout.submit(f"sums-{name}-{i}", _keep, sums[start:stop], rows[-1]))
+            chunks.append(layout.submit(f"features-{name}-{i}", _keep, X[start:stop], rows[-1]))
         return cls._build(
             layout,
             name,
-            rows=[layout.submit(i, f"edges-{name}-{i}", _keep, EdgeRows.from_scipy(A[own])) for i, own in enumerate(spans)],
-            column_sums=[layout.submit(i, f"sums-{name}-{i}", _keep, column_sums[own]) for i, own in enumerate(spans)],
-            chunks=[layout.submit(i, f"features-{name}-{i}", _keep, X[own]) for i, own in enumerate(spans)],
+            rows=rows,
+            column_sums=totals,
+            chunks=chunks,
             feature_names=graph.feature_names,
             is_named=graph.is_named,
             is_sparse=sp.issparse(X) and X.nnz <= SPARSE_BELOW * X.shape[0] * X.shape[1],
@@ -175,16 +180,14 @@ class DaskGraph:
         """Let workers find what each chunk borrows of the others, once."""
         every = range(layout.n_chunks)
 
-        def submit(i: int, key: str, *task: Any) -> Future:
-            return layout.submit(i, f"{key}-{name}-{i}", *task)
+        def submit(key: str, *task: Any) -> Future:
+            return layout.submit(f"{key}-{name}", *task)
 
-        edges = [submit(i, "local", LocalEdges.build, rows[i], layout.bounds, i) for i in every]
-        counts = layout.client.gather([submit(i, "counts", _count, edges[i]) for i in every])
-        wanted = [
-            {j: layout.submit(j, f"wanted-{name}-{i}-{j}", _want, edges[i], j) for j in counts[i]} for i in every
-        ]
+        edges = [submit(f"local-{i}", LocalEdges.build, rows[i], layout.bounds, i) for i in every]
+        counts = layout.client.gather([submit(f"counts-{i}", _count, edges[i]) for i in every])
+        wanted = [{j: submit(f"wanted-{i}-{j}", _want, edges[i], j) for j in counts[i]} for i in every]
         sums = rows if column_sums is None else column_sums
-        totals = [submit(i, "totals", _sum_up, rows[i], sums[i]) for i in every]
+        totals = [submit(f"totals-{i}", _sum_up, rows[i], sums[i]) for i in every]
         return cls(layout, name, edges, wanted, counts, totals, **known)
 
     @property
@@ -218,9 +221,7 @@ class DaskGraph:
         if self.node_ids is None:
             return wanted.astype(np.int64)
         layout, starts = self.layout, self.layout.bounds
-        found = layout.client.gather(
-            [layout.client.submit(find_ids, own, wanted) for own in self.node_ids]
-        )
+        found = layout.client.gather([layout.client.submit(find_ids, own, wanted) for own in self.node_ids])
         rows = np.full(len(wanted), -1, np.int64)
         for start, local in zip(starts, found, strict=False):
             rows[local >= 0] = start + local[local >= 0]
@@ -235,10 +236,7 @@ class DaskGraph:
     def borrow(self, chunks: Chunks, name: str) -> list[list[Future]]:
         """Return for each chunk the rows that it borrows of the others, in their order: all that travels."""
         return [
-            [
-                self.layout.submit(j, f"borrow-{name}-{i}-{j}", pick, chunks[j], ids)
-                for j, ids in wanted.items()
-            ]
+            [self.layout.submit(f"borrow-{name}-{i}-{j}", pick, chunks[j], ids) for j, ids in wanted.items()]
             for i, wanted in enumerate(self.wanted)
         ]
 
@@ -248,7 +246,7 @@ class DaskGraph:
         borrowed = self.borrow(self.totals, f"totals-{self.name}")
         return [
             self.layout.submit(
-                i, f"P-{name}-{i}", Block.build, self.edges[i], recipe, dtype, self.totals[i], *borrowed[i]
+                f"P-{name}-{i}", Block.build, self.edges[i], recipe, dtype, self.totals[i], *borrowed[i]
             )
             for i in range(self.layout.n_chunks)
         ]
@@ -256,13 +254,13 @@ class DaskGraph:
     def build_chunks(self, dtype: torch.dtype, norm: str | None, name: str) -> list[Future]:
         """Return the features of every chunk in a precision, as they are or with rows of length one."""
         return [
-            self.layout.submit(i, f"rows-{name}-{i}", as_chunk, own, dtype, norm)
+            self.layout.submit(f"rows-{name}-{i}", as_chunk, own, dtype, norm)
             for i, own in enumerate(self.chunks)
         ]
 
     def bytes_per_product(self, n_columns: int, itemsize: int = 4) -> int:
         """Return how much travels between workers for one product of P with ``n_columns`` columns."""
-        homes = self.layout.homes
+        homes = self.layout.find_homes(self.edges)
         rows = sum(n for i, row in enumerate(self.counts) for j, n in row.items() if homes[i] != homes[j])
         return rows * n_columns * itemsize
 
@@ -288,7 +286,7 @@ class _FeatureRows:
         return result
 
 
-def _share_out(row_starts: NDArray[Any], n_chunks: int) -> NDArray[np.int64]:
+def _share_out(row_starts: NDArray[Any], n_chunks: int) -> tuple[int, ...]:
     """Return the bounds of chunks that cost about the same, none of them empty."""
     n_nodes = len(row_starts) - 1
     n_chunks = min(n_chunks, n_nodes)
@@ -297,10 +295,11 @@ def _share_out(row_starts: NDArray[Any], n_chunks: int) -> NDArray[np.int64]:
     cuts = np.searchsorted(costs, wanted)
     lowest = np.arange(1, n_chunks)
     cuts = np.maximum.accumulate(np.maximum(cuts, lowest) - lowest) + lowest  # strictly ascending
-    return np.concatenate([[0], np.minimum(cuts, n_nodes - n_chunks + lowest), [n_nodes]])
+    return 0, *np.minimum(cuts, n_nodes - n_chunks + lowest).tolist(), n_nodes
 
 
-def _keep(value: Any) -> Any:
+def _keep(value: Any, *beside: Any) -> Any:
+    """Return what was sent; on the worker that has what is to be beside it."""
     return value
 
 

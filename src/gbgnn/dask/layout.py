@@ -1,7 +1,8 @@
-"""Layout: which nodes are in which chunk, and which worker each chunk lives on."""
+"""Layout: which nodes are in which chunk, and how workers are asked for them."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,55 +18,49 @@ from gbgnn.errors import ParameterError
 Chunks = Sequence[Future]
 """What the workers hold, a future for each chunk; what no future stands for any more is let go."""
 
-_SECONDS = 10
+_SECONDS = 5
 """So long a scheduler may take to answer, and workers to be there."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Chunks of consecutive nodes, and where each is at home.
+    """Chunks of consecutive nodes, and the cluster that has them.
 
     Tasks are pure functions of other tasks' results and are called by what they compute. So Dask can compute
-    again whatever is lost with a worker, and nothing twice that is there. A chunk is computed at home, which
-    saves its way, unless its home is gone.
+    again whatever is lost with a worker, and nothing twice that is there. No task is bound to a worker, which
+    might be gone: a task runs where most of what it needs is, so that a chunk stays where it was made.
     """
 
     client: Client
     bounds: tuple[int, ...]  # the first node of every chunk, and the number of all
-    homes: tuple[str, ...]  # the address of the worker of every chunk
-
-    @classmethod
-    def build(cls, client: Client, bounds: Sequence[int]) -> Layout:
-        """Share out chunks among the workers there are: neighbouring ones to one worker."""
-        workers, n_chunks = find_workers(client), len(bounds) - 1
-        slots = [address for address, n_threads in sorted(workers.items()) for _ in range(n_threads)]
-        homes = [slots[i * len(slots) // n_chunks] for i in range(n_chunks)]
-        return cls(client, tuple(map(int, bounds)), tuple(homes))
 
     @property
     def n_chunks(self) -> int:
         """Number of chunks."""
-        return len(self.homes)
+        return len(self.bounds) - 1
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes."""
         return self.bounds[-1]
 
-    def submit(self, chunk: int, key: str, function: Callable[..., Any], *args: Any) -> Future:
-        """Let a function be computed where a chunk is at home; futures among ``args`` become results."""
+    def submit(self, key: str, function: Callable[..., Any], *args: Any) -> Future:
+        """Let a worker compute a function; futures among ``args`` become results."""
         with quiet_about_size():
-            return self.client.submit(
-                function, *args, key=f"gbgnn-{key}", workers=[self.homes[chunk]], allow_other_workers=True
-            )
+            return self.client.submit(function, *args, key=f"gbgnn-{key}")
+
+    def find_homes(self, chunks: Chunks) -> list[str]:
+        """Return the address of the worker that has each chunk."""
+        places = self.client.who_has(list(chunks))
+        return [min(places[chunk.key], default="") for chunk in chunks]
 
     def locate(self, ids: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
         """Yield each chunk that some nodes are in, their places among ``ids``, and their rows in the chunk.
 
         Examples
         --------
-        >>> layout = Layout(None, (0, 2, 5), ("one", "other"))
+        >>> layout = Layout(None, (0, 2, 5))
         >>> [(i, places.tolist(), rows.tolist()) for i, places, rows in layout.locate(np.array([4, 0, 2]))]
         [(0, [1], [0]), (1, [0, 2], [2, 0])]
         """
@@ -113,7 +108,9 @@ def open_client(scheduler: str) -> Iterator[Client]:
         if not count.isdecimal() or not int(count):
             raise ParameterError(f"scheduler={scheduler!r} has no number of workers; give it as local:4.")
         with (
-            LocalCluster(n_workers=int(count), threads_per_worker=1, dashboard_address=None) as cluster,
+            LocalCluster(
+                n_workers=int(count), threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR
+            ) as cluster,
             Client(cluster) as client,
         ):
             yield client

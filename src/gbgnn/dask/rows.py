@@ -87,7 +87,9 @@ class DaskRows(Mixable):
     def power_rows(self, exponents: Sequence[int], ids: torch.Tensor) -> torch.Tensor:
         """Return the rows of P^p X for some nodes; the products are kept, since a hop needs them next."""
         powers = [self._power(exponent) for exponent in exponents]
-        return torch.stack([self._gather(chunks, ids, exponent=p) for p, chunks in zip(exponents, powers, strict=True)])
+        return torch.stack(
+            [self._gather(chunks, ids, exponent=p) for p, chunks in zip(exponents, powers, strict=True)]
+        )
 
     def _power(self, exponent: int) -> Chunks:
         """Return P^p X: the largest power that is known, multiplied on; only the last product is kept."""
@@ -98,7 +100,9 @@ class DaskRows(Mixable):
             name = f"{self.name}-{p}"
             borrowed = self.graph.borrow(chunks, name)
             chunks = [
-                self._submit(i, f"multiply-{name}", Block.multiply, self.blocks_of_P[i], chunks[i], *borrowed[i])
+                self._submit(
+                    i, f"multiply-{name}", Block.multiply, self.blocks_of_P[i], chunks[i], *borrowed[i]
+                )
                 for i in range(len(chunks))
             ]
         self.known_powers[exponent] = chunks
@@ -121,7 +125,7 @@ class DaskRows(Mixable):
         return as_numbers(array, self.stored).to(self.device_here, self.dtype)
 
     def _submit(self, chunk: int, key: str, *task: object) -> Future:
-        return self.graph.layout.submit(chunk, f"{key}-{chunk}", *task)  # type: ignore[arg-type]
+        return self.graph.layout.submit(f"{key}-{chunk}", *task)  # type: ignore[arg-type]
 
 
 def digest(*parts: object) -> str:

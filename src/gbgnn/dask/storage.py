@@ -64,7 +64,9 @@ class Cluster(Storage):
         first = own.build_chunks(dtype, recipe.feature_norm, name)
         blocks = own.build_blocks(recipe.propagation, about, dtype)
         rows = DaskRows(own, name, first, first, blocks, dtype, own.n_features, recipe.device)
-        return NodeInputs(rows, cast(Propagator, _OnWorkers()), names=own.feature_names if own.is_named else None)
+        return NodeInputs(
+            rows, cast(Propagator, _OnWorkers()), names=own.feature_names if own.is_named else None
+        )
 
     def find_scores(
         self, ensemble: Ensemble, inputs: NodeInputs, voting: Voting, nodes: torch.Tensor
@@ -94,9 +96,18 @@ class Cluster(Storage):
             after = trained.hop(X, inputs)
             assert isinstance(after, DaskRows)
             X = after
-            head = layout.submit(0, f"round-{name}-{trained.t}", take, trained)
+            head = layout.submit(f"round-{name}-{trained.t}", take, trained)
             scores = [
-                layout.submit(i, f"scores-{name}-{trained.t}-{i}", advance, before, X.chunks[i], ids, X.stored, head, voting)
+                layout.submit(
+                    f"scores-{name}-{trained.t}-{i}",
+                    advance,
+                    before,
+                    X.chunks[i],
+                    ids,
+                    X.stored,
+                    head,
+                    voting,
+                )
                 for (i, ids), before in zip(wanted.items(), scores, strict=True)
             ]
         return scores

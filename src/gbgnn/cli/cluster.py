@@ -1,0 +1,36 @@
+"""A fit over a Dask cluster, whose model comes back to this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import gbgnn
+from gbgnn.cli import screen
+
+
+@contextmanager
+def spread(model: Any, scheduler: str | None, *, quiet: bool = False) -> Iterator[Any]:
+    """Give a model with the same settings whose nodes are on a cluster; what it is trained to, the model gets.
+
+    Also where training ends early, with the rounds so far. Without a scheduler it is the model itself.
+    """
+    if scheduler is None:
+        yield model
+        return
+    from gbgnn.dask import DaskGBGNNClassifier, DaskGBGNNRegressor, open_client
+
+    kind = DaskGBGNNRegressor if isinstance(model, gbgnn.GBGNNRegressor) else DaskGBGNNClassifier
+    with open_client(scheduler) as client:
+        remote = kind(**model.get_params(deep=False), client=client)
+        remote.__dict__ |= {name: value for name, value in vars(model).items() if name == "model_"}
+        if not quiet:
+            workers = client.nthreads()
+            where = f"{screen.counted(len(workers), 'worker')} of {client.scheduler.address}"
+            screen.note(f"nodes on {where}, {screen.counted(sum(workers.values()), 'chunk')}")
+        try:
+            yield remote
+        finally:
+            if "model_" in vars(remote):
+                model.model_ = remote.to_local().model_
