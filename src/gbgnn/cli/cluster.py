@@ -12,7 +12,7 @@ from gbgnn.cli import screen
 
 @contextmanager
 def spread(model: Any, scheduler: str | None, *, quiet: bool = False) -> Iterator[Any]:
-    """Give a model with the same settings whose nodes are on a cluster; what it is trained to, the model gets.
+    """Give a model with the same settings and its nodes on a cluster; the model gets what it is trained to.
 
     Also where training ends early, with the rounds so far. Without a scheduler it is the model itself.
     """
@@ -20,6 +20,7 @@ def spread(model: Any, scheduler: str | None, *, quiet: bool = False) -> Iterato
         yield model
         return
     from gbgnn.dask import DaskGBGNNClassifier, DaskGBGNNRegressor, open_client
+    from gbgnn.dask.layout import find_address
 
     kind = DaskGBGNNRegressor if isinstance(model, gbgnn.GBGNNRegressor) else DaskGBGNNClassifier
     with open_client(scheduler) as client:
@@ -27,7 +28,7 @@ def spread(model: Any, scheduler: str | None, *, quiet: bool = False) -> Iterato
         remote.__dict__ |= {name: value for name, value in vars(model).items() if name == "model_"}
         if not quiet:
             workers = client.nthreads()
-            where = f"{screen.counted(len(workers), 'worker')} of {client.scheduler.address}"
+            where = f"{screen.counted(len(workers), 'worker')} of {find_address(client)}"
             screen.note(f"nodes on {where}, {screen.counted(sum(workers.values()), 'chunk')}")
         try:
             yield remote

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
@@ -82,7 +83,7 @@ class OnCluster(GBGNNEstimator):
     def predict_frame(self, graph: Graph | DaskGraph | None = None) -> Any:
         """Return the predictions of all nodes as a dataframe of Dask's, which stays on the workers.
 
-        Its columns are those of :func:`gbgnn.predictions_frame`; ``.to_parquet(folder)`` writes it from there.
+        Its columns are those of :func:`gbgnn.predictions_frame`; ``.to_parquet(folder)`` writes it there.
 
         Parameters
         ----------
@@ -99,7 +100,7 @@ class OnCluster(GBGNNEstimator):
             model.ensemble[: model.best_round], inputs, model.voting, dict.fromkeys(range(layout.n_chunks))
         )
         alone = layout.client.submit(take, as_local(model), pure=False)
-        ids = own.node_ids or [None] * layout.n_chunks
+        ids: Sequence[Any] = own.node_ids or [None] * layout.n_chunks
         parts = [
             layout.client.submit(predict_chunk, alone, *each, pure=False)
             for each in zip(scores, ids, layout.bounds[:-1], strict=True)
@@ -108,7 +109,7 @@ class OnCluster(GBGNNEstimator):
         return dd.from_delayed(parts, meta=meta)
 
     def to_local(self) -> Any:
-        """Return the same fitted model for one machine; it knows the graph of the fit where that is in memory.
+        """Return the fitted model for one machine; it knows the graph of the fit where that is in memory.
 
         Of a graph that is on workers alone it predicts when it is given, in memory, or another one.
         """
@@ -159,7 +160,7 @@ class DaskGBGNNClassifier(OnCluster, GBGNNClassifier):
     >>> from distributed import Client
     >>> from gbgnn import datasets
     >>> data = datasets.load("karate")
-    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as client:
     ...     model = DaskGBGNNClassifier(n_rounds=3, random_state=0, client=client)
     ...     model = model.fit(data.train, data.y[data.train], graph=data.graph)
     ...     found = model.predict(data.test)

@@ -71,7 +71,7 @@ class FrameReader:
         return NodeParts(layout, parts, tuple(names), ids)
 
     def read_edges(self, edges: Any, nodes: NodeParts) -> tuple[Chunks, Chunks | None]:
-        """Return rows of the adjacency matrix, and the sums of its columns where they differ from its rows'."""
+        """Return rows of the adjacency matrix, and sums of its columns where they are not those of rows."""
         _check_columns(edges, [*self.ends, *([] if self.weight is None else [self.weight])], "edges")
         columns = list(self.ends) if self.weight is None else [*self.ends, self.weight]
         frames = self._begin(self._name_rows(edges[columns], nodes))
@@ -140,12 +140,12 @@ class FrameReader:
                 edges = merged.drop(columns=[end, _END]).rename(columns={_ROW: end})
             return edges
 
-    def _begin(self, frame: Any) -> list[Future]:
+    def _begin(self, frame: Any) -> list[Future[Any]]:
         with dask.config.set(_SHUFFLE):
-            futures: list[Future] = self.client.compute(frame.to_delayed())
+            futures: list[Future[Any]] = self.client.compute(frame.to_delayed())
         return futures
 
-    def _wait(self, parts: Sequence[Future]) -> None:
+    def _wait(self, parts: Sequence[Future[Any]]) -> None:
         """Wait for parts, to raise what is wrong with the data before anything is made of it."""
         for part in parts:
             error = part.exception()
@@ -184,7 +184,7 @@ Piece = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[np.boo
 def split_edges(
     frame: Any, ends: tuple[str, str], weight: str | None, bounds: Sequence[int], directed: bool
 ) -> list[Piece]:
-    """Return the edges of a part of the table for each chunk that has one of their ends, self loops left out."""
+    """Return the edges of a part of the table for each chunk that they lead into, self loops left out."""
     sides = []
     for end in ends:
         column = frame[end]
@@ -214,7 +214,7 @@ def split_edges(
         values, is_given = np.tile(values, 2), np.concatenate([is_given, ~is_given])
     chunks = np.searchsorted(bounds, targets, side="right") - 1
     return [
-        tuple(each[chunks == i] for each in (targets - bounds[i], sources, values, is_given))  # type: ignore[misc]
+        tuple(each[chunks == i] for each in (targets - bounds[i], sources, values, is_given))
         for i in range(len(bounds) - 1)
     ]
 
@@ -255,14 +255,14 @@ def add_columns(rows: EdgeRows, bounds: Sequence[int], chunk: int) -> NDArray[np
     return np.bincount(rows.columns[chosen] - start, weights, minlength=stop - start).astype(np.float64)
 
 
-def number_rows(ids: NDArray[Any], start: int) -> Any:
+def number_rows(ids: Any, start: int) -> Any:
     """Return a frame of ids and row numbers."""
     return import_needed("pandas", "a graph of Dask's dataframes", "dask").DataFrame(
         {_END: ids, _ROW: np.arange(start, start + len(ids))}
     )
 
 
-def find_ids(own: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.int64]:
+def find_ids(own: Any, wanted: NDArray[Any]) -> NDArray[np.int64]:
     """Return where ids are among a chunk's own, -1 for those that are not."""
     index = import_needed("pandas", "a graph of Dask's dataframes", "dask").Index(own)
     return np.asarray(index.get_indexer(wanted), np.int64)
@@ -275,14 +275,14 @@ def _check_columns(frame: Any, names: Iterable[str], what: str) -> None:
         raise GraphError(f"the {what} have no column {unknown[0]!r}; they have {known}.")
 
 
-def _read_column(frame: Any, name: str) -> NDArray[Any]:
+def _read_column(frame: Any, name: str) -> Any:
     column = frame[name]
     if column.isna().any():
         raise GraphError(f"column {name!r} of the nodes has missing ids; each node needs one.")
-    return np.asarray(column.to_numpy())
+    return column.reset_index(drop=True)  # of whatever type: those of edges must be the same
 
 
-def _first(ids: NDArray[Any]) -> NDArray[Any]:
+def _first(ids: Any) -> Any:
     return ids[:1]
 
 
@@ -291,8 +291,8 @@ def _take(pieces: Sequence[Piece], chunk: int) -> Piece:
 
 
 def _is_symmetric(ways: tuple[Any, Any]) -> bool:
-    return (ways[0] != ways[1]).nnz == 0
+    return bool((ways[0] != ways[1]).nnz == 0)
 
 
 def _add(*parts: NDArray[Any]) -> NDArray[Any]:
-    return np.sum(parts, axis=0)
+    return np.asarray(np.sum(parts, axis=0))

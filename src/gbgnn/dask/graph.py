@@ -41,7 +41,9 @@ class DaskGraph:
     layout: Layout
     name: str  # no other graph is called so
     edges: Chunks  # of LocalEdges
-    wanted: Sequence[dict[int, Future]]  # of each chunk, the ids of the rows that it borrows, by their chunk
+    wanted: Sequence[
+        dict[int, Future[Any]]
+    ]  # of each chunk, the ids of the rows that it borrows, by their chunk
     counts: Sequence[dict[int, int]]  # how many these are
     totals: Chunks  # sums of rows and columns of the adjacency matrix
     chunks: Chunks  # of features
@@ -75,14 +77,15 @@ class DaskGraph:
         --------
         >>> from distributed import Client
         >>> from gbgnn import datasets
-        >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+        >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as client:
         ...     DaskGraph.from_graph(datasets.load("karate").graph, client=client)
         DaskGraph(n_nodes=34, n_features=34, n_chunks=2)
         """
         client = find_client(client)
         given = sum(find_workers(client).values()) if n_chunks is None else n_chunks
         check_integer("DaskGraph.from_graph", "n_chunks", given, 1)
-        X, A = graph.features if features is None else features, graph.adjacency
+        X: Any = graph.features if features is None else features
+        A = graph.adjacency
         layout, name = Layout(client, _share_out(A.indptr, given)), uuid4().hex
         sums = Csr.from_scipy(A).column_sums().numpy()
         rows, totals, chunks = [], [], []
@@ -180,7 +183,7 @@ class DaskGraph:
         """Let workers find what each chunk borrows of the others, once."""
         every = range(layout.n_chunks)
 
-        def submit(key: str, *task: Any) -> Future:
+        def submit(key: str, *task: Any) -> Future[Any]:
             return layout.submit(f"{key}-{name}", *task)
 
         edges = [submit(f"local-{i}", LocalEdges.build, rows[i], layout.bounds, i) for i in every]
@@ -233,14 +236,14 @@ class DaskGraph:
             )
         return rows
 
-    def borrow(self, chunks: Chunks, name: str) -> list[list[Future]]:
+    def borrow(self, chunks: Chunks, name: str) -> list[list[Future[Any]]]:
         """Return for each chunk the rows that it borrows of the others, in their order: all that travels."""
         return [
             [self.layout.submit(f"borrow-{name}-{i}-{j}", pick, chunks[j], ids) for j, ids in wanted.items()]
             for i, wanted in enumerate(self.wanted)
         ]
 
-    def build_blocks(self, recipe: Propagation, about: str, dtype: torch.dtype) -> list[Future]:
+    def build_blocks(self, recipe: Propagation, about: str, dtype: torch.dtype) -> list[Future[Any]]:
         """Return rows of P for every chunk; ``about`` tells one recipe from another."""
         name = f"{self.name}-{about}"
         borrowed = self.borrow(self.totals, f"totals-{self.name}")
@@ -251,7 +254,7 @@ class DaskGraph:
             for i in range(self.layout.n_chunks)
         ]
 
-    def build_chunks(self, dtype: torch.dtype, norm: str | None, name: str) -> list[Future]:
+    def build_chunks(self, dtype: torch.dtype, norm: str | None, name: str) -> list[Future[Any]]:
         """Return the features of every chunk in a precision, as they are or with rows of length one."""
         return [
             self.layout.submit(f"rows-{name}-{i}", as_chunk, own, dtype, norm)
@@ -312,7 +315,7 @@ def _want(edges: LocalEdges, chunk: int) -> NDArray[np.int64]:
 
 
 def _sum_up(rows: EdgeRows, columns: Any) -> NDArray[np.float64]:
-    """Return the sums of rows beside those of columns, which are the same where every edge has its reverse."""
+    """Return the sums of rows beside those of columns; given rows alone, columns have the same sums."""
     sums = rows.as_csr(0).row_sums().numpy()
     return np.column_stack([sums, sums if isinstance(columns, EdgeRows) else columns])
 

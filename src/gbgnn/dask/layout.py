@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gbgnn.errors import ParameterError
 
-Chunks = Sequence[Future]
+Chunks = Sequence["Future[Any]"]
 """What the workers hold, a future for each chunk; what no future stands for any more is let go."""
 
 _SECONDS = 5
@@ -45,7 +45,7 @@ class Layout:
         """Number of nodes."""
         return self.bounds[-1]
 
-    def submit(self, key: str, function: Callable[..., Any], *args: Any) -> Future:
+    def submit(self, key: str, function: Callable[..., Any], *args: Any) -> Future[Any]:
         """Let a worker compute a function; futures among ``args`` become results."""
         with quiet_about_size():
             return self.client.submit(function, *args, key=f"gbgnn-{key}")
@@ -75,12 +75,17 @@ def find_workers(client: Client) -> dict[str, int]:
     try:
         client.wait_for_workers(1, timeout=_SECONDS)
     except TimeoutError:
-        address = client.scheduler.address
+        address = find_address(client)
         raise ParameterError(
-            f"the Dask scheduler at {address} has no workers, after waiting {_SECONDS} s; start some, such as "
-            f"`dask worker {address}`."
+            f"the Dask scheduler at {address} has no workers, after waiting {_SECONDS} s; start some, such "
+            f"as `dask worker {address}`."
         ) from None
     return dict(client.nthreads())
+
+
+def find_address(client: Client) -> str:
+    """Return where the scheduler of a client is."""
+    return str(client.scheduler_info()["address"])
 
 
 def find_client(client: Client | None) -> Client:
@@ -109,7 +114,7 @@ def open_client(scheduler: str) -> Iterator[Client]:
             raise ParameterError(f"scheduler={scheduler!r} has no number of workers; give it as local:4.")
         with (
             LocalCluster(
-                n_workers=int(count), threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR
+                n_workers=int(count), threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
             ) as cluster,
             Client(cluster) as client,
         ):

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ class DaskRows(Mixable):
     name: str  # what the numbers are made of
     chunks: Chunks
     first: Chunks  # those of the features
-    blocks_of_P: Chunks
+    factors: Chunks  # the rows of P
     stored: torch.dtype
     n_columns: int
     device_here: torch.device
@@ -100,9 +100,7 @@ class DaskRows(Mixable):
             name = f"{self.name}-{p}"
             borrowed = self.graph.borrow(chunks, name)
             chunks = [
-                self._submit(
-                    i, f"multiply-{name}", Block.multiply, self.blocks_of_P[i], chunks[i], *borrowed[i]
-                )
+                self._submit(i, f"multiply-{name}", Block.multiply, self.factors[i], chunks[i], *borrowed[i])
                 for i in range(len(chunks))
             ]
         self.known_powers[exponent] = chunks
@@ -124,8 +122,8 @@ class DaskRows(Mixable):
     def _arrived(self, array: np.ndarray) -> torch.Tensor:
         return as_numbers(array, self.stored).to(self.device_here, self.dtype)
 
-    def _submit(self, chunk: int, key: str, *task: object) -> Future:
-        return self.graph.layout.submit(f"{key}-{chunk}", *task)  # type: ignore[arg-type]
+    def _submit(self, chunk: int, key: str, *task: Any) -> Future[Any]:
+        return self.graph.layout.submit(f"{key}-{chunk}", *task)
 
 
 def digest(*parts: object) -> str:

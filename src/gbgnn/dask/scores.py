@@ -39,10 +39,10 @@ def advance(
     return before.add_(added).numpy()
 
 
-def predict_chunk(model: FittedModel, scores: NDArray[Any], ids: NDArray[Any] | None, start: int) -> Any:
+def predict_chunk(model: FittedModel, scores: NDArray[Any], ids: Any, start: int) -> Any:
     """Return a chunk's predictions as a frame; ``ids`` None are row numbers from ``start`` on."""
     import pandas as pd
 
     own = replace(model, kept_scores=torch.from_numpy(np.array(scores)), n_nodes=len(scores))
-    names = np.arange(start, start + len(scores)) if ids is None else ids
+    names = np.arange(start, start + len(scores)) if ids is None else np.asarray(ids)
     return pd.DataFrame(predict_columns(own, ids=names))

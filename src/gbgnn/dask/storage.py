@@ -84,7 +84,7 @@ class Cluster(Storage):
 
     def begin_scores(
         self, ensemble: Ensemble, inputs: NodeInputs, voting: Voting, wanted: dict[int, Any]
-    ) -> list[Future]:
+    ) -> list[Future[Any]]:
         """Let workers compute scores of their own nodes: of each chunk those with such rows, None for all."""
         X, device = inputs.features, torch.device("cpu")
         assert isinstance(X, DaskRows)
@@ -129,7 +129,7 @@ def check_recipe(recipe: Propagation) -> None:
     if type(recipe) not in _BY_DEGREES:
         raise ParameterError(
             f"propagation={recipe!r} may look at more of the graph than degrees, which is all that a worker "
-            'knows of nodes not its own; use "augmented", "normalized", "random_walk", "laplacian" or "given".'
+            'knows of other nodes; use "augmented", "normalized", "random_walk", "laplacian" or "given".'
         )
     if isinstance(recipe, GivenMatrix) and recipe.matrix is not None:
         raise ParameterError(
@@ -145,6 +145,6 @@ class _OnWorkers:
         if name.startswith("__"):
             raise AttributeError(name)
         raise AbsentError(
-            "P is in blocks on the workers of a cluster, where only products with it can be had; ask the model "
-            "of to_local(), with graph= in memory."
+            "P is in blocks on the workers of a cluster, where only products with it can be had; ask the "
+            "model of to_local(), with graph= in memory."
         )
