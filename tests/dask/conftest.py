@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from distributed import Client, LocalCluster
@@ -63,5 +64,24 @@ def make_graph() -> Any:
         A.setdiag(0)
         A.eliminate_zeros()
         return Graph(A, rng.normal(size=(n_nodes, 7)).astype(np.float32))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def frames() -> Any:
+    """Make a table of nodes with ids in no order, and one of edges, some of them twice, and self loops."""
+
+    def make(n_nodes: int = 40, n_edges: int = 150, *, both_ways: bool = False) -> Any:
+        rng = np.random.default_rng(0)
+        ids = rng.permutation(n_nodes) * 7 + 3
+        nodes = pd.DataFrame({"key": ids, "a": rng.normal(size=n_nodes), "b": rng.integers(0, 9, n_nodes)})
+        nodes["label"] = (nodes["a"] > 0).astype(int)
+        ends = {"caller": rng.choice(ids, n_edges), "called": rng.choice(ids, n_edges)}
+        edges = pd.DataFrame(ends | {"calls": rng.integers(1, 5, n_edges)})
+        if both_ways:
+            turned = edges.rename(columns={"caller": "called", "called": "caller"})
+            edges = pd.concat([edges, turned], ignore_index=True)
+        return nodes, edges
 
     return make

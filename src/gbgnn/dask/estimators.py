@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from distributed import Client
 from numpy.typing import ArrayLike
@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 
 from gbgnn._checks import check_integer
 from gbgnn._threads import one_thread
-from gbgnn.base_estimator import GBGNNEstimator
 from gbgnn.dask.graph import DaskGraph
 from gbgnn.dask.layout import find_client
 from gbgnn.dask.rows import DaskRows
@@ -26,7 +25,13 @@ from gbgnn.model import FittedModel
 from gbgnn.storage import IN_MEMORY
 
 
-class OnCluster(GBGNNEstimator):
+if TYPE_CHECKING:
+    from gbgnn.base_estimator import GBGNNEstimator as Shared
+else:  # a dataclass among the bases would bring its defaults back over those of the estimators
+    Shared = object
+
+
+class OnCluster(Shared):
     """What both have in common: where the rows of nodes are, and the way back to one machine."""
 
     client: Client | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, final
@@ -51,10 +51,11 @@ class DaskGraph:
     is_named: bool
     is_sparse: bool = False  # whether one machine would keep the features sparse
     node_ids: Chunks | None = None  # the user's own names of nodes; None are row numbers
-    source: Graph | None = None  # the graph in memory that this one is
     features_from = "matrix"
     table = None
     encoder = None
+    checksum = None  # nobody has seen all of it
+    _blocks: dict[str, Chunks] = field(default_factory=dict)
 
     @classmethod
     def from_graph(
@@ -103,7 +104,6 @@ class DaskGraph:
             feature_names=graph.feature_names,
             is_named=graph.is_named,
             is_sparse=sp.issparse(X) and X.nnz <= SPARSE_BELOW * X.shape[0] * X.shape[1],
-            source=graph,
         )
 
     @classmethod
@@ -123,8 +123,8 @@ class DaskGraph:
     ) -> DaskGraph:
         """Build a graph of Dask's dataframes; no machine ever holds all of it.
 
-        The result is that of :meth:`Graph.from_tables <gbgnn.Graph.from_tables>`, of columns that are numbers
-        without gaps; each partition of the nodes is a chunk.
+        Its edges are those of :meth:`Graph.from_tables <gbgnn.Graph.from_tables>`; its features are columns
+        of numbers without gaps, taken as they are. Each partition of the nodes is a chunk.
 
         Parameters
         ----------
@@ -208,11 +208,6 @@ class DaskGraph:
         """The names of the columns."""
         return self.feature_names
 
-    @property
-    def checksum(self) -> str | None:
-        """That of the graph in memory that was sent; None where there was none."""
-        return None if self.source is None else self.source.checksum
-
     @cached_property
     def features(self) -> _FeatureRows:
         """The features: ``graph.features[rows]`` are those of some nodes, fetched from the workers."""
@@ -243,16 +238,18 @@ class DaskGraph:
             for i, wanted in enumerate(self.wanted)
         ]
 
-    def build_blocks(self, recipe: Propagation, about: str, dtype: torch.dtype) -> list[Future[Any]]:
-        """Return rows of P for every chunk; ``about`` tells one recipe from another."""
-        name = f"{self.name}-{about}"
-        borrowed = self.borrow(self.totals, f"totals-{self.name}")
-        return [
-            self.layout.submit(
-                f"P-{name}-{i}", Block.build, self.edges[i], recipe, dtype, self.totals[i], *borrowed[i]
-            )
-            for i in range(self.layout.n_chunks)
-        ]
+    def build_blocks(self, recipe: Propagation, about: str, dtype: torch.dtype) -> Chunks:
+        """Return rows of P for every chunk, made once; ``about`` tells one recipe from another."""
+        if about not in self._blocks:
+            name = f"{self.name}-{about}"
+            borrowed = self.borrow(self.totals, f"totals-{self.name}")
+            self._blocks[about] = [
+                self.layout.submit(
+                    f"P-{name}-{i}", Block.build, self.edges[i], recipe, dtype, self.totals[i], *borrowed[i]
+                )
+                for i in range(self.layout.n_chunks)
+            ]
+        return self._blocks[about]
 
     def build_chunks(self, dtype: torch.dtype, norm: str | None, name: str) -> list[Future[Any]]:
         """Return the features of every chunk in a precision, as they are or with rows of length one."""
