@@ -24,7 +24,6 @@ from gbgnn.graph import Graph
 from gbgnn.model import FittedModel
 from gbgnn.storage import IN_MEMORY
 
-
 if TYPE_CHECKING:
     from gbgnn.base_estimator import GBGNNEstimator as Shared
 else:  # a dataclass among the bases would bring its defaults back over those of the estimators

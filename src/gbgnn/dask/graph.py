@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, final
 from uuid import uuid4
+from weakref import ref
 
 import numpy as np
 import scipy.sparse as sp
@@ -54,7 +55,7 @@ class DaskGraph:
     features_from = "matrix"
     table = None
     encoder = None
-    checksum = None  # nobody has seen all of it
+    source: Callable[[], Graph | None] = lambda: None  # the graph in memory that was sent, while it is there
     _blocks: dict[str, Chunks] = field(default_factory=dict)
 
     @classmethod
@@ -104,6 +105,7 @@ class DaskGraph:
             feature_names=graph.feature_names,
             is_named=graph.is_named,
             is_sparse=sp.issparse(X) and X.nnz <= SPARSE_BELOW * X.shape[0] * X.shape[1],
+            source=ref(graph),
         )
 
     @classmethod
@@ -207,6 +209,12 @@ class DaskGraph:
     def column_names(self) -> tuple[str, ...]:
         """The names of the columns."""
         return self.feature_names
+
+    @property
+    def checksum(self) -> str | None:
+        """That of the graph in memory that was sent; None where nobody has seen all of it."""
+        graph = self.source()
+        return None if graph is None else graph.checksum
 
     @cached_property
     def features(self) -> _FeatureRows:
