@@ -5,7 +5,7 @@ import time
 import pytest
 from distributed import Client, LocalCluster
 
-from gbgnn.dask.layout import Layout, find_address, find_client, find_workers, open_client
+from gbgnn.dask.layout import Layout, find_address, find_client, find_workers, open_client, take
 from gbgnn.errors import ParameterError
 
 
@@ -60,9 +60,23 @@ def test_without_any_client_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) ->
         find_client(None)
 
 
-def test_chunks_are_at_home_where_they_were_made(client: Client) -> None:
-    layout = Layout(client, (0, 1, 2))
-    chunks = [layout.submit(f"test-homes-{i}", list, [i]) for i in range(2)]
-    client.gather(chunks)
-    assert set(layout.find_homes(chunks)) <= set(find_workers(client))
-    assert (layout.n_chunks, layout.n_nodes) == (2, 2)
+def test_every_worker_has_its_share_of_the_chunks(client: Client) -> None:
+    layout = Layout.build(client, range(5))
+    assert (layout.n_chunks, layout.n_nodes) == (4, 4)
+    assert layout.homes == tuple(sorted(layout.homes))
+    assert set(layout.homes) == set(find_workers(client))
+    chunks = [layout.settle(i, f"test-homes-{i}", take, i) for i in range(4)]
+    layout.wait(chunks)
+    assert [client.who_has(chunk)[chunk.key][0] for chunk in chunks] == list(layout.homes)
+    assert client.run_on_scheduler(_find_bound) == []
+
+
+def test_what_goes_wrong_with_a_chunk_is_raised(client: Client) -> None:
+    layout = Layout.build(client, range(2))
+    with pytest.raises(ZeroDivisionError):
+        layout.wait([layout.settle(0, "test-wrong", divmod, 1, 0)])
+
+
+def _find_bound(dask_scheduler):
+    tasks = dask_scheduler.tasks.values()
+    return [ts.key for ts in tasks if "test-homes" in ts.key and ts.worker_restrictions]

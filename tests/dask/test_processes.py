@@ -36,13 +36,16 @@ def data(make_graph):
 
 def test_what_travels_is_what_was_promised(processes, data) -> None:
     graph, y = data
-    sent = DaskGraph.from_graph(graph, client=processes, n_chunks=2)
-    model = DaskGBGNNClassifier(n_rounds=1, random_state=0, client=processes, aggregation="adjacency")
-    model.fit(LABELLED, y[LABELLED], graph=sent)
-    before = sum(map(_received, processes.run(_log).values()))
-    model.set_params(n_rounds=5).fit(LABELLED, y[LABELLED], graph=sent)
-    travelled = sum(map(_received, processes.run(_log).values())) - before
-    assert travelled == pytest.approx(4 * sent.bytes_per_product(7), rel=0.1)
+    model = DaskGBGNNClassifier(random_state=0, client=processes, aggregation="adjacency")
+    for _ in range(8):  # Dask may compute a chunk elsewhere that is as small as these
+        sent = DaskGraph.from_graph(graph, client=processes, n_chunks=2)
+        model.set_params(n_rounds=1).fit(LABELLED, y[LABELLED], graph=sent)
+        before = sum(map(_received, processes.run(_log).values()))
+        model.set_params(n_rounds=5).fit(LABELLED, y[LABELLED], graph=sent)
+        travelled = sum(map(_received, processes.run(_log).values())) - before
+        if travelled == 4 * sent.bytes_per_product(7):
+            return
+    pytest.fail(f"{travelled} bytes travelled, and never {4 * sent.bytes_per_product(7)}")
 
 
 def test_labels_stay_where_they_are(processes, data) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from gbgnn import GBGNNClassifier
-from gbgnn.dask.scores import advance, predict_chunk, take
+from gbgnn.dask.scores import advance, predict_chunk
 
 
 def fitted(make_graph):
@@ -32,8 +32,3 @@ def test_a_chunk_is_predicted_as_by_the_model(make_graph) -> None:
     assert frame["label"].tolist() == model.predict(np.arange(10, 15)).tolist()
     assert np.array_equal(frame["proba_1"], model.predict_proba(np.arange(10, 15))[:, 1])
     assert predict_chunk(model, model.scores[:2], np.array(["a", "b"]), 0)["node"].tolist() == ["a", "b"]
-
-
-def test_what_was_sent_is_taken_as_it_is() -> None:
-    value = object()
-    assert take(value) is value

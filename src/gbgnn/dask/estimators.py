@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator
 from gbgnn._checks import check_integer
 from gbgnn._threads import one_thread
 from gbgnn.dask.graph import DaskGraph
-from gbgnn.dask.layout import find_client
+from gbgnn.dask.layout import find_client, take
 from gbgnn.dask.rows import DaskRows
-from gbgnn.dask.scores import predict_chunk, take
+from gbgnn.dask.scores import predict_chunk
 from gbgnn.dask.storage import Cluster
 from gbgnn.errors import ParameterError, import_needed
 from gbgnn.estimators import GBGNNClassifier, GBGNNRegressor

@@ -56,9 +56,9 @@ class FrameReader:
         frames = [frame for frame, length in zip(frames, lengths, strict=True) if length]
         if not frames:
             raise GraphError("the frame of nodes has no rows.")
-        layout = Layout(self.client, (0, *np.cumsum(lengths[lengths > 0]).tolist()))
+        layout = Layout.build(self.client, [0, *np.cumsum(lengths[lengths > 0])])
         parts = [
-            layout.submit(f"features-{self.name}-{i}", read_features, frame, names)
+            layout.settle(i, f"features-{self.name}-{i}", read_features, frame, names)
             for i, frame in enumerate(frames)
         ]
         ids = None
@@ -67,7 +67,7 @@ class FrameReader:
                 layout.submit(f"ids-{self.name}-{i}", _read_column, frame, self.id)
                 for i, frame in enumerate(frames)
             ]
-        self._wait(parts)
+        layout.wait(parts)
         return NodeParts(layout, parts, tuple(names), ids)
 
     def read_edges(self, edges: Any, nodes: NodeParts) -> tuple[Chunks, Chunks | None]:
@@ -94,12 +94,19 @@ class FrameReader:
         ]
         is_weighted = self.weight is not None
         both = [
-            layout.submit(
-                f"both-{self.name}-{i}", join_edges, layout.bounds, i, is_weighted, self.directed, *pieces[i]
+            layout.settle(
+                i,
+                f"both-{self.name}-{i}",
+                join_edges,
+                layout.bounds,
+                i,
+                is_weighted,
+                self.directed,
+                *pieces[i],
             )
             for i in every
         ]
-        self._wait(both)
+        layout.wait(both)
         are_same = True
         if is_weighted and not self.directed:
             are_same = all(self.client.gather(self.client.map(_is_symmetric, both, pure=False)))
@@ -144,13 +151,6 @@ class FrameReader:
         with dask.config.set(_SHUFFLE):
             futures: list[Future[Any]] = self.client.compute(frame.to_delayed())
         return futures
-
-    def _wait(self, parts: Sequence[Future[Any]]) -> None:
-        """Wait for parts, to raise what is wrong with the data before anything is made of it."""
-        for part in parts:
-            error = part.exception()
-            if error is not None:
-                raise error
 
 
 def read_parquet(path: Any) -> Any:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from gbgnn._checks import check_integer
 from gbgnn.dask.blocks import Block, EdgeRows, LocalEdges, as_chunk, pick
 from gbgnn.dask.frames import FrameReader, find_ids, read_parquet
-from gbgnn.dask.layout import Chunks, Layout, find_client, find_workers
+from gbgnn.dask.layout import Chunks, Layout, find_client, find_workers, take
 from gbgnn.errors import GraphError
 from gbgnn.graph import Graph
 from gbgnn.propagation import Propagation
@@ -88,14 +88,15 @@ class DaskGraph:
         check_integer("DaskGraph.from_graph", "n_chunks", given, 1)
         X: Any = graph.features if features is None else features
         A = graph.adjacency
-        layout, name = Layout(client, _share_out(A.indptr, given)), uuid4().hex
+        layout, name = Layout.build(client, _share_out(A.indptr, given)), uuid4().hex
         sums = Csr.from_scipy(A).column_sums().numpy()
         rows, totals, chunks = [], [], []
         for i, (start, stop) in enumerate(pairwise(layout.bounds)):
             own = EdgeRows.from_scipy(A[start:stop])
-            rows.append(layout.submit(f"edges-{name}-{i}", _keep, own))
-            totals.append(layout.submit(f"sums-{name}-{i}", _keep, sums[start:stop], rows[-1]))
-            chunks.append(layout.submit(f"features-{name}-{i}", _keep, X[start:stop], rows[-1]))
+            rows.append(layout.settle(i, f"edges-{name}-{i}", take, own))
+            totals.append(layout.settle(i, f"sums-{name}-{i}", take, sums[start:stop]))
+            chunks.append(layout.settle(i, f"features-{name}-{i}", take, X[start:stop]))
+        layout.wait([*rows, *totals, *chunks])
         return cls._build(
             layout,
             name,
@@ -249,14 +250,14 @@ class DaskGraph:
     def build_blocks(self, recipe: Propagation, about: str, dtype: torch.dtype) -> Chunks:
         """Return rows of P for every chunk, made once; ``about`` tells one recipe from another."""
         if about not in self._blocks:
-            name = f"{self.name}-{about}"
             borrowed = self.borrow(self.totals, f"totals-{self.name}")
             self._blocks[about] = [
-                self.layout.submit(
-                    f"P-{name}-{i}", Block.build, self.edges[i], recipe, dtype, self.totals[i], *borrowed[i]
+                self.layout.settle(
+                    i, f"P-{self.name}-{about}-{i}", Block.build, own, recipe, dtype, sums, *lent
                 )
-                for i in range(self.layout.n_chunks)
+                for i, (own, sums, lent) in enumerate(zip(self.edges, self.totals, borrowed, strict=True))
             ]
+            self.layout.wait(self._blocks[about])
         return self._blocks[about]
 
     def build_chunks(self, dtype: torch.dtype, norm: str | None, name: str) -> list[Future[Any]]:
@@ -267,8 +268,11 @@ class DaskGraph:
         ]
 
     def bytes_per_product(self, n_columns: int, itemsize: int = 4) -> int:
-        """Return how much travels between workers for one product of P with ``n_columns`` columns."""
-        homes = self.layout.find_homes(self.edges)
+        """Return how much travels between workers for one product of P with ``n_columns`` columns.
+
+        It is the borrowed rows whose chunk is at home on another worker.
+        """
+        homes = self.layout.homes
         rows = sum(n for i, row in enumerate(self.counts) for j, n in row.items() if homes[i] != homes[j])
         return rows * n_columns * itemsize
 
@@ -304,11 +308,6 @@ def _share_out(row_starts: NDArray[Any], n_chunks: int) -> tuple[int, ...]:
     lowest = np.arange(1, n_chunks)
     cuts = np.maximum.accumulate(np.maximum(cuts, lowest) - lowest) + lowest  # strictly ascending
     return 0, *np.minimum(cuts, n_nodes - n_chunks + lowest).tolist(), n_nodes
-
-
-def _keep(value: Any, *beside: Any) -> Any:
-    """Return what was sent; on the worker that has what is to be beside it."""
-    return value
 
 
 def _count(edges: LocalEdges) -> dict[int, int]:

@@ -28,12 +28,22 @@ class Layout:
     """Chunks of consecutive nodes, and the cluster that has them.
 
     Tasks are pure functions of other tasks' results and are called by what they compute. So Dask can compute
-    again whatever is lost with a worker, and nothing twice that is there. No task is bound to a worker, which
-    might be gone: a task runs where most of what it needs is, so that a chunk stays where it was made.
+    again whatever is lost with a worker, and nothing twice that is there. Chunks are first made at home, so
+    that every worker has its share. After that no task is bound to a worker, which might be gone by then: a
+    task runs where most of what it needs is, so that a chunk stays where it was made.
     """
 
     client: Client
     bounds: tuple[int, ...]  # the first node of every chunk, and the number of all
+    homes: tuple[str, ...] = ()  # the address of the worker that first makes each chunk
+
+    @classmethod
+    def build(cls, client: Client, bounds: Sequence[int]) -> Layout:
+        """Share out chunks among the workers there are, neighbouring ones to one worker."""
+        threads, n_chunks = sorted(find_workers(client).items()), len(bounds) - 1
+        slots = [address for address, n_threads in threads for _ in range(n_threads)]
+        homes = (slots[i * len(slots) // n_chunks] for i in range(n_chunks))
+        return cls(client, tuple(map(int, bounds)), tuple(homes))
 
     @property
     def n_chunks(self) -> int:
@@ -50,10 +60,24 @@ class Layout:
         with quiet_about_size():
             return self.client.submit(function, *args, key=f"gbgnn-{key}")
 
-    def find_homes(self, chunks: Chunks) -> list[str]:
-        """Return the address of the worker that has each chunk."""
-        places = self.client.who_has(list(chunks))
-        return [min(places[chunk.key], default="") for chunk in chunks]
+    def settle(self, chunk: int, key: str, function: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Let a function be computed where a chunk is at home, or elsewhere if that worker is gone."""
+        home = {"workers": [self.homes[chunk]], "allow_other_workers": True}
+        with quiet_about_size():
+            return self.client.submit(function, *args, key=f"gbgnn-{key}", **home)
+
+    def wait(self, settled: Chunks) -> None:
+        """Wait for what was settled, raise what went wrong, and bind it to its home no longer.
+
+        A task that is to be computed again while there is no worker would wait for the one it is bound to.
+        """
+        for part in settled:
+            error = part.exception()
+            if error is not None:
+                raise error
+        unbound: dict[Any, list[str]] = {part.key: [] for part in settled}
+        scheduler: Any = self.client.scheduler
+        self.client.sync(scheduler.set_restrictions, worker=unbound)
 
     def locate(self, ids: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
         """Yield each chunk that some nodes are in, their places among ``ids``, and their rows in the chunk.
@@ -129,6 +153,11 @@ def open_client(scheduler: str) -> Iterator[Client]:
         ) from None
     with client:
         yield client
+
+
+def take(value: Any) -> Any:
+    """Return what was sent, as the result of a task."""
+    return value
 
 
 def quiet_about_size() -> Any:

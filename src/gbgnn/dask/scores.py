@@ -18,11 +18,6 @@ from gbgnn.propagation import DenseRows
 from gbgnn.propagation.rows import computed_in
 
 
-def take(value: Any) -> Any:
-    """Return what was sent: workers fetch it from the one that has it."""
-    return value
-
-
 def advance(
     scores: NDArray[Any] | None,
     X: NDArray[Any],

@@ -14,8 +14,9 @@ from distributed import Client, Future
 
 from gbgnn.boosting import Ensemble, Voting
 from gbgnn.dask.graph import DaskGraph
+from gbgnn.dask.layout import take
 from gbgnn.dask.rows import DaskRows, digest
-from gbgnn.dask.scores import advance, take
+from gbgnn.dask.scores import advance
 from gbgnn.errors import AbsentError, ParameterError
 from gbgnn.features import LabelledRows
 from gbgnn.graph import Graph
