@@ -36,6 +36,12 @@ def processes() -> Iterator[Client]:
 class FewRows(Storage):
     """One machine on which parts are handed rows of labelled nodes alone, as on a cluster."""
 
+    def holds(self, graph: Any, dtype: Any, n_outputs: int) -> bool:
+        return False
+
+    def room_for_scores(self) -> int:
+        return 0
+
     def build(self, recipe: Any, graph: Any, known: Any, needs: Any) -> NodeInputs:
         inputs = recipe.build(graph, known)
         return replace(inputs, features=GraphRows.of(inputs.features, inputs.P))

@@ -63,7 +63,9 @@ def fit(
     """
     from gbgnn.callbacks import ShowProgress
     from gbgnn.presets import Facts, explain
+    from gbgnn.registry import as_dtype
     from gbgnn.settings import flatten_document
+    from gbgnn.storage import find_storage
 
     if resume is not None:
         _check_only_resume(context)
@@ -81,13 +83,20 @@ def fit(
             screen.note(line)
         y = data.y[data.train]
         facts = Facts.of(data.graph, model.task_for(y), data.train, y, has_validation=len(data.val) > 0)
-        reason = explain(model, facts) if dask is None else None  # of a cluster the model keeps its own
+        is_held = find_storage(model).holds(data.graph, as_dtype(model.dtype), facts.n_scores)
+        reason = explain(model, facts) if is_held and dask is None else None
+        if not is_held:
+            screen.note(
+                f"memory: more than {model.memory_limit}, so representations are written to {run.rows}"
+            )
         if reason is not None:
             screen.note(f"model: {reason} (--preset fast: the paper's method)")
         if job.n_known:
             screen.note(f"going on from round {job.n_known} of {model.n_rounds}")
     started = time.perf_counter()
     try:
+        if model.memory_limit is not None:
+            model.set_params(work_folder=run.rows)
         with (
             _rounds_kept(job, BaseException),
             spread(model, dask, quiet=quiet) as trained,

@@ -48,6 +48,14 @@ class Cluster(Storage):
     _sent: MutableMapping[Graph, tuple[Any, DaskGraph]] = field(default_factory=WeakKeyDictionary, repr=False)
     graphs: ClassVar[tuple[type, ...]] = (Graph, DaskGraph)
 
+    def holds(self, graph: Graph, dtype: torch.dtype, n_outputs: int) -> bool:
+        """Return that they are not in the memory of this machine."""
+        return False
+
+    def room_for_scores(self) -> int:
+        """Return none: workers compute the scores of those nodes that somebody asks for."""
+        return 0
+
     def build(
         self, recipe: InputRecipe, graph: Graph, known: LabelledRows | None, needs: Needs
     ) -> NodeInputs:
