@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 import gbgnn
 from gbgnn.cli import screen
@@ -35,3 +38,6 @@ def spread(model: Any, scheduler: str | None, *, quiet: bool = False) -> Iterato
         finally:
             if "model_" in vars(remote):
                 model.model_ = remote.to_local().model_
+        # As in other runs the file then predicts the nodes of the fit, whose graph it does not hold.
+        scores = remote.model_.find_scores(np.arange(remote.n_nodes_))
+        model.model_ = replace(model.model_, kept_scores=scores)
