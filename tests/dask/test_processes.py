@@ -16,16 +16,16 @@ LABELLED = np.arange(0, 300, 3)
 
 
 class KillWorker(Callback):
-    """Kills the process of a worker a moment after a round, while the next one is computed."""
+    """Kills the processes of workers a moment after a round, while the next one is computed."""
 
-    def __init__(self, client) -> None:
-        self.client, self.killed = client, []
+    def __init__(self, client, n_killed: int) -> None:
+        self.client, self.n_killed, self.killed = client, n_killed, set()
 
     def on_round(self, report) -> None:
         if report.t == 3:
-            pid = min(self.client.run(os.getpid).values())
-            self.killed.append(pid)
-            threading.Timer(0.01, os.kill, (pid, signal.SIGKILL)).start()
+            self.killed |= set(sorted(self.client.run(os.getpid).values())[: self.n_killed])
+            for pid in self.killed:
+                threading.Timer(0.01, os.kill, (pid, signal.SIGKILL)).start()
 
 
 @pytest.fixture
@@ -58,14 +58,17 @@ def test_labels_stay_where_they_are(processes, data) -> None:
     assert not any(processes.run(_knows, str(mark)).values())
 
 
-def test_a_fit_whose_worker_is_killed_ends_in_the_same_bytes(processes, fit_here, data, tmp_path) -> None:
+@pytest.mark.parametrize("n_killed", [1, 2])
+def test_a_fit_whose_workers_are_killed_ends_in_the_same_bytes(
+    processes, fit_here, data, tmp_path, n_killed
+) -> None:
     graph, y = data
     settings = {"n_rounds": 6, "random_state": 0, "aggregation": "injection"}
-    kill = KillWorker(processes)
+    kill = KillWorker(processes, n_killed)
     there = DaskGBGNNClassifier(**settings, client=processes, callbacks=[kill])
     there.fit(LABELLED, y[LABELLED], graph=DaskGraph.from_graph(graph, client=processes, n_chunks=4))
-    assert kill.killed
-    assert kill.killed[0] not in processes.run(os.getpid).values()
+    assert len(kill.killed) == n_killed
+    assert kill.killed.isdisjoint(processes.run(os.getpid).values())
     here = fit_here(GBGNNClassifier(**settings), LABELLED, y[LABELLED], graph)
     there.save(tmp_path / "there.gbgnn")
     here.save(tmp_path / "here.gbgnn")
