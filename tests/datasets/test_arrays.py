@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from gbgnn import Graph, NodeSplit
 from gbgnn.datasets import Dataset, karate, load_dataset, save_dataset
-from gbgnn.datasets.arrays import VERSION, is_stored
+from gbgnn._stored import VERSION, is_stored
 from gbgnn.errors import DataError
 
 

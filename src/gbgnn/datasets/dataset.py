@@ -7,19 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn._checks import check_number
 from gbgnn._html import show_facts
-from gbgnn._matrices import csr_of_parts
 from gbgnn.datasets.catalog import Entry
 from gbgnn.datasets.targets import REGRESSION, as_typed_target, is_labelled, no_label
 from gbgnn.errors import DataError, ParameterError
 from gbgnn.graph import Graph
 from gbgnn.labels import PARTS, NodeSplit
-
-_LAST_SIGN, _SURROGATES = 0x10FFFF, (0xD800, 0xDFFF)  # of Unicode
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,20 +299,3 @@ def _whole(ids: NDArray[Any], where: str) -> NDArray[Any]:
         bad = fractions[0]
         raise DataError(f"{where}: data row {bad + 1} has id {ids[bad]}; ids are whole numbers or text.")
     return ids.astype(np.int64)
-
-
-def build_csr(parts: tuple[Any, Any, Any], shape: Any, wrong: str, *, full_check: bool) -> sp.csr_array:
-    """Return the matrix of data, indices and row pointers out of a file, or say that they are ``wrong``."""
-    try:
-        return csr_of_parts(parts, shape, "the matrix", look_at_indices=full_check)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"{wrong}: {str(error).rstrip('.')}.") from error
-
-
-def check_text(array: NDArray[Any], where: str) -> None:
-    """Raise where text holds numbers that stand for no sign, of which Python makes no string."""
-    if array.dtype.kind != "U" or not array.size or not array.dtype.itemsize:
-        return
-    codes = np.ascontiguousarray(array).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
-    if codes.max() > _LAST_SIGN or ((codes >= _SURROGATES[0]) & (codes <= _SURROGATES[1])).any():
-        raise DataError(f"{where} holds what is no text.")
