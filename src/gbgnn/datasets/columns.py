@@ -42,15 +42,7 @@ class Table:
 
     def find_column(self, key: str | int, role: str) -> str:
         """Return the name of the column with this name or position."""
-        if isinstance(key, str) and key in self.columns:  # of tens of thousands, without numbering them
-            return key
-        known = number_columns(self.columns)
-        if key in known:
-            return known[key]
-        hint = suggest(key, self.columns) if isinstance(key, str) else ""
-        raise DataError(
-            f"{self.path} has no column {key!r} for the {role}.{hint} Columns: {', '.join(self.columns)}."
-        )
+        return find_column(self.path, self.columns, key, role)
 
     def pick(self, key: str | int, role: str) -> NDArray[Any]:
         """Return the values of the column with this name or position."""
@@ -75,6 +67,17 @@ class Table:
                 f"data row {bad_rows[0] + 1}); fill them, or leave the column out with drop= (--drop)."
             )
         return values
+
+
+def find_column(path: Path, columns: Collection[str], key: str | int, role: str) -> str:
+    """Return the name of the column of a table with this name or position."""
+    if isinstance(key, str) and key in columns:  # of tens of thousands, without numbering them
+        return key
+    known = number_columns(columns)
+    if key in known:
+        return known[key]
+    hint = suggest(key, columns) if isinstance(key, str) else ""
+    raise DataError(f"{path} has no column {key!r} for the {role}.{hint} Columns: {', '.join(columns)}.")
 
 
 def read_table(path: PathLike, text: Names = ()) -> Table:

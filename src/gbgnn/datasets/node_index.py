@@ -1,0 +1,227 @@
+"""Rows by the user's ids, which are sorted in memory or, where they are too many, on disk."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbgnn._arrays import release, split_blocks
+from gbgnn.datasets.columns import as_integers
+from gbgnn.datasets.scratch import ArrayWriter, Scratch, open_array
+from gbgnn.errors import DataError
+
+_WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
+_SHARE = 4
+"""Sorting ids takes their own size a few times over, and is one of several things that want room."""
+
+
+class NodeIndex:
+    """Looks up rows by the user's ids: integers or strings, no gaps, no repeats; from ``where``.
+
+    With a ``scratch`` the ids may be mapped from a file, and those that it has no room for are sorted on disk.
+
+    Examples
+    --------
+    >>> NodeIndex(np.array(["ann", "bob"]), "nodes.csv").rows(np.array(["bob", "ann", "bob"]), "edges.csv")
+    array([1, 0, 1])
+    """
+
+    def __init__(self, ids: NDArray[Any], where: str, scratch: Scratch | None = None) -> None:
+        self.ids = ids if scratch is not None else as_whole(ids, where)
+        self.where = where
+        self._ranked, self._order = _rank(self.ids, scratch)
+        self._check_distinct()
+        self._lowest, highest = (self._ranked[place].item() for place in (0, -1))
+        # Numbers without a gap among them need no search: the place of each is known.
+        is_whole = self._ranked.dtype == np.int64
+        self._is_dense = is_whole and highest - self._lowest == len(self._ranked) - 1
+
+    def _check_distinct(self) -> None:
+        n_repeats, found = 0, None
+        for start, stop in split_blocks(self._ranked):
+            block = self._ranked[start : stop + 1]
+            repeats = np.flatnonzero(block[1:] == block[:-1])
+            n_repeats += len(repeats)
+            if found is None and len(repeats):
+                place = start + int(repeats[0])
+                found = self._ranked[place].item(), *(self._order[place : place + 2] + 1).tolist()
+            release(block)
+        if found is not None:
+            value, first, second = found
+            raise DataError(
+                f"{self.where}: id {value!r} stands in data rows {first} and {second}; each node needs a row "
+                f"of its own ({n_repeats} repeated ids)."
+            )
+
+    def rows(self, values: NDArray[Any], where: str) -> NDArray[np.int64]:
+        """Return the row of each id, or say which id is unknown."""
+        end = EdgeEnd(self, where)
+        rows = end.rows(values)
+        end.check()
+        return rows
+
+    def find(self, wanted: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the row of each id, -1 where there is none."""
+        ranked = self._ranked
+        rows = np.full(len(wanted), -1)
+        if not len(wanted):
+            return rows
+        if ranked.dtype.kind != "U" and wanted.dtype.kind == "U":
+            # One file may hold only number-like ids, the other also words, which are no ids then.
+            known, wanted = _numbers_among(wanted)
+        elif ranked.dtype.kind == "U":
+            wanted = wanted.astype(np.str_, copy=False)
+            known = np.flatnonzero(np.char.str_len(wanted) <= ranked.dtype.itemsize // 4)
+            wanted = wanted[known].astype(ranked.dtype, copy=False)
+        else:
+            known = np.arange(len(wanted))
+        if self._is_dense and wanted.dtype.kind == "i":
+            is_inside = (wanted >= self._lowest) & (wanted < self._lowest + len(ranked))
+            rows[known[is_inside]] = self._order[wanted[is_inside].astype(np.int64) - self._lowest]
+        elif len(wanted):
+            order = np.argsort(wanted, kind="stable")  # neighbours in the search are neighbours in memory
+            ordered = wanted[order]
+            places = np.minimum(np.searchsorted(ranked, ordered), len(ranked) - 1)
+            is_found = ranked[places] == ordered
+            rows[known[order[is_found]]] = self._order[places[is_found]]
+        release(ranked, self._order)
+        return rows
+
+
+class EdgeEnd:
+    """A column of ids in a table of edges, a few rows at a time; what is wrong with it is said in the end."""
+
+    def __init__(self, index: NodeIndex, where: str) -> None:
+        self._index, self._where = index, where
+        self._n_rows = self._n_gaps = self._n_unknown = 0
+        self._first: dict[str, tuple[int, Any]] = {}
+
+    def rows(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the row of the node that each id names; -1 where :meth:`check` will raise."""
+        gaps = is_gap(values)
+        self._n_gaps += self._note("gap", gaps, values)
+        if values.dtype.kind == "f":
+            self._note("fraction", ~gaps & (values != np.round(values)), values)
+            values = np.where(np.isfinite(values), values, -1).astype(np.int64)
+        found = self._index.find(values)
+        self._n_unknown += self._note("unknown", found < 0, values)
+        self._n_rows += len(values)
+        return found
+
+    def _note(self, kind: str, is_wrong: NDArray[np.bool_], values: NDArray[Any]) -> int:
+        places = np.flatnonzero(is_wrong)
+        if len(places):
+            self._first.setdefault(kind, (self._n_rows + int(places[0]) + 1, values[places[0]]))
+        return len(places)
+
+    def check(self) -> None:
+        """Raise where an id was missing, is no id, or names no node."""
+        if "gap" in self._first:
+            raise _gap_error(self._where, self._first["gap"][0], self._n_gaps)
+        if "fraction" in self._first:
+            raise _fraction_error(self._where, *self._first["fraction"])
+        if "unknown" in self._first:
+            row, value = self._first["unknown"]
+            raise DataError(
+                f"{self._where}: data row {row} names node {value.item()!r}, which is not an id in "
+                f"{self._index.where} ({self._n_unknown} such rows)."
+            )
+
+
+def is_gap(ids: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return a mask of the ids that are missing."""
+    return np.asarray(ids == "" if ids.dtype.kind == "U" else np.isnan(ids))
+
+
+def as_whole(ids: NDArray[Any], where: str, first: int = 0) -> NDArray[Any]:
+    """Return ids as integers or text; a gap or a fraction is an error. The first is in row ``first``."""
+    gaps = np.flatnonzero(is_gap(ids))
+    if len(gaps):
+        raise _gap_error(where, first + int(gaps[0]) + 1, len(gaps))
+    if ids.dtype.kind != "f":
+        return ids
+    fractions = np.flatnonzero(ids != np.round(ids))
+    if len(fractions):
+        raise _fraction_error(where, first + int(fractions[0]) + 1, ids[fractions[0]])
+    return ids.astype(np.int64)
+
+
+def _gap_error(where: str, row: int, n_gaps: int) -> DataError:
+    return DataError(f"{where}: data row {row} has no id ({n_gaps} such rows).")
+
+
+def _fraction_error(where: str, row: int, value: Any) -> DataError:
+    return DataError(f"{where}: data row {row} has id {value}; ids are whole numbers or text.")
+
+
+def _numbers_among(cells: NDArray[np.str_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of text cells that are written as whole numbers are, and the numbers."""
+    whole = as_integers(cells)
+    if whole.dtype.kind != "U":
+        return np.arange(len(cells)), whole
+    known = [place for place, cell in enumerate(cells.tolist()) if _WHOLE.fullmatch(cell)]
+    return np.array(known, np.int64), cells[known].astype(np.int64)
+
+
+def _rank(ids: NDArray[Any], scratch: Scratch | None) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the ids in ascending order, equal ones as they came, and the row of each."""
+    kind = np.dtype(np.int64) if ids.dtype.kind in "ib" else ids.dtype
+    n_at_once = len(ids)
+    if scratch is not None:
+        n_at_once = max(2, scratch.room() // _SHARE // (3 * (kind.itemsize + 8)))
+    if len(ids) <= n_at_once:
+        order = np.argsort(ids, kind="stable")
+        return ids[order].astype(kind, copy=False), order
+    assert scratch is not None
+    runs = []
+    for start in range(0, len(ids), n_at_once):
+        block = np.array(ids[start : start + n_at_once], kind)
+        release(ids)
+        order = np.argsort(block, kind="stable")
+        with _Ranking(scratch, kind) as run:
+            run.add(block[order], order + start)
+        runs.append(run.open())
+    return _merge(runs, n_at_once, _Ranking(scratch, kind))
+
+
+def _merge(
+    runs: list[tuple[NDArray[Any], NDArray[np.int64]]], n_at_once: int, ranking: _Ranking
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Merge sorted runs: between two of evenly spaced ids, all that there is in any run fits at once."""
+    step = max(1, n_at_once // (2 * len(runs)))
+    pivots = np.unique(np.sort(np.concatenate([ids[::step] for ids, _ in runs]))[:: len(runs)])
+    cuts = [[0, *np.searchsorted(ids, pivots).tolist(), len(ids)] for ids, _ in runs]
+    with ranking:
+        for spans in zip(*map(pairwise, cuts), strict=True):
+            parts = [(ids[a:b], rows[a:b]) for (ids, rows), (a, b) in zip(runs, spans, strict=True)]
+            block, rows = (np.concatenate(each) for each in zip(*parts, strict=True))
+            order = np.argsort(block, kind="stable")
+            ranking.add(block[order], rows[order])
+            release(*(each for part in parts for each in part))
+    return ranking.open()
+
+
+class _Ranking:
+    """Sorted ids and their rows, written to disk."""
+
+    def __init__(self, scratch: Scratch, kind: np.dtype[Any]) -> None:
+        self._ids = ArrayWriter(scratch.path("ids.npy"), kind)
+        self._rows = ArrayWriter(scratch.path("rows.npy"), np.int64)
+
+    def add(self, ids: NDArray[Any], rows: NDArray[np.int64]) -> None:
+        self._ids.add(ids)
+        self._rows.add(rows)
+
+    def open(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        return open_array(self._ids.path), open_array(self._rows.path)
+
+    def __enter__(self) -> _Ranking:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ids.close()
+        self._rows.close()
