@@ -51,22 +51,43 @@ class Table:
     def numbers(self, key: str | int, role: str) -> NDArray[Any]:
         """Return a numeric column without gaps, or say which cell is wrong."""
         name = self.find_column(key, role)
-        values = self.columns[name]
+        cells = NumberCells(self.path, name)
+        values = cells.take(self.columns[name])
+        cells.check()
+        return values
+
+
+class NumberCells:
+    """A numeric column without gaps, a few rows at a time; what is wrong with it is said in the end."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path, self._name = path, name
+        self._n_rows = self._n_gaps = self._first = 0
+
+    def take(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the next rows; text is an error at once, gaps are counted."""
         if values.dtype.kind not in "iufb" and not len(values):
             return values.astype(np.float64)
         if values.dtype.kind not in "iufb":
             bad = next((i for i, v in enumerate(values) if v != "" and not _NUMBER.fullmatch(v)), 0)
             raise DataError(
-                f"{self.path}: column {name!r} is not numeric (data row {bad + 1}: {str(values[bad])!r}); "
-                "encode it as numbers, or leave it out with drop= (--drop)."
+                f"{self._path}: column {self._name!r} is not numeric (data row {self._n_rows + bad + 1}: "
+                f"{str(values[bad])!r}); encode it as numbers, or leave it out with drop= (--drop)."
             )
         bad_rows = np.flatnonzero(~np.isfinite(values))
-        if len(bad_rows):
-            raise DataError(
-                f"{self.path}: column {name!r} has {len(bad_rows)} missing or infinite values (first: "
-                f"data row {bad_rows[0] + 1}); fill them, or leave the column out with drop= (--drop)."
-            )
+        if len(bad_rows) and not self._n_gaps:
+            self._first = self._n_rows + int(bad_rows[0]) + 1
+        self._n_gaps += len(bad_rows)
+        self._n_rows += len(values)
         return values
+
+    def check(self) -> None:
+        """Raise where there was a gap."""
+        if self._n_gaps:
+            raise DataError(
+                f"{self._path}: column {self._name!r} has {self._n_gaps} missing or infinite values (first: "
+                f"data row {self._first}); fill them, or leave the column out with drop= (--drop)."
+            )
 
 
 def find_column(path: Path, columns: Collection[str], key: str | int, role: str) -> str:

@@ -31,7 +31,11 @@ class NodeIndex:
     """
 
     def __init__(self, ids: NDArray[Any], where: str, scratch: Scratch | None = None) -> None:
-        self.ids = ids if scratch is not None else as_whole(ids, where)
+        if scratch is None:
+            cells = IdCells(where)
+            ids = cells.take(ids)
+            cells.check()
+        self.ids = ids
         self.where = where
         self._ranked, self._order = _rank(self.ids, scratch)
         self._check_distinct()
@@ -92,70 +96,65 @@ class NodeIndex:
         return rows
 
 
-class EdgeEnd:
-    """A column of ids in a table of edges, a few rows at a time; what is wrong with it is said in the end."""
+class IdCells:
+    """A column of ids, a few rows at a time; what is wrong with it is said in the end."""
 
-    def __init__(self, index: NodeIndex, where: str) -> None:
-        self._index, self._where = index, where
-        self._n_rows = self._n_gaps = self._n_unknown = 0
-        self._first: dict[str, tuple[int, Any]] = {}
+    def __init__(self, where: str) -> None:
+        self._where, self.n_rows = where, 0
+        self._firsts: dict[str, tuple[int, Any]] = {}
+        self._counts: dict[str, int] = {}
 
-    def rows(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the row of the node that each id names; -1 where :meth:`check` will raise."""
-        gaps = is_gap(values)
-        self._n_gaps += self._note("gap", gaps, values)
+    def take(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the next ids as integers or text; of gaps and fractions note is taken."""
+        gaps = values == "" if values.dtype.kind == "U" else np.isnan(values)
+        self.note("gap", gaps, values)
         if values.dtype.kind == "f":
-            self._note("fraction", ~gaps & (values != np.round(values)), values)
+            self.note("fraction", ~gaps & (values != np.round(values)), values)
             values = np.where(np.isfinite(values), values, -1).astype(np.int64)
-        found = self._index.find(values)
-        self._n_unknown += self._note("unknown", found < 0, values)
-        self._n_rows += len(values)
-        return found
+        self.n_rows += len(values)
+        return values
 
-    def _note(self, kind: str, is_wrong: NDArray[np.bool_], values: NDArray[Any]) -> int:
+    def note(self, kind: str, is_wrong: NDArray[np.bool_], values: NDArray[Any], first: int = 0) -> None:
+        """Keep the first of the next rows with something wrong, and how many there are."""
         places = np.flatnonzero(is_wrong)
         if len(places):
-            self._first.setdefault(kind, (self._n_rows + int(places[0]) + 1, values[places[0]]))
-        return len(places)
+            self._firsts.setdefault(kind, (self.n_rows + first + int(places[0]) + 1, values[places[0]]))
+            self._counts[kind] = self._counts.get(kind, 0) + len(places)
 
-    def check(self) -> None:
-        """Raise where an id was missing, is no id, or names no node."""
-        if "gap" in self._first:
-            raise _gap_error(self._where, self._first["gap"][0], self._n_gaps)
-        if "fraction" in self._first:
-            raise _fraction_error(self._where, *self._first["fraction"])
-        if "unknown" in self._first:
-            row, value = self._first["unknown"]
+    def check(self, known: str = "") -> None:
+        """Raise where an id was missing, is no id, or is none of those ``known``."""
+        if "gap" in self._firsts:
+            row, _ = self._firsts["gap"]
+            raise DataError(f"{self._where}: data row {row} has no id ({self._counts['gap']} such rows).")
+        if "fraction" in self._firsts:
+            row, value = self._firsts["fraction"]
             raise DataError(
-                f"{self._where}: data row {row} names node {value.item()!r}, which is not an id in "
-                f"{self._index.where} ({self._n_unknown} such rows)."
+                f"{self._where}: data row {row} has id {value}; ids are whole numbers or text."
+            )
+        if "unknown" in self._firsts:
+            row, value = self._firsts["unknown"]
+            raise DataError(
+                f"{self._where}: data row {row} names node {value.item()!r}, which is not an id in {known} "
+                f"({self._counts['unknown']} such rows)."
             )
 
 
-def is_gap(ids: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask of the ids that are missing."""
-    return np.asarray(ids == "" if ids.dtype.kind == "U" else np.isnan(ids))
+class EdgeEnd:
+    """A column of ids in a table of edges, a few rows at a time."""
 
+    def __init__(self, index: NodeIndex, where: str) -> None:
+        self._index, self._cells = index, IdCells(where)
 
-def as_whole(ids: NDArray[Any], where: str, first: int = 0) -> NDArray[Any]:
-    """Return ids as integers or text; a gap or a fraction is an error. The first is in row ``first``."""
-    gaps = np.flatnonzero(is_gap(ids))
-    if len(gaps):
-        raise _gap_error(where, first + int(gaps[0]) + 1, len(gaps))
-    if ids.dtype.kind != "f":
-        return ids
-    fractions = np.flatnonzero(ids != np.round(ids))
-    if len(fractions):
-        raise _fraction_error(where, first + int(fractions[0]) + 1, ids[fractions[0]])
-    return ids.astype(np.int64)
+    def rows(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the row of the node that each id names; -1 where :meth:`check` will raise."""
+        wanted = self._cells.take(values)
+        found = self._index.find(wanted)
+        self._cells.note("unknown", found < 0, wanted, -len(wanted))
+        return found
 
-
-def _gap_error(where: str, row: int, n_gaps: int) -> DataError:
-    return DataError(f"{where}: data row {row} has no id ({n_gaps} such rows).")
-
-
-def _fraction_error(where: str, row: int, value: Any) -> DataError:
-    return DataError(f"{where}: data row {row} has id {value}; ids are whole numbers or text.")
+    def check(self) -> None:
+        """Raise where an id was missing, is no id, or names no node."""
+        self._cells.check(self._index.where)
 
 
 def _numbers_among(cells: NDArray[np.str_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
