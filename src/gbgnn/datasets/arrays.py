@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,17 @@ def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
     ...     load_dataset(save_dataset(karate(), Path(place, "karate.gbgraph")))
     Dataset('karate', n_nodes=34, n_edges=78, n_features=34, n_classes=2, train=2, val=0, test=32)
     """
+    with replacing(folder) as fresh:
+        write_dataset(dataset, fresh)
+    return Path(folder)
+
+
+@contextmanager
+def replacing(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give an empty folder to write to, beside ``folder``, of which it takes the place on success.
+
+    The folder that it is in is there for anything else, and goes with all that is left in it.
+    """
     target = Path(folder)
     if target.exists() and not is_stored(target):
         raise DataError(f"{target} exists and is not a gbgnn data set; choose another name.")
@@ -44,10 +57,7 @@ def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
     fresh, old = scratch / "new", scratch / "old"
     try:
         fresh.mkdir()
-        arrays, meta = _describe(dataset)
-        for name, array in arrays.items():
-            np.save(fresh / f"{name}.npy", array, allow_pickle=False)
-        (fresh / META).write_text(json.dumps(meta, indent=2), encoding="utf-8")
+        yield fresh
         if target.exists():
             target.rename(old)
         fresh.rename(target)
@@ -55,7 +65,15 @@ def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
         if old.exists() and not target.exists():
             old.rename(target)  # if even this fails, the old data set stays where the error says it is
         shutil.rmtree(scratch, ignore_errors=True)
-    return target
+
+
+def write_dataset(dataset: Dataset, folder: Path) -> None:
+    """Write the arrays of a data set that are not yet in a folder, and the description of them all."""
+    arrays, meta = _describe(dataset)
+    for name, array in arrays.items():
+        if not (folder / f"{name}.npy").exists():
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+    (folder / META).write_text(json.dumps(meta, indent=2), encoding="utf-8")
 
 
 def load_dataset(folder: str | os.PathLike[str]) -> Dataset:

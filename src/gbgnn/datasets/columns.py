@@ -33,12 +33,15 @@ _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|Inf|nan|NaN)")
 
 
+Columns = dict[str, NDArray[Any]]
+
+
 @dataclass(frozen=True)
 class Table:
     """A file read into columns: integers, floats (NaN where missing) or text (``""`` where missing)."""
 
     path: Path
-    columns: dict[str, NDArray[Any]]
+    columns: Columns
 
     def find_column(self, key: str | int, role: str) -> str:
         """Return the name of the column with this name or position."""
@@ -120,7 +123,7 @@ def read_table(path: PathLike, text: Names = ()) -> Table:
     return Table(file, {n: as_integers(c) if n in plain else c for n, c in columns.items()})
 
 
-def as_columns(table: Any, where: PathLike) -> dict[str, NDArray[Any]]:
+def as_columns(table: Any, where: PathLike) -> Columns:
     """Return the columns of an Arrow table: truth values as 0 and 1, whatever else is no number as text."""
     import pyarrow as pa
 

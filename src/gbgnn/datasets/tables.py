@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,12 @@ from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.node_index import NodeIndex
 from gbgnn.datasets.frames import SUFFIXES, PathLike, number_columns, read_arrow
 from gbgnn.datasets.graphland import is_graphland, load_graphland
+from gbgnn.datasets.parts import is_part_folder
 from gbgnn.datasets.splits import SplitChoice, choose_split, find_seen, named_split
-from gbgnn.datasets.targets import as_target
+from gbgnn.datasets.targets import Target, as_target
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph
+from gbgnn.labels import NodeSplit
 from gbgnn.tables.links import build_adjacency
 
 Column = str | int
@@ -59,8 +61,8 @@ def read_tables(
 ) -> Dataset:
     r"""Read a graph from edge tables and a node table.
 
-    Each is a CSV file (with a header and commas or tabs), Parquet, Feather or Arrow, or a table of DuckDB's,
-    ``file.duckdb::table``. Columns are given by name or position. Self loops are dropped and repeated edges
+    Each is a CSV file (with a header and commas or tabs), Parquet, Feather or Arrow, a folder of Parquet files,
+    or a table of DuckDB's, ``file.duckdb::table``. Columns are given by name or position. Self loops are dropped and repeated edges
     merged; ``graph.repairs`` says how many, and ``notes`` which columns were taken for what.
 
     Parameters
@@ -112,40 +114,86 @@ def read_tables(
     """
     tables = open_tables(edges, nodes, source=source, target=target, weight=weight, id=id, label=label)
     table = tables.nodes
-    if label == "label" and label not in table.columns:
-        raise DataError(
-            f"{table.path} has no column 'label'; name the one to be predicted with label= (--target). "
-            f"Columns: {', '.join(table.columns)}."
-        )
-    label = table.find_column(label, "labels")
-    if not len(table.columns[label]):
-        raise DataError(f"{table.path} has a header but no rows.")
-    where, n_nodes = f"{table.path}, column {label!r}", len(table.columns[label])
-    column = "split" if split in (None, "auto", "public") and "split" in table.columns else split
-    own = []
-    if column in table.columns:
-        own = [named_split(table.columns[column], f"{table.path}, column {column!r}")]
-    seen = find_seen("public" if own else split, own, n_nodes)
-    cells = as_label_cells(table.columns[label], where, seen)
-    known = as_target(cells, where, task, f"column {label!r}", seen)
+    label = find_label(table, label)
+    words = table.columns[column] if (column := find_split_column(table, split)) else None
+    known = decide(table.path, label, table.columns[label], column, words, split=split, task=task, seed=seed)
     graph = build_graph(tables, label=label, features=features, drop=drop, split=split, directed=directed)
     if normalize_features:
         graph = graph.with_row_normalized_features()
-    chosen, how = choose_split("public" if own else split, known.values, own, str(table.path), seed=seed)
     stem = table.path.stem
     return Dataset(
         *(
             name or (table.path.absolute().parent.name if stem == "nodes" else stem),
             graph,
-            known.values,
-            chosen,
+            known.target.values,
+            known.split,
         ),
         source=str(table.path.parent),
-        split_name=how,
-        task=known.task,
-        task_reason=known.reason,
+        split_name=known.split_name,
+        task=known.target.task,
+        task_reason=known.target.reason,
         notes=tables.notes,
     )
+
+
+class Columned(Protocol):
+    """A table with columns, whether it has been read or not."""
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+
+    @property
+    def columns(self) -> Mapping[str, Any]:
+        """Its columns, by name."""
+
+    def find_column(self, key: Column, role: str) -> str:
+        """Return the name of the column with this name or position."""
+
+
+class Decided(NamedTuple):
+    """What is to be predicted, which nodes train, validate and test, and how that was found."""
+
+    target: Target
+    split: NodeSplit
+    split_name: str
+
+
+def find_label(table: Columned, label: Column) -> str:
+    """Return the name of the column to be predicted."""
+    if label == "label" and label not in table.columns:
+        raise DataError(
+            f"{table.path} has no column 'label'; name the one to be predicted with label= (--target). "
+            f"Columns: {', '.join(table.columns)}."
+        )
+    return table.find_column(label, "labels")
+
+
+def find_split_column(table: Columned, split: SplitChoice) -> str | None:
+    """Return the column that says which nodes train, validate and test, if any does."""
+    column = "split" if split in (None, "auto", "public") and "split" in table.columns else split
+    return column if isinstance(column, str) and column in table.columns else None
+
+
+def decide(
+    path: Path,
+    label: str,
+    cells: NDArray[Any],
+    column: str | None,
+    words: NDArray[Any] | None,
+    *,
+    split: SplitChoice,
+    task: str | None,
+    seed: int,
+) -> Decided:
+    """Return the target and the split of nodes, by their labels and the words of a column ``split``."""
+    where = f"{path}, column {label!r}"
+    if not len(cells):
+        raise DataError(f"{path} has a header but no rows.")
+    own = [] if words is None else [named_split(words, f"{path}, column {column!r}")]
+    seen = find_seen("public" if own else split, own, len(cells))
+    known = as_target(as_label_cells(cells, where, seen), where, task, f"column {label!r}", seen)
+    return Decided(known, *choose_split("public" if own else split, known.values, own, str(path), seed=seed))
 
 
 def read_graph(
@@ -190,15 +238,8 @@ def open_tables(
     notes: list[str] = []
     edge_tables, ends, weights = [], [], []
     for path in paths:
-        table = read_table(path, text=lambda names: _find_ends(names, source, target))
-        first, second = _find_ends(list(table.columns), source, target)
-        pair = (table.find_column(first, "sources"), table.find_column(second, "targets"))
-        if source is None and target is None and pair != ("source", "target"):
-            notes.append(f"edges lead from column {pair[0]!r} to column {pair[1]!r} of {table.path.name}")
-        own = _find_weight(table, weight, notes)
-        extra = [name for name in table.columns if name not in (*pair, own)]
-        if extra:
-            notes.append(f"passed over {_listed(extra)} of {table.path.name}")
+        table = read_table(path, text=lambda names: find_ends(names, source, target))
+        pair, own = find_edge_columns(table, source, target, weight, notes)
         edge_tables.append(table)
         ends.append(pair)
         weights.append(own)
@@ -210,6 +251,41 @@ def open_tables(
         notes.insert(0, f"ids are column {chosen!r} of {table.path.name}")
         table.columns[chosen] = names_kept.columns[chosen]
     return Tables(table, edge_tables, table.find_column(chosen, "node ids"), ends, weights, notes)
+
+
+def find_edge_columns(
+    table: Columned, source: Column | None, target: Column | None, weight: Column | None, notes: list[str]
+) -> tuple[tuple[str, str], str | None]:
+    """Return the columns of an edge table with the ends and, if any, the weight; note what was chosen."""
+    first, second = find_ends(list(table.columns), source, target)
+    pair = (table.find_column(first, "sources"), table.find_column(second, "targets"))
+    if source is None and target is None and pair != ("source", "target"):
+        notes.append(f"edges lead from column {pair[0]!r} to column {pair[1]!r} of {table.path.name}")
+    own = _find_weight(table, weight, notes)
+    extra = [name for name in table.columns if name not in (*pair, own)]
+    if extra:
+        notes.append(f"passed over {_listed(extra)} of {table.path.name}")
+    return pair, own
+
+
+def choose_features(
+    table: Columned,
+    id: str,
+    *,
+    label: Column,
+    features: Sequence[Column] | None,
+    drop: Sequence[Column],
+    split: Any,
+) -> list[str]:
+    """Return the columns that are features: those that were named, or all without another role."""
+    dropped = {table.find_column(column, "columns to drop") for column in drop}
+    if features is None:
+        roles = (id, number_columns(table.columns).get(label, label), split, "split")
+        features = [column for column in table.columns if column not in roles]
+    chosen = [name for column in features if (name := table.find_column(column, "features")) not in dropped]
+    if not chosen:
+        raise DataError(f"{table.path} has no feature column; give each node at least one.")
+    return chosen
 
 
 def build_graph(
@@ -225,13 +301,7 @@ def build_graph(
     table = tables.nodes
     if not len(table.columns[tables.id]):
         raise DataError(f"{table.path} has a header but no rows.")
-    dropped = {table.find_column(column, "columns to drop") for column in drop}
-    if features is None:
-        roles = (tables.id, number_columns(table.columns).get(label, label), split, "split")
-        features = [column for column in table.columns if column not in roles]
-    chosen = [name for column in features if (name := table.find_column(column, "features")) not in dropped]
-    if not chosen:
-        raise DataError(f"{table.path} has no feature column; give each node at least one.")
+    chosen = choose_features(table, tables.id, label=label, features=features, drop=drop, split=split)
     index = NodeIndex(table.columns[tables.id], str(table.path))
     sources: list[NDArray[Any]] = []
     targets: list[NDArray[Any]] = []
@@ -259,14 +329,14 @@ def read_features(table: Table, names: Sequence[str]) -> dict[str, Any]:
     return {"features": read_arrow(table.path).select(list(names))}  # whose types Arrow has kept
 
 
-def _find_ends(names: list[str], source: Column | None, target: Column | None) -> tuple[Column, Column]:
+def find_ends(names: list[str], source: Column | None, target: Column | None) -> tuple[Column, Column]:
     """Return the columns of an edge table that hold the ends, among all its names."""
     if source is None and target is None and not {"source", "target"} <= set(names) and len(names) > 1:
         return names[0], names[1]
     return "source" if source is None else source, "target" if target is None else target
 
 
-def _find_weight(table: Table, weight: Column | None, notes: list[str]) -> str | None:
+def _find_weight(table: Columned, weight: Column | None, notes: list[str]) -> str | None:
     if weight is None:
         return None
     if weight != AUTO or AUTO in table.columns:
@@ -288,7 +358,12 @@ def _find_ids(table: Table, edges: Sequence[Table], ends: Sequence[tuple[str, st
             for each, column in used:
                 index.rows(each.columns[column], str(each.path))
             return name
-    raise DataError(
+    raise no_ids(table)
+
+
+def no_ids(table: Columned) -> DataError:
+    """Return what to say of a node table without ids that edges refer to."""
+    return DataError(
         f"{table.path} has no column 'id', and none whose values are unique and that the edges refer to; "
         f"name the one with the ids by id= (--id). Columns: {', '.join(table.columns)}."
     )
@@ -338,7 +413,8 @@ def find_tables(folder: Path) -> list[Path]:
         if len(found) != 1:
             there = " and ".join(path.name for path in found) or "none"
             raise DataError(
-                f"{folder} must hold one {stem} table ({stem}.csv, {stem}.parquet or {stem}.feather); "
+                f"{folder} must hold one {stem} table ({stem}.csv, {stem}.parquet or {stem}.feather, or a "
+                f"folder {stem} of Parquet files); "
                 f"found {there}."
             )
         tables += found
@@ -346,5 +422,5 @@ def find_tables(folder: Path) -> list[Path]:
 
 
 def _tables(folder: Path, stem: str) -> list[Path]:
-    candidates = (folder / f"{stem}{suffix}" for suffix in SUFFIXES)
-    return [path for path in candidates if path.is_file()]
+    files = [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").is_file()]
+    return [*files, *([folder / stem] if is_part_folder(folder / stem) else [])]
