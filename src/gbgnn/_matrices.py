@@ -112,6 +112,13 @@ def check_rows(n_rows: int, n_nodes: int) -> None:
         )
 
 
+def normalize_rows(X: Features) -> Any:
+    """Return features with every row scaled to an absolute sum of one; zero rows stay zero."""
+    totals: NDArray[Any] = np.asarray(abs(X).sum(axis=1)).ravel()
+    scale = np.divide(1, totals, out=np.zeros_like(totals), where=totals > 0)
+    return sp.diags_array(scale) @ X if sp.issparse(X) else X * scale[:, None]
+
+
 def as_feature_names(names: Any, n_features: int) -> tuple[str, ...]:
     """Return distinct names of feature columns."""
     given = [names] if isinstance(names, str) else list(names)

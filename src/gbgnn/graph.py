@@ -23,6 +23,7 @@ from gbgnn._matrices import (
     as_features,
     as_node_ids,
     check_rows,
+    normalize_rows,
 )
 from gbgnn._stored import PathLike, naming_damage, read_graph_folder
 from gbgnn.errors import GraphError
@@ -350,13 +351,9 @@ class Graph:
 
     def with_row_normalized_features(self) -> Graph:
         """Return the graph with every feature row scaled to an absolute sum of one; zero rows stay zero."""
-        X = self.features
-        totals: NDArray[Any] = np.asarray(abs(X).sum(axis=1)).ravel()
-        scale = np.divide(1, totals, out=np.zeros_like(totals), where=totals > 0)
-        scaled = sp.diags_array(scale) @ X if sp.issparse(X) else X * scale[:, None]
         return Graph(
             self.adjacency,
-            scaled,
+            normalize_rows(self.features),
             node_ids=self.node_ids,
             feature_names=self.feature_names if self.is_named else None,
             repairs=self.repairs,

@@ -76,7 +76,7 @@ class EdgeSorter:
     def add(
         self, sources: NDArray[Any], targets: NDArray[Any], weights: NDArray[Any] | None = None
     ) -> None:
-        """Take edges as rows of nodes; self loops are dropped."""
+        """Take edges as rows of nodes; self loops are dropped. Without ``weights`` they weigh one."""
         proper = sources != targets
         n_proper = int(np.count_nonzero(proper))
         self._n_loops += len(sources) - n_proper
@@ -87,7 +87,7 @@ class EdgeSorter:
         records = np.empty(len(rows), self._record)
         records["row"], records["column"] = rows, columns
         if self._is_weighted:
-            records["weight"] = weights[chosen]
+            records["weight"] = 1 if weights is None else weights[chosen]
         return records
 
     def finish(self, folder: Path, tell: Tell = lambda *_: None) -> SortedEdges:
