@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gbgnn._arrays import are_all
 from gbgnn._checks import as_bytes
 from gbgnn._matrices import normalize_rows
 from gbgnn._stored import FORMAT, META, VERSION
@@ -310,12 +311,16 @@ def _open_graph(folder: Path, edges: SortedEdges) -> Graph:
     """Return the graph whose arrays have been written, which checks them."""
     names = ("indptr", "indices", "weights", "features", "node_ids")
     arrays = {name: open_array(path) for name in names if (path := folder / f"{name}.npy").exists()}
+    kind = arrays["weights"].dtype if "weights" in arrays else np.dtype(np.float32)
+    if "weights" in arrays and are_all(arrays["weights"], 1):  # which is not stored
+        del arrays["weights"]
+        (folder / "weights.npy").unlink()
     meta = {
         "format": FORMAT,
         "version": VERSION,
         "gbgnn": __version__,
         "n_nodes": len(arrays["node_ids"]),
-        "dtype": "float32",
+        "dtype": str(kind),
         "directed": edges.is_directed,
         "repairs": edges.repairs,
         "arrays": {name: (str(array.dtype), array.shape) for name, array in arrays.items()},
