@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 CASES = (
     Case("numbers", 2_400_000, 62_000_000, 16, False, "1GB"),
-    Case("numbers, least memory", 2_400_000, 62_000_000, 16, False, "600MB"),
+    Case("numbers, less memory", 2_400_000, 62_000_000, 16, False, "800MB"),
     Case("text", 600_000, 10_000_000, 16, True, "1GB"),
 )
 

@@ -42,6 +42,9 @@ from gbgnn.errors import DataError
 from gbgnn.graph import Graph
 
 _MOST_ROWS = 1 << 20
+_COPIES = 3
+"""Of labels, while it is found out what they are."""
+
 _CELL = 256
 """Bytes of memory, about, that a cell of a batch takes on its way from a file to an array, text above all."""
 
@@ -258,9 +261,12 @@ def _write_features(
             X = np.column_stack([batch[name].astype(np.float32) for name in names])
             is_known = np.isfinite(X).all(axis=0)
             gaps |= {name: None for name, known in zip(names, is_known, strict=True) if not known}
-            writer.add(normalize_rows(X) if normalize else X)
+            if not writer.n_rows:
+                size = _COPIES * table.n_rows * sum(batch[name].itemsize for name in beside)
+                scratch.check("labels and the split of all nodes", size)
             for name, found in parts.items():
                 found.append(batch[name])
+            writer.add(normalize_rows(X) if normalize else X)
             watch.update(writer.n_rows, "read")
     if gaps:
         raise _not_stored(table.path, list(gaps), "hold missing or infinite values")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,8 @@ class Scratch:
         if self.memory_limit is None:
             free = free_bytes()
             return _USUAL if free is None else min(_USUAL, free // 2)
+        if "pyarrow" in sys.modules:  # which keeps what it no longer needs
+            sys.modules["pyarrow"].default_memory_pool().release_unused()
         resident = resident_bytes()
         taken = self.memory_limit // 2 if resident is None else resident
         room = int(_SHARE * (self.memory_limit - taken))
@@ -53,6 +56,14 @@ class Scratch:
                 f"at least {taken + int(_LEAST / _SHARE):,}."
             )
         return room
+
+    def check(self, what: str, size: int) -> None:
+        """Raise where something is as large as all the room there is, whatever a limit's share."""
+        if self.memory_limit is not None and size > (room := self.room()):
+            raise ParameterError(
+                f"memory_limit={self.memory_limit:,} bytes is too little: {what} take {size:,}, but there is "
+                f"room for {room:,}. Give at least {self.memory_limit + int((size - room) / _SHARE):,}."
+            )
 
     def path(self, name: str) -> Path:
         """Return the path of a new file."""
