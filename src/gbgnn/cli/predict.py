@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_CHUNK = 65_536
 _FORMATS = (".csv", ".parquet")
 _LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
 
@@ -58,7 +58,7 @@ def predict(
     --sets also the set of classes, or lower and upper, that hold the truth with a given confidence. A bare
     model file knows neither your ids nor names of classes: it counts nodes from 0.
     """
-    from gbgnn.predictions import predict_columns
+    from gbgnn.predictions import predict_column_blocks
 
     if out is not None and out.suffix not in _FORMATS:
         raise ParameterError(f"--out must end in {' or '.join(_FORMATS)}; got {out}.")
@@ -83,13 +83,24 @@ def predict(
         graph = given.load_graph()
         ids = graph.node_ids
     rows = _choose(ids, nodes)
-    columns = predict_columns(promised.model, rows, graph=graph, ids=ids, class_names=saved.class_names)
-    columns |= promised.columns(rows, saved.class_names)
+    blocks = predict_column_blocks(
+        promised.model, rows, graph=graph, ids=ids, class_names=saved.class_names
+    )
+    beside = promised.columns(rows, saved.class_names)
     if out is None:
-        write_csv(sys.stdout, columns)
+        write_csv(sys.stdout, with_columns(blocks, beside))
     else:
-        write_table(out, columns)
+        write_table(out, with_columns(blocks, beside))
         screen.note(f"{screen.counted(len(rows), 'node')} written to {out}")
+
+
+def with_columns(blocks: Iterable[Columns], beside: Columns) -> Iterator[Columns]:
+    """Yield blocks of rows with other columns, which there are of all rows."""
+    start = 0
+    for block in blocks:
+        stop = start + len(block["node"])
+        yield block | {name: values[start:stop] for name, values in beside.items()}
+        start = stop
 
 
 def evaluate(
@@ -143,25 +154,30 @@ def evaluate(
             show_promise(promise)
 
 
-def write_table(path: Path, columns: Columns) -> None:
-    """Write a file whose ending says its form; a reader never sees half of it."""
+def write_table(path: Path, blocks: Iterable[Columns]) -> None:
+    """Write a file whose ending says its form, block by block; a reader never sees half of it."""
     with atomic_path(path) as part:
         if path.suffix == ".csv":
             with part.open("w", newline="", encoding="utf-8") as file:
-                write_csv(file, columns)
+                write_csv(file, blocks)
             return
         pa = import_needed("pyarrow", "writing Parquet", "io")
         from pyarrow import parquet
 
-        parquet.write_table(pa.table(columns), part)
+        tables = (pa.table(block) for block in blocks)
+        first = next(tables)
+        with parquet.ParquetWriter(part, first.schema) as writer:
+            for table in chain([first], tables):
+                writer.write_table(table)
 
 
-def write_csv(file: TextIO, columns: Columns) -> None:
+def write_csv(file: TextIO, blocks: Iterable[Columns]) -> None:
     """Write CSV, each number with as many digits as tell it from its neighbours."""
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(map(screen.printable, columns) if file is sys.stdout else columns)
-    for start in range(0, len(columns["node"]), _CHUNK):
-        cells = [values[start : start + _CHUNK].astype(str).tolist() for values in columns.values()]
+    for number, columns in enumerate(blocks):
+        if not number:
+            writer.writerow(map(screen.printable, columns) if file is sys.stdout else columns)
+        cells = [values.astype(str).tolist() for values in columns.values()]
         if file is sys.stdout:
             cells = [[screen.printable(cell) for cell in column] for column in cells]
         writer.writerows(zip(*cells, strict=True))
