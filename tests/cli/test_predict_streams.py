@@ -53,9 +53,7 @@ def test_blocks_of_a_run_are_those_of_one_frame(run, tables: Path, monkeypatch) 
     run("predict", "r", "--out", "whole.parquet")
     monkeypatch.setattr(predictor, "_ROWS", 1)  # so that a block is of four nodes
     run("predict", "r", "--out", "p.parquet")
-    run("predict", "r", "--sets", "0.5", "--out", "s.csv")
     file, whole = pq.ParquetFile("p.parquet"), pq.read_table("whole.parquet")
     assert file.metadata.num_row_groups == 2
     assert file.read().drop_columns(["proba_blue", "proba_red"]) == whole.drop_columns(["proba_blue", "proba_red"])
     assert file.read()["proba_red"].to_pylist() == pytest.approx(whole["proba_red"].to_pylist())
-    assert len(Path("s.csv").read_text().splitlines()) == 6
