@@ -8,7 +8,6 @@ on disk, is the first with as little memory as it takes.
 from __future__ import annotations
 
 import argparse
-import resource
 import subprocess
 import sys
 import tempfile
@@ -99,7 +98,9 @@ def convert(case: Case, folder: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="of the nodes and edges, for a quick look")
-    parser.add_argument("--folder", type=Path, help="where tables are written, and left; else a temporary one")
+    parser.add_argument(
+        "--folder", type=Path, help="where tables are written, and left; else a temporary one"
+    )
     given = parser.parse_args()
     rows, results, made = [], [], {}
     with tempfile.TemporaryDirectory() as temporary:

@@ -108,9 +108,7 @@ def predict_column_blocks(
         start = stop
 
 
-def _name_columns(
-    fitted: Any, found: Mapping[str, NDArray[Any]], names: Mapping[str, str]
-) -> Columns:
+def _name_columns(fitted: Any, found: Mapping[str, NDArray[Any]], names: Mapping[str, str]) -> Columns:
     """Return predictions, and probabilities of classes that may have names, as columns."""
     predicted = found["predict"]
     if "predict_proba" not in found:

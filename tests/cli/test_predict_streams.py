@@ -44,7 +44,9 @@ def test_a_file_larger_than_what_is_held_is_written_block_by_block(suffix, tmp_p
 
 
 def test_what_there_is_of_all_rows_is_cut_with_the_blocks() -> None:
-    cut = list(with_columns(iter([{"node": np.arange(2)}, {"node": np.arange(1)}]), {"set": np.array(list("abc"))}))
+    cut = list(
+        with_columns(iter([{"node": np.arange(2)}, {"node": np.arange(1)}]), {"set": np.array(list("abc"))})
+    )
     assert [block["set"].tolist() for block in cut] == [["a", "b"], ["c"]]
 
 
@@ -55,5 +57,7 @@ def test_blocks_of_a_run_are_those_of_one_frame(run, tables: Path, monkeypatch) 
     run("predict", "r", "--out", "p.parquet")
     file, whole = pq.ParquetFile("p.parquet"), pq.read_table("whole.parquet")
     assert file.metadata.num_row_groups == 2
-    assert file.read().drop_columns(["proba_blue", "proba_red"]) == whole.drop_columns(["proba_blue", "proba_red"])
+    assert file.read().drop_columns(["proba_blue", "proba_red"]) == whole.drop_columns(
+        ["proba_blue", "proba_red"]
+    )
     assert file.read()["proba_red"].to_pylist() == pytest.approx(whole["proba_red"].to_pylist())

@@ -84,7 +84,10 @@ def tables(draw):
     nodes = {
         "id": pa.array(names, pa.string() if as_text else pa.int64()),
         "label": draw(st.lists(st.sampled_from(["a", "b"]), min_size=n, max_size=n)),
-        "split": ["train", *draw(st.lists(st.sampled_from(["val", "test", "train"]), min_size=n - 1, max_size=n - 1))],
+        "split": [
+            "train",
+            *draw(st.lists(st.sampled_from(["val", "test", "train"]), min_size=n - 1, max_size=n - 1)),
+        ],
         "x": np.arange(n),
         "y": np.linspace(0, 1, n).astype(draw(st.sampled_from([np.float32, np.float64]))),
     }
@@ -95,11 +98,18 @@ def tables(draw):
         if draw(st.booleans()):
             ends += [pair[::-1] for pair in ends]
         kind = pa.string() if as_text else draw(st.sampled_from([pa.int64(), pa.string()]))
-        cells = [[None if each is None else str(each) if kind == pa.string() else each for each in pair] for pair in ends]
-        columns = {side: pa.array([pair[k] for pair in cells], kind) for k, side in enumerate(("source", "target"))}
+        cells = [
+            [None if each is None else str(each) if kind == pa.string() else each for each in pair]
+            for pair in ends
+        ]
+        columns = {
+            side: pa.array([pair[k] for pair in cells], kind) for k, side in enumerate(("source", "target"))
+        }
         weight = draw(st.sampled_from([None, pa.int64(), pa.float32(), pa.float64()]))
         if weight is not None:
-            values = draw(st.lists(st.sampled_from([0, 1, 2, 3, 0.25]), min_size=len(ends), max_size=len(ends)))
+            values = draw(
+                st.lists(st.sampled_from([0, 1, 2, 3, 0.25]), min_size=len(ends), max_size=len(ends))
+            )
             columns["weight"] = pa.array([int(v) if weight == pa.int64() else v for v in values], weight)
         edges.append(columns)
     return nodes, edges, draw(st.integers(1, 3)), draw(st.booleans()), draw(st.booleans())
@@ -172,11 +182,26 @@ def test_other_tables_are_converted_as_they_are_read(suffix, tmp_path, write) ->
 @pytest.mark.parametrize(
     ("nodes", "edges", "options", "message"),
     [
-        ({"city": ["Oslo"] * 4}, {}, {}, r"nodes: column 'city' holds text, and .* Leave them out with .*--drop city\)"),
-        ({"city": ["Oslo"] * 4, "day": ["mon"] * 4}, {}, {}, r"columns 'city', 'day' hold text, .*--drop city,day\)"),
+        (
+            {"city": ["Oslo"] * 4},
+            {},
+            {},
+            r"nodes: column 'city' holds text, and .* Leave them out with .*--drop city\)",
+        ),
+        (
+            {"city": ["Oslo"] * 4, "day": ["mon"] * 4},
+            {},
+            {},
+            r"columns 'city', 'day' hold text, .*--drop city,day\)",
+        ),
         ({"age": [1, None, 3, 4]}, {}, {}, r"column 'age' holds missing or infinite values"),
         ({"age": [1, 2, 3, np.inf]}, {}, {}, r"column 'age' holds missing or infinite values"),
-        ({}, {"weight": [1.0, None, 2.0]}, {}, r"column 'weight' has 1 missing or infinite values \(first: data row 2"),
+        (
+            {},
+            {"weight": [1.0, None, 2.0]},
+            {},
+            r"column 'weight' has 1 missing or infinite values \(first: data row 2",
+        ),
         ({}, {"weight": ["a", "b", "c"]}, {}, r"column 'weight' is not numeric \(data row 1: 'a'\)"),
         ({"age": [[1]] * 4}, {}, {}, r"nodes: column 'age' holds list<.*>; columns must hold single values"),
         ({}, {}, {"label": "lable"}, r"no column 'lable' for the labels. Did you mean 'label'\?"),
@@ -230,7 +255,9 @@ def test_a_limit_that_is_taken_already_is_an_error_that_says_what_would_do(tmp_p
     paths = write_parts(tmp_path / "edges", EDGES, 1), write_parts(tmp_path / "nodes", NODES, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Scratch, "room", ROOM)
-        with pytest.raises(ParameterError, match=r"memory_limit=1,000,000 bytes is too little: .* Give at least"):
+        with pytest.raises(
+            ParameterError, match=r"memory_limit=1,000,000 bytes is too little: .* Give at least"
+        ):
             convert_tables(*paths, tmp_path / "g.gbgraph", memory_limit="1MB")
 
 
@@ -258,7 +285,11 @@ def test_a_killed_conversion_leaves_nothing_that_looks_whole(tmp_path) -> None:
         os.kill(child.pid, signal.SIGKILL)
     assert not out.exists()
     with pytest.raises(DataError, match="no meta.json"):
-        load(next(tmp_path.glob(".g.gbgraph.*")) / "new.gbgraph" if False else next(tmp_path.glob(".g.gbgraph.*/new")).rename(tmp_path / "left.gbgraph"))
+        load(
+            next(tmp_path.glob(".g.gbgraph.*")) / "new.gbgraph"
+            if False
+            else next(tmp_path.glob(".g.gbgraph.*/new")).rename(tmp_path / "left.gbgraph")
+        )
     convert_tables(*paths, out)
     assert load(out).graph.n_nodes == 4
     assert time.monotonic() > 0

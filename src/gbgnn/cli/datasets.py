@@ -99,9 +99,7 @@ def convert(
         given["seed"] = split_seed
     given |= {"normalize_features": normalize, "name": name, "memory_limit": memory_limit}
     with screen.show_progress(quiet=quiet or as_json) as progress:
-        data = gbgnn.datasets.convert_tables(
-            tables.edges, str(node_table), out, watch=progress, **given
-        )
+        data = gbgnn.datasets.convert_tables(tables.edges, str(node_table), out, watch=progress, **given)
     facts = describe_dataset(data)
     if as_json:
         screen.emit_json(facts | {"written": str(out)})

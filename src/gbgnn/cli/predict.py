@@ -83,9 +83,7 @@ def predict(
         graph = given.load_graph()
         ids = graph.node_ids
     rows = _choose(ids, nodes)
-    blocks = predict_column_blocks(
-        promised.model, rows, graph=graph, ids=ids, class_names=saved.class_names
-    )
+    blocks = predict_column_blocks(promised.model, rows, graph=graph, ids=ids, class_names=saved.class_names)
     beside = promised.columns(rows, saved.class_names)
     if out is None:
         write_csv(sys.stdout, with_columns(blocks, beside))

@@ -6,13 +6,14 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from gbgnn._stored import FORMAT, META, VERSION, Arrays, is_stored, naming_damage, read_arrays, read_meta
 from gbgnn._version import __version__
@@ -38,14 +39,14 @@ def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
     ...     load_dataset(save_dataset(karate(), Path(place, "karate.gbgraph")))
     Dataset('karate', n_nodes=34, n_edges=78, n_features=34, n_classes=2, train=2, val=0, test=32)
     """
-    with replacing(folder) as fresh:
+    with new_folder(folder) as fresh:
         write_dataset(dataset, fresh)
     return Path(folder)
 
 
 @contextmanager
-def replacing(folder: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give an empty folder to write to, beside ``folder``, of which it takes the place on success.
+def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give an empty folder for a data set, which takes the place of ``folder`` in the end or not at all.
 
     The folder that it is in is there for anything else, and goes with all that is left in it.
     """
@@ -68,12 +69,71 @@ def replacing(folder: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def write_dataset(dataset: Dataset, folder: Path) -> None:
-    """Write the arrays of a data set that are not yet in a folder, and the description of them all."""
-    arrays, meta = _describe(dataset)
+    """Write the arrays of a data set that are not yet in a folder, and what there is to say of all."""
+    arrays, facts = _describe(dataset)
     for name, array in arrays.items():
         if not (folder / f"{name}.npy").exists():
             np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    (folder / META).write_text(json.dumps(meta, indent=2), encoding="utf-8")
+    write_meta(folder, facts)
+
+
+def write_meta(fresh: Path, facts: Mapping[str, Any]) -> None:
+    """Write what there is to say of the arrays in a folder, beside the facts that they do not tell."""
+    files = {file.stem: open_array(file) for file in sorted(fresh.glob("*.npy"))}
+    stored = {name: (str(array.dtype), array.shape) for name, array in files.items()}
+    meta = {"format": FORMAT, "version": VERSION, "gbgnn": __version__, **facts, "arrays": stored}
+    (fresh / META).write_text(json.dumps(meta, indent=2), encoding="utf-8")
+
+
+def open_array(path: Path) -> NDArray[Any]:
+    """Map an array of ours."""
+    array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array.view(np.ndarray)
+
+
+class ArrayWriter:
+    """Writes an ``.npy`` file rows after rows, however many there will be.
+
+    It is used in a ``with`` statement, or closed.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with ArrayWriter(Path(place, "x.npy"), np.float32, (2,)) as writer:
+    ...         writer.append(np.zeros((3, 2)))
+    ...         writer.append(np.ones((1, 2)))
+    ...     np.load(Path(place, "x.npy")).shape
+    (4, 2)
+    """
+
+    def __init__(self, path: Path, dtype: Any, row_shape: tuple[int, ...] = ()) -> None:
+        self.path, self.dtype, self.n_rows = path, np.dtype(dtype), 0
+        self._row_shape = row_shape
+        self._file = path.open("wb")
+        self._write_header()
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Write more rows."""
+        self.n_rows += len(rows)
+        np.ascontiguousarray(rows, self.dtype).tofile(self._file)
+
+    def close(self) -> None:
+        """Note how many rows there are."""
+        with self._file:
+            self._file.seek(0)
+            self._write_header()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write_header(self) -> None:
+        # NumPy leaves room in it for any number of rows.
+        about = np.lib.format.header_data_from_array_1_0(np.empty((0, *self._row_shape), self.dtype))
+        about["shape"] = (self.n_rows, *self._row_shape)
+        np.lib.format.write_array_header_1_0(self._file, about)
 
 
 def load_dataset(folder: str | os.PathLike[str]) -> Dataset:
@@ -110,9 +170,6 @@ def _describe(dataset: Dataset) -> tuple[Arrays, dict[str, Any]]:
     if dataset.arrivals is not None:
         arrays["arrivals"] = dataset.arrivals
     return arrays, {
-        "format": FORMAT,
-        "version": VERSION,
-        "gbgnn": __version__,
         **{key: getattr(dataset, key) for key in (*_TEXTS, *_NEWER)},
         **{count: getattr(graph, count) for count in ("n_nodes", "n_edges", "n_features")},
         "directed": graph.is_directed,
@@ -121,5 +178,4 @@ def _describe(dataset: Dataset) -> tuple[Arrays, dict[str, Any]]:
         "dtype": str(graph.adjacency.dtype),
         "class_names": dataset.class_names,
         "repairs": graph.repairs,
-        "arrays": {name: (str(array.dtype), array.shape) for name, array in arrays.items()},
     }

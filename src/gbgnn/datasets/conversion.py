@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,15 +14,13 @@ from numpy.typing import NDArray
 from gbgnn._arrays import are_all
 from gbgnn._checks import as_bytes
 from gbgnn._matrices import normalize_rows
-from gbgnn._stored import FORMAT, META, VERSION
-from gbgnn._version import __version__
-from gbgnn.datasets.arrays import replacing, write_dataset
+from gbgnn.datasets.arrays import ArrayWriter, new_folder, open_array, write_dataset, write_meta
 from gbgnn.datasets.columns import NumberCells
 from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.edge_sorting import EdgeSorter, SortedEdges
 from gbgnn.datasets.frames import PathLike
 from gbgnn.datasets.node_index import EdgeEnd, IdCells, NodeIndex
-from gbgnn.datasets.scratch import ArrayWriter, Scratch, open_array
+from gbgnn.datasets.scratch import Scratch
 from gbgnn.datasets.splits import SplitChoice
 from gbgnn.datasets.streams import TableStream
 from gbgnn.datasets.tables import (
@@ -121,7 +117,7 @@ def convert_tables(
     """
     limit = None if memory_limit is None else as_bytes("convert_tables", "memory_limit", memory_limit)
     watch = watch or Watch()
-    with replacing(out) as fresh:
+    with new_folder(out) as fresh:
         scratch = Scratch(fresh.parent, limit)
         scratch.room()  # or an error, before anything is read
         notes: list[str] = []
@@ -130,14 +126,18 @@ def convert_tables(
         label = find_label(table, label)
         if not table.n_rows:
             raise DataError(f"{table.path} has a header but no rows.")
-        chosen = choose_features(
-            table, id_column, label=label, features=features, drop=drop, split=split
-        )
+        chosen = choose_features(table, id_column, label=label, features=features, drop=drop, split=split)
         _check_kinds(table, chosen)
         index = _index_ids(table, id_column, fresh / "node_ids.npy", scratch)
         column = find_split_column(table, split)
         beside = _write_features(
-            table, chosen, fresh, [label] if column is None else [label, column], normalize_features, scratch, watch
+            table,
+            chosen,
+            fresh,
+            [label] if column is None else [label, column],
+            normalize_features,
+            scratch,
+            watch,
         )
         words = None if column is None else beside[column]
         known = decide(table.path, label, beside[label], column, words, split=split, task=task, seed=seed)
@@ -222,8 +222,10 @@ def _index_ids(table: TableStream, column: str, path: Path, scratch: Scratch) ->
     cells.check()
     kind = np.result_type(*set(kinds))
     with ArrayWriter(path, kind) as writer:
-        for batch in table.batches([column], max(1 << 10, min(n_rows, scratch.room() // (4 * kind.itemsize)))):
-            writer.add(batch[column].astype(kind, copy=False))
+        for batch in table.batches(
+            [column], max(1 << 10, min(n_rows, scratch.room() // (4 * kind.itemsize)))
+        ):
+            writer.append(batch[column].astype(kind, copy=False))
     return NodeIndex(open_array(path), str(table.path), scratch)
 
 
@@ -256,7 +258,7 @@ def _write_features(
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in beside}
     gaps: dict[str, None] = {}
     watch.begin("nodes", table.n_rows)
-    with ArrayWriter(folder / "features.npy", np.float32, len(names)) as writer:
+    with ArrayWriter(folder / "features.npy", np.float32, (len(names),)) as writer:
         for batch in table.batches([*names, *beside], _rows_at_once(scratch, len(names) + len(beside))):
             X = np.column_stack([batch[name].astype(np.float32) for name in names])
             is_known = np.isfinite(X).all(axis=0)
@@ -266,7 +268,7 @@ def _write_features(
                 scratch.check("labels and the split of all nodes", size)
             for name, found in parts.items():
                 found.append(batch[name])
-            writer.add(normalize_rows(X) if normalize else X)
+            writer.append(normalize_rows(X) if normalize else X)
             watch.update(writer.n_rows, "read")
     if gaps:
         raise _not_stored(table.path, list(gaps), "hold missing or infinite values")
@@ -315,21 +317,13 @@ def _weight_kind(tables: list[EdgeTable]) -> np.dtype[Any] | None:
 
 def _open_graph(folder: Path, edges: SortedEdges) -> Graph:
     """Return the graph whose arrays have been written, which checks them."""
-    names = ("indptr", "indices", "weights", "features", "node_ids")
-    arrays = {name: open_array(path) for name in names if (path := folder / f"{name}.npy").exists()}
-    kind = arrays["weights"].dtype if "weights" in arrays else np.dtype(np.float32)
-    if "weights" in arrays and are_all(arrays["weights"], 1):  # which is not stored
-        del arrays["weights"]
-        (folder / "weights.npy").unlink()
-    meta = {
-        "format": FORMAT,
-        "version": VERSION,
-        "gbgnn": __version__,
-        "n_nodes": len(arrays["node_ids"]),
-        "dtype": str(kind),
-        "directed": edges.is_directed,
-        "repairs": edges.repairs,
-        "arrays": {name: (str(array.dtype), array.shape) for name, array in arrays.items()},
-    }
-    (folder / META).write_text(json.dumps(meta), encoding="utf-8")
+    kind = np.dtype(np.float32)
+    if (file := folder / "weights.npy").exists():
+        weights = open_array(file)
+        kind = weights.dtype
+        if are_all(weights, 1):  # which is not stored
+            file.unlink()
+    n_nodes = len(open_array(folder / "node_ids.npy"))
+    facts = {"n_nodes": n_nodes, "dtype": str(kind), "directed": edges.is_directed, "repairs": edges.repairs}
+    write_meta(folder, facts)
     return Graph.open(folder)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from gbgnn._arrays import release, split_blocks
 from gbgnn._matrices import csr_of_parts
-from gbgnn.datasets.scratch import ArrayWriter, Scratch, open_array
+from gbgnn.datasets.arrays import ArrayWriter, open_array
+from gbgnn.datasets.scratch import Scratch
 from gbgnn.tables.links import describe_mending, join_directions
 
 _MOST_BUCKETS = 256
@@ -73,9 +74,7 @@ class EdgeSorter:
     def _is_weighted(self) -> bool:
         return "weight" in (self._record.names or ())
 
-    def add(
-        self, sources: NDArray[Any], targets: NDArray[Any], weights: NDArray[Any] | None = None
-    ) -> None:
+    def add(self, sources: NDArray[Any], targets: NDArray[Any], weights: NDArray[Any] | None = None) -> None:
         """Take edges as rows of nodes; self loops are dropped. Without ``weights`` they weigh one."""
         proper = sources != targets
         n_proper = int(np.count_nonzero(proper))
@@ -230,7 +229,7 @@ class MatrixWriter:
         self._scratch, self._n_nodes, self._n_entries = scratch, n_nodes, 0
         fields = record.fields or {}
         self._pointers = ArrayWriter(scratch.path("indptr.npy"), np.int64)
-        self._pointers.add(np.zeros(1, np.int64))
+        self._pointers.append(np.zeros(1, np.int64))
         self._indices = ArrayWriter(scratch.path("indices.npy"), fields["column"][0])
         self._weights = (
             ArrayWriter(scratch.path("weights.npy"), fields["weight"][0]) if "weight" in fields else None
@@ -238,10 +237,10 @@ class MatrixWriter:
 
     def add(self, rows: sp.csr_array) -> None:
         """Write the next rows."""
-        self._pointers.add(rows.indptr[1:].astype(np.int64) + self._n_entries)
-        self._indices.add(rows.indices)
+        self._pointers.append(rows.indptr[1:].astype(np.int64) + self._n_entries)
+        self._indices.append(rows.indices)
         if self._weights is not None:
-            self._weights.add(rows.data)
+            self._weights.append(rows.data)
         self._n_entries += rows.nnz
 
     def finish(self, folder: Path) -> StoredMatrix:
@@ -254,7 +253,7 @@ class MatrixWriter:
         wide = open_array(self._pointers.path)
         with ArrayWriter(folder / "indptr.npy", kind) as narrow:
             for start, stop in split_blocks(wide):
-                narrow.add(wide[start:stop])
+                narrow.append(wide[start:stop])
                 release(wide)
         values = None
         self._indices.path.rename(folder / "indices.npy")

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbgnn._arrays import release, split_blocks
+from gbgnn.datasets.arrays import ArrayWriter, open_array
 from gbgnn.datasets.columns import as_integers
-from gbgnn.datasets.scratch import ArrayWriter, Scratch, open_array
+from gbgnn.datasets.scratch import Scratch
 from gbgnn.errors import DataError
 
 _WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
@@ -128,9 +129,7 @@ class IdCells:
             raise DataError(f"{self._where}: data row {row} has no id ({self._counts['gap']} such rows).")
         if "fraction" in self._firsts:
             row, value = self._firsts["fraction"]
-            raise DataError(
-                f"{self._where}: data row {row} has id {value}; ids are whole numbers or text."
-            )
+            raise DataError(f"{self._where}: data row {row} has id {value}; ids are whole numbers or text.")
         if "unknown" in self._firsts:
             row, value = self._firsts["unknown"]
             raise DataError(
@@ -212,8 +211,8 @@ class _Ranking:
         self._rows = ArrayWriter(scratch.path("rows.npy"), np.int64)
 
     def add(self, ids: NDArray[Any], rows: NDArray[np.int64]) -> None:
-        self._ids.add(ids)
-        self._rows.add(rows)
+        self._ids.append(ids)
+        self._rows.append(rows)
 
     def open(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         return open_array(self._ids.path), open_array(self._rows.path)

@@ -168,11 +168,18 @@ def _is_hidden(path: Path) -> bool:
 
 def _read_keys(path: Path) -> dict[str, str | None]:
     pairs = (name.partition("=") for name in path.parts[:-1])
-    return {unquote(key): None if value == _NO_VALUE else unquote(value) for key, sign, value in pairs if sign}
+    return {
+        unquote(key): None if value == _NO_VALUE else unquote(value) for key, sign, value in pairs if sign
+    }
 
 
 def _is_whole(word: str) -> bool:
-    return word.lstrip("-").isascii() and word.lstrip("-").isdigit() and str(int(word)) == word and len(word) < 19
+    return (
+        word.lstrip("-").isascii()
+        and word.lstrip("-").isdigit()
+        and str(int(word)) == word
+        and len(word) < 19
+    )
 
 
 def _are_alike(one: pa.Schema, other: pa.Schema) -> bool:

@@ -1,4 +1,4 @@
-"""Arrays on disk while they grow, and how much memory there is for what is not there yet."""
+"""Where there is room for what does not fit into memory, and how much memory there is."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
-
-import numpy as np
-from numpy.typing import NDArray
 
 from gbgnn._memory import free_bytes, resident_bytes
 from gbgnn.errors import ParameterError
@@ -30,11 +25,9 @@ class Scratch:
     Examples
     --------
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     with ArrayWriter(Path(place, "x.npy"), np.float32, 2) as writer:
-    ...         writer.add(np.ones((3, 2))), writer.add(np.zeros((1, 2)))
-    ...     open_array(Path(place, "x.npy")).tolist()
-    (None, None)
-    [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]
+    ...     scratch = Scratch(Path(place), memory_limit=10**10)
+    ...     scratch.room() < 10**10, scratch.path("x.npy").exists()
+    (True, False)
     """
 
     folder: Path
@@ -68,45 +61,3 @@ class Scratch:
     def path(self, name: str) -> Path:
         """Return the path of a new file."""
         return Path(tempfile.mkdtemp(dir=self.folder), name)
-
-
-class ArrayWriter:
-    """Writes the file of an array a few rows at a time, in the bytes that NumPy would write at once."""
-
-    def __init__(self, path: Path, dtype: Any, *shape: int) -> None:
-        self.path, self.dtype, self._shape, self.n_rows = path, np.dtype(dtype), shape, 0
-        self._file = path.open("wb")
-        self._write_header()
-
-    def add(self, rows: NDArray[Any]) -> None:
-        """Write the next rows."""
-        np.ascontiguousarray(rows, self.dtype).tofile(self._file)
-        self.n_rows += len(rows)
-
-    def close(self) -> None:
-        """Note how many rows there are, for which the header has left room."""
-        self._file.seek(0)
-        self._write_header()
-        self._file.close()
-
-    def _write_header(self) -> None:
-        described = {
-            "descr": np.lib.format.dtype_to_descr(self.dtype),
-            "fortran_order": False,
-            "shape": (self.n_rows, *self._shape),
-        }
-        np.lib.format.write_array_header_1_0(self._file, described)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def open_array(path: Path) -> NDArray[Any]:
-    """Map an array of ours."""
-    array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    return array.view(np.ndarray)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from gbgnn.datasets.columns import Table, as_label_cells, read_table
 from gbgnn.datasets.dataset import Dataset
-from gbgnn.datasets.node_index import NodeIndex
 from gbgnn.datasets.frames import SUFFIXES, PathLike, number_columns, read_arrow
 from gbgnn.datasets.graphland import is_graphland, load_graphland
+from gbgnn.datasets.node_index import NodeIndex
 from gbgnn.datasets.parts import is_part_folder
 from gbgnn.datasets.splits import SplitChoice, choose_split, find_seen, named_split
 from gbgnn.datasets.targets import Target, as_target
