@@ -1,8 +1,7 @@
 """Tables of a power-law graph, in Parquet parts, converted within a limit of memory, measured from outside.
 
-The conversion is the command, in a process of its own; its peak is what the operating system says of it in the
-end. The limit has to be kept. A second case has ids of text, in random order; a third, that its ids are sorted
-on disk, is the first with as little memory as it takes.
+The conversion is the command, in a process of its own; its peak is what the operating system says of it in
+the end, interpreter and libraries included. The limit has to be kept, or there is no result.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ def main() -> None:
             )
     header = ["ids", "nodes", "edge rows", "Parquet, GB", "seconds", "million edges a second"]
     header += ["peak memory, MB", "limit, MB"]
-    note = "Nodes have 16 numbers, a label and a word of the split. Peak memory is that of the process as a whole."
+    note = "Nodes have 16 numbers, a label and a word of the split. Memory is that of the process as a whole."
     publish("scale_convert", "Tables converted on disk", [note, "", *table(header, rows)], results)
 
 

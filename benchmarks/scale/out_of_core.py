@@ -84,15 +84,8 @@ def main() -> None:
         rows.append([name, *cells, f"{told['peak'] / 1e9:.2f}", f"{told['accuracy']:.4f}"])
     limit = as_bytes("out_of_core", "memory_limit", options.memory_limit)
     is_kept = list(found.values())[1]["peak"] <= limit
-    head = [
-        "representations",
-        "fit, s",
-        "round 1, s",
-        "a later round, s",
-        "all scores, s",
-        "peak, GB",
-        "accuracy",
-    ]
+    times = ["fit, s", "round 1, s", "a later round, s", "all scores, s"]
+    head = ["representations", *times, "peak, GB", "accuracy"]
     lines = [
         f"{options.nodes:,} nodes, {made['entries']:,} entries, {N_FEATURES} features, {N_CLASSES} classes, "
         f"{LABELLED:.0%} of the nodes labelled; the paper's method, {options.rounds} rounds.",

@@ -29,7 +29,7 @@ _LAST_SIGN, _SURROGATES = 0x10FFFF, (0xD800, 0xDFFF)  # of Unicode
 
 
 class StoredGraph(NamedTuple):
-    """What :class:`~gbgnn.Graph` is built of, mapped; whether it is directed is None where nobody noted it."""
+    """What :class:`~gbgnn.Graph` is built of, mapped; ``is_directed`` is None where nobody noted it."""
 
     adjacency: sp.csr_array
     features: Features
@@ -54,9 +54,11 @@ def read_graph_folder(folder: PathLike) -> StoredGraph:
         if "features" in arrays:
             features: Any = arrays["features"]
         else:
-            parts = tuple(arrays[f"feature_{part}"] for part in ("data", "indices", "indptr"))
+            data, columns, pointers = (arrays[f"feature_{part}"] for part in ("data", "indices", "indptr"))
             shape = (n_nodes, meta["n_features"])
-            features = build_csr(parts, shape, _WRONG.format("features"), full_check=False)
+            features = build_csr(
+                (data, columns, pointers), shape, _WRONG.format("features"), full_check=False
+            )
         directed = meta.get("directed")
         is_directed = directed if isinstance(directed, bool) else None
         return StoredGraph(adjacency, features, arrays["node_ids"], meta["repairs"], is_directed)

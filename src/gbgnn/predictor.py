@@ -164,7 +164,7 @@ class Predictor(ABC):
     def predict_blocks(
         self, nodes: ArrayLike, *, graph: Graph | None = None
     ) -> Iterator[dict[str, NDArray[Any]]]:
-        """Yield what :meth:`predict_all` returns, some nodes at a time; of all of them there are scores alone."""
+        """Yield what :meth:`predict_all` returns, some nodes at a time; of all there are scores alone."""
         for scores in self.find_scores(nodes, graph).split(4 * _ROWS):
             yield self._predicted(scores)
 

@@ -75,8 +75,8 @@ def convert(
     """Turn edge tables and a node table into a folder that loads in an instant.
 
     Says how much there is, which columns were taken for what, and what was mended on the way: repeated edges,
-    self loops. Tables may be larger than memory if they are Parquet: edges and features are never in memory as
-    a whole, and --memory-limit is kept.
+    self loops. Tables in Parquet may be larger than memory: edges and features are never held as a whole, and
+    --memory-limit is kept.
     """
     *given_tables, out = paths
     edge_tables, node_table = _find_given(given_tables, nodes, edges or [])
@@ -110,7 +110,7 @@ def convert(
 
 
 def _find_given(tables: list[Path], nodes: Path | None, edges: list[Path]) -> tuple[list[Path], Path]:
-    """Return the edge tables and the node table that were given: as a folder, one after the other, by options."""
+    """Return the edge tables and the node table, given as a folder, one after the other, or by options."""
     from gbgnn.datasets.tables import find_tables
 
     if len(tables) == 1 and nodes is None:
@@ -121,8 +121,8 @@ def _find_given(tables: list[Path], nodes: Path | None, edges: list[Path]) -> tu
     if not tables and nodes is not None and edges:
         return edges, nodes
     raise UsageError(
-        "give a folder with nodes and edges, or an edge table and a node table, or --nodes and --edges; and after "
-        "them the folder to write: gbgnn convert edges.parquet nodes.parquet graph.gbgraph."
+        "give a folder with nodes and edges, or an edge table and a node table, or --nodes and --edges; and "
+        "then the folder to write: gbgnn convert edges.parquet nodes.parquet graph.gbgraph."
     )
 
 

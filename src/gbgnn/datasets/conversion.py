@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,14 +45,22 @@ _CELL = 256
 """Bytes of memory, about, that a cell of a batch takes on its way from a file to an array, text above all."""
 
 
-class Watch:
-    """Is told how far a conversion has come; a subclass shows it."""
+class Watch(Protocol):
+    """Is told how far a conversion has come."""
 
     def begin(self, noun: str, total: int) -> None:
         """Something else is counted now, such as nodes."""
 
     def update(self, done: int, words: str = "") -> None:
         """So many are done."""
+
+
+class _Nobody:
+    """Watches nothing."""
+
+    def begin(self, noun: str, total: int) -> None: ...
+
+    def update(self, done: int, words: str = "") -> None: ...
 
 
 class EdgeTable(NamedTuple):
@@ -86,9 +94,10 @@ def convert_tables(
 ) -> Dataset:
     r"""Convert edge tables and a node table of any size into a ``.gbgraph`` folder; return what is in it.
 
-    The folder holds what :func:`save_dataset` would write of what :func:`read_tables` reads, but neither edges
-    nor features are ever in memory as a whole: Parquet files are read a few rows at a time, ids are looked up
-    and edges are sorted on disk. Labels and the split are in memory. Features must be numbers without gaps.
+    The folder holds what :func:`save_dataset` would write of what :func:`read_tables` reads, but neither
+    edges nor features are ever in memory as a whole: Parquet files are read a few rows at a time, ids are
+    looked up and edges are sorted on disk. Labels and the split are in memory. Features must be numbers
+    without gaps.
 
     Parameters
     ----------
@@ -116,7 +125,7 @@ def convert_tables(
     Dataset('friends', n_nodes=3, n_edges=2, n_features=1, n_classes=2, train=2, val=0, test=1)
     """
     limit = None if memory_limit is None else as_bytes("convert_tables", "memory_limit", memory_limit)
-    watch = watch or Watch()
+    watch = watch or _Nobody()
     with new_folder(out) as fresh:
         scratch = Scratch(fresh.parent, limit)
         scratch.room()  # or an error, before anything is read
@@ -237,10 +246,11 @@ def _check_kinds(table: TableStream, names: Collection[str]) -> None:
 
 
 def _not_stored(path: Path, names: Sequence[str], what: str) -> DataError:
-    listed, alone = ", ".join(map(repr, names)), len(names) == 1
+    alone = len(names) == 1
+    these = f"{'column' if alone else 'columns'} {', '.join(map(repr, names))}"
     return DataError(
-        f"{path}: column{'s' * (not alone)} {listed} {what.replace('hold', 'holds', alone)}, and a .gbgraph folder "
-        f"holds numbers without gaps. Leave them out with drop= (--drop {','.join(names)}), choose others with "
+        f"{path}: {these} {what.replace('hold', 'holds') if alone else what}, and a .gbgraph folder holds "
+        f"numbers without gaps. Leave them out with drop= (--drop {','.join(names)}), choose others with "
         "features= (--features), or encode them as numbers."
     )
 
@@ -261,8 +271,7 @@ def _write_features(
     with ArrayWriter(folder / "features.npy", np.float32, (len(names),)) as writer:
         for batch in table.batches([*names, *beside], _rows_at_once(scratch, len(names) + len(beside))):
             X = np.column_stack([batch[name].astype(np.float32) for name in names])
-            is_known = np.isfinite(X).all(axis=0)
-            gaps |= {name: None for name, known in zip(names, is_known, strict=True) if not known}
+            gaps |= {names[i]: None for i in np.flatnonzero(~np.isfinite(X).all(axis=0)).tolist()}
             if not writer.n_rows:
                 size = _COPIES * table.n_rows * sum(batch[name].itemsize for name in beside)
                 scratch.check("labels and the split of all nodes", size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -137,7 +137,7 @@ class EdgeSorter:
 
 
 def _are_equal(one: sp.csr_array, other: sp.csr_array) -> bool:
-    return (one != other).nnz == 0
+    return bool((one != other).nnz == 0)
 
 
 class Buckets:
@@ -227,7 +227,7 @@ class MatrixWriter:
 
     def __init__(self, scratch: Scratch, n_nodes: int, record: np.dtype[Any]) -> None:
         self._scratch, self._n_nodes, self._n_entries = scratch, n_nodes, 0
-        fields = record.fields or {}
+        fields: Mapping[str, Any] = record.fields or {}
         self._pointers = ArrayWriter(scratch.path("indptr.npy"), np.int64)
         self._pointers.append(np.zeros(1, np.int64))
         self._indices = ArrayWriter(scratch.path("indices.npy"), fields["column"][0])
@@ -260,5 +260,5 @@ class MatrixWriter:
         if self._weights is not None:
             self._weights.path.rename(folder / "weights.npy")
             values = open_array(folder / "weights.npy")
-        arrays = (open_array(folder / f"{name}.npy") for name in ("indptr", "indices"))
-        return StoredMatrix(*arrays, values, self._n_nodes)
+        pointers, indices = (open_array(folder / f"{name}.npy") for name in ("indptr", "indices"))
+        return StoredMatrix(pointers, indices, values, self._n_nodes)

@@ -29,8 +29,8 @@ INSIDE = "::"
 def read_arrow(path: PathLike, text: Names = ()) -> pa.Table:
     """Read a CSV (comma or tab, with a header), Parquet, Feather or Arrow file, or a table of DuckDB's.
 
-    A folder of Parquet files is one table. A table in a database is ``file.duckdb::table``. ``text`` names CSV columns, by name or position, whose
-    cells are text whatever they look like.
+    A folder of Parquet files is one table. A table in a database is ``file.duckdb::table``. ``text`` names
+    CSV columns, by name or position, whose cells are text whatever they look like.
     """
     file = check_table(path)
     if INSIDE in os.fspath(path):

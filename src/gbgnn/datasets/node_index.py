@@ -23,7 +23,7 @@ _SHARE = 4
 class NodeIndex:
     """Looks up rows by the user's ids: integers or strings, no gaps, no repeats; from ``where``.
 
-    With a ``scratch`` the ids may be mapped from a file, and those that it has no room for are sorted on disk.
+    With a ``scratch`` the ids may be mapped from a file; those that it has no room for are sorted on disk.
 
     Examples
     --------

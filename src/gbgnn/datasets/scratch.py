@@ -11,7 +11,7 @@ from gbgnn._memory import free_bytes, resident_bytes
 from gbgnn.errors import ParameterError
 
 _SHARE = 0.7
-"""Of the memory that is free under the limit, what arrays may take; the rest is for what is made on the way."""
+"""Of the memory that is free under the limit, what arrays may take; the rest is for what is made then."""
 
 _LEAST = 96 << 20
 _USUAL = 2 << 30

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ class TableStream:
     """A table of any kind: its columns with their types, and its rows, a few at a time."""
 
     path: Path
-    columns: dict[str, np.dtype]  # type: ignore[type-arg]
+    columns: dict[str, np.dtype[Any]]
     n_rows: int
     _make: Callable[[Collection[str], int], Iterator[Columns]]
 

@@ -61,9 +61,10 @@ def read_tables(
 ) -> Dataset:
     r"""Read a graph from edge tables and a node table.
 
-    Each is a CSV file (with a header and commas or tabs), Parquet, Feather or Arrow, a folder of Parquet files,
-    or a table of DuckDB's, ``file.duckdb::table``. Columns are given by name or position. Self loops are dropped and repeated edges
-    merged; ``graph.repairs`` says how many, and ``notes`` which columns were taken for what.
+    Each is a CSV file (with a header and commas or tabs), Parquet, Feather or Arrow, a folder of Parquet
+    files, or a table of DuckDB's, ``file.duckdb::table``. Columns are given by name or position. Self loops
+    are dropped and repeated edges merged; ``graph.repairs`` says how many, and ``notes`` which columns were
+    taken for what.
 
     Parameters
     ----------
