@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -76,20 +76,25 @@ def are_all(values: NDArray[Any], value: float) -> bool:
     return True
 
 
-def is_rising(values: NDArray[Any], *, strictly: bool = False) -> bool:
-    """Whether no value of a flat array is smaller than the one before it, or, strictly, as large."""
-    return find_fall(values, strictly=strictly) is None
+def is_rising(values: NDArray[Any]) -> bool:
+    """Whether every value of a flat array is larger than the one before it."""
+    return all(not (block[1:] <= block[:-1]).any() for _, block in _overlapping(values))
 
 
-def find_fall(values: NDArray[Any], *, strictly: bool = False) -> int | None:
-    """Return the place of the first value that is larger than the next, or, strictly, as large."""
-    for start, stop in split_blocks(values):
-        block = values[start : stop + 1]
-        falls = block[1:] <= block[:-1] if strictly else block[1:] < block[:-1]
-        release(block)
+def find_fall(values: NDArray[Any]) -> int | None:
+    """Return the place of the first value of a flat array that is larger than the next; None without any."""
+    for start, block in _overlapping(values):
+        falls = block[1:] < block[:-1]
         if falls.any():
             return start + int(np.argmax(falls))
     return None
+
+
+def _overlapping(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield where blocks begin, and the blocks, each with the first value of the next."""
+    for start, stop in split_blocks(values):
+        yield start, values[start : stop + 1]
+        release(values)
 
 
 class Scan(NamedTuple):

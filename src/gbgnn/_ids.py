@@ -27,7 +27,7 @@ def are_distinct(ids: NDArray[Any]) -> bool:
     (True, False)
     """
     kind = ids.dtype.kind
-    if kind in "iu" and is_rising(ids, strictly=True):
+    if len(ids) < 2 or (kind in "iu" and is_rising(ids)):
         return True  # counted upwards, as most are: no need to sort
     if kind not in "iuU" or not ids.dtype.itemsize:
         try:
