@@ -78,7 +78,11 @@ def test_a_folder_of_another_kind_is_a_clear_error(tmp_path) -> None:
     ("name", "array", "message"),
     [
         ("indices", np.array([9] * 10, np.int32), "the stored edges do not fit together: .* holds column 9"),
-        ("indptr", np.array([0, 4, 2, 6, 8, 10], np.int32), "the stored edges .*: .* indptr falls from 4 to 2"),
+        (
+            "indptr",
+            np.array([0, 4, 2, 6, 8, 10], np.int32),
+            "the stored edges .*: .* indptr falls from 4 to 2",
+        ),
         ("features", np.full((5, 2), np.nan), "the stored features do not fit together: .* NaN"),
         ("node_ids", np.array(list("aabcd")), "the stored node_ids do not fit together: .* repeated ids"),
         ("node_ids", np.frombuffer(np.full(5, 0x110000, np.uint32), "<U1"), "holds what is no text"),
