@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from gbgnn._arrays import release
 from gbgnn.errors import DataError
-from gbgnn.propagation.rows import BLOCK_BYTES, as_rows
+from gbgnn.propagation.rows import as_rows
 
+BLOCK_BYTES = 8 * 2**20  # read at once: several times as much is held meanwhile
 _INFO = "columns.json"
 # NumPy knows no bfloat16: of 16 bits, the bits are what is read and written.
 _ON_DISK: dict[int, np.dtype[Any]] = {2: np.dtype(np.int16), 4: np.dtype(np.float32), 8: np.dtype(np.float64)}

@@ -15,14 +15,21 @@ import numpy as np
 import torch
 
 from gbgnn._files import atomic_path
-from gbgnn._memory import resident_bytes
+from gbgnn._memory import give_back, resident_bytes
 from gbgnn.errors import ParameterError
-from gbgnn.propagation.columns_on_disk import ColumnStore, ColumnWriter, GivenColumns, StoredColumns, as_bits
+from gbgnn.propagation.columns_on_disk import (
+    BLOCK_BYTES,
+    ColumnStore,
+    ColumnWriter,
+    GivenColumns,
+    StoredColumns,
+    as_bits,
+)
 from gbgnn.propagation.graph_rows import mix
 from gbgnn.propagation.mixable import Mixable
 from gbgnn.propagation.polynomial import powers
 from gbgnn.propagation.propagator import Propagator
-from gbgnn.propagation.rows import BLOCK_BYTES, DenseRows, computed_in
+from gbgnn.propagation.rows import DenseRows, computed_in
 
 _SHARE = 0.8
 """Of the memory that is free under the limit, what columns may take; the rest is for what is made then."""
@@ -42,6 +49,7 @@ class Workspace:
     def width(self, n_columns: int, n_buffers: int) -> int:
         """Return how many columns can be mixed at once, or say that not even one can."""
         column = self.P.n_nodes * self.P.dtype.itemsize * n_buffers
+        give_back()
         resident = resident_bytes()
         free = self.memory_limit - (self.memory_limit // 2 if resident is None else resident)
         width = int(_SHARE * free) // column
