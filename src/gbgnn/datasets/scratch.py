@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from gbgnn._memory import free_bytes, resident_bytes
+from gbgnn._memory import free_bytes, give_back, resident_bytes
 from gbgnn.errors import ParameterError
 
 _SHARE = 0.7
@@ -40,6 +40,7 @@ class Scratch:
             return _USUAL if free is None else min(_USUAL, free // 2)
         if "pyarrow" in sys.modules:  # which keeps what it no longer needs
             sys.modules["pyarrow"].default_memory_pool().release_unused()
+        give_back()
         resident = resident_bytes()
         taken = self.memory_limit // 2 if resident is None else resident
         room = int(_SHARE * (self.memory_limit - taken))
