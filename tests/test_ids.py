@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gbgnn import _ids
-from gbgnn._ids import are_distinct
+from gbgnn._ids import are_distinct, hash_ids
 
 IDS = st.one_of(
     st.lists(st.integers(-3, 3)).map(lambda given: np.array(given, np.int64)),
@@ -36,6 +36,17 @@ def test_text_of_the_same_hash_is_compared_itself(monkeypatch) -> None:
     assert are_distinct(np.array(["a", "b", "c"]))
     alike[1] = (np.zeros(1, np.uint64), np.array(["a"]))
     assert not are_distinct(np.array(["a", "b", "a"]))
+
+
+def test_hashes_do_not_depend_on_width_or_byte_order() -> None:
+    words = np.array(["a", "bé", ""])
+    assert (
+        hash_ids(words).tolist()
+        == hash_ids(words.astype("<U9")).tolist()
+        == hash_ids(words.astype(">U2")).tolist()
+    )
+    assert hash_ids(np.array([7, -1], np.int32)).tolist() == hash_ids(np.array([7, -1], np.int64)).tolist()
+    assert len(set(hash_ids(np.array([f"{i:04x}" for i in range(5000)])).tolist())) == 5000
 
 
 def test_other_byte_orders_and_objects() -> None:

@@ -45,19 +45,29 @@ def are_distinct(ids: NDArray[Any]) -> bool:
     return True
 
 
+def hash_ids(ids: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return 64 bits for each of some whole numbers or texts: equal ids have equal ones, in any width."""
+    if ids.dtype.kind == "U":
+        plain = np.ascontiguousarray(ids, ids.dtype.newbyteorder("="))
+        signs = plain.view(np.uint32).reshape(len(ids), -1)
+        keys = np.zeros(len(ids), np.uint64)
+        for place, factor in enumerate(_mix(np.arange(1, signs.shape[1] + 1, dtype=np.uint64))):
+            keys += signs[:, place] * (factor | np.uint64(1))
+    else:
+        keys = ids.astype(np.uint64)
+    return _mix(keys)
+
+
+def _mix(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return numbers with their bits spread, no two of them the same if none of the given ones are."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+    return keys ^ (keys >> np.uint64(31))
+
+
 def _hashed(ids: NDArray[Any]) -> Iterator[tuple[NDArray[np.uint64], NDArray[Any]]]:
-    """Yield 64 bits for each id, equal for equal ids, with the ids, block by block."""
-    n_signs = ids.dtype.itemsize // 4 if ids.dtype.kind == "U" else 1
-    factors = np.random.default_rng(0).integers(1 << 63, size=n_signs, dtype=np.uint64) * 2 + 1
+    """Yield what is made of ids by the hash, with the ids, block by block."""
     for start, stop in split_blocks(ids):
-        block = np.ascontiguousarray(ids[start:stop])
+        block = ids[start:stop]
+        yield hash_ids(block), block
         release(ids)
-        if block.dtype.kind == "U":
-            signs = block.astype(block.dtype.newbyteorder("=")).view(np.uint32).reshape(len(block), n_signs)
-            keys = np.zeros(len(block), np.uint64)
-            for place, factor in enumerate(factors):
-                keys += signs[:, place] * factor
-        else:
-            keys = block.astype(np.uint64)
-        keys = (keys ^ (keys >> np.uint64(29))) * factors[0]
-        yield keys ^ (keys >> np.uint64(32)), block

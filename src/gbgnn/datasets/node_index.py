@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn._arrays import release, split_blocks
+from gbgnn._arrays import is_rising, release, split_blocks
+from gbgnn._ids import hash_ids
 from gbgnn.datasets.arrays import ArrayWriter, open_array
 from gbgnn.datasets.columns import as_integers
 from gbgnn.datasets.scratch import Scratch
@@ -38,7 +39,12 @@ class NodeIndex:
             cells.check()
         self.ids = ids
         self.where = where
-        self._ranked, self._order = _rank(self.ids, scratch)
+        # Text is sorted by its hashes, which takes a fraction of the time; by itself, if two are the same.
+        self._is_hashed = self.ids.dtype.kind == "U" and self.ids.dtype.itemsize > 0
+        self._ranked, self._order = _rank(_hash(self.ids, scratch) if self._is_hashed else self.ids, scratch)
+        if self._is_hashed and not is_rising(self._ranked):
+            self._is_hashed = False
+            self._ranked, self._order = _rank(self.ids, scratch)
         self._check_distinct()
         self._lowest, highest = (self._ranked[place].item() for place in (0, -1))
         # Numbers without a gap among them need no search: the place of each is known.
@@ -71,19 +77,21 @@ class NodeIndex:
 
     def find(self, wanted: NDArray[Any]) -> NDArray[np.int64]:
         """Return the row of each id, -1 where there is none."""
-        ranked = self._ranked
+        ranked, given = self._ranked, wanted
         rows = np.full(len(wanted), -1)
         if not len(wanted):
             return rows
-        if ranked.dtype.kind != "U" and wanted.dtype.kind == "U":
+        known = np.arange(len(wanted))
+        if self.ids.dtype.kind == "U":
+            given = wanted = wanted.astype(np.str_, copy=False)
+            if self._is_hashed:
+                wanted = hash_ids(wanted)
+            else:
+                known = np.flatnonzero(np.char.str_len(wanted) <= ranked.dtype.itemsize // 4)
+                wanted = wanted[known].astype(ranked.dtype, copy=False)
+        elif wanted.dtype.kind == "U":
             # One file may hold only number-like ids, the other also words, which are no ids then.
             known, wanted = _numbers_among(wanted)
-        elif ranked.dtype.kind == "U":
-            wanted = wanted.astype(np.str_, copy=False)
-            known = np.flatnonzero(np.char.str_len(wanted) <= ranked.dtype.itemsize // 4)
-            wanted = wanted[known].astype(ranked.dtype, copy=False)
-        else:
-            known = np.arange(len(wanted))
         if self._is_dense and wanted.dtype.kind == "i":
             is_inside = (wanted >= self._lowest) & (wanted < self._lowest + len(ranked))
             rows[known[is_inside]] = self._order[wanted[is_inside].astype(np.int64) - self._lowest]
@@ -93,7 +101,9 @@ class NodeIndex:
             places = np.minimum(np.searchsorted(ranked, ordered), len(ranked) - 1)
             is_found = ranked[places] == ordered
             rows[known[order[is_found]]] = self._order[places[is_found]]
-        release(ranked, self._order)
+        if self._is_hashed:
+            rows[(rows >= 0) & (self.ids[rows] != given)] = -1
+        release(ranked, self._order, self.ids)
         return rows
 
 
@@ -163,6 +173,18 @@ def _numbers_among(cells: NDArray[np.str_]) -> tuple[NDArray[np.int64], NDArray[
         return np.arange(len(cells)), whole
     known = [place for place, cell in enumerate(cells.tolist()) if _WHOLE.fullmatch(cell)]
     return np.array(known, np.int64), cells[known].astype(np.int64)
+
+
+def _hash(ids: NDArray[Any], scratch: Scratch | None) -> NDArray[np.uint64]:
+    """Return the hashes of ids, on disk if the ids may be there."""
+    if scratch is None:
+        return hash_ids(ids)
+    path = scratch.path("hashes.npy")
+    with ArrayWriter(path, np.uint64) as writer:
+        for start, stop in split_blocks(ids):
+            writer.append(hash_ids(ids[start:stop]))
+            release(ids)
+    return open_array(path)
 
 
 def _rank(ids: NDArray[Any], scratch: Scratch | None) -> tuple[NDArray[Any], NDArray[np.int64]]:
