@@ -133,7 +133,7 @@ def list_parts(folder: Path) -> tuple[Path, ...]:
     files = [path for path in found if path.is_file()]
     if not files:
         raise DataError(f"{folder} holds no Parquet file.")
-    odd = next((file for file in files if file.suffix.lower() not in (*PARQUET, "")), None)
+    odd = next((file for file in files if not _is_part(file, folder)), None)
     if odd is not None:
         raise DataError(
             f"{odd} is no Parquet file, of which a folder of parts is made; files that are none of the table "
@@ -143,8 +143,8 @@ def list_parts(folder: Path) -> tuple[Path, ...]:
 
 
 def is_part_folder(path: Path) -> bool:
-    """Whether a path is a folder with a Parquet file in it."""
-    return path.is_dir() and any(file.suffix.lower() in PARQUET for file in path.rglob("*"))
+    """Whether a path is a folder with what can be a Parquet file in it."""
+    return path.is_dir() and any(_is_part(file, path) for file in path.rglob("*"))
 
 
 @contextmanager
@@ -160,6 +160,12 @@ def opening(file: Path) -> Iterator[Any]:
             yield opened
     except (pa.ArrowException, OSError, OverflowError, UnicodeDecodeError) as error:
         raise DataError(f"{file} is not a readable Parquet file: {error}.") from error
+
+
+def _is_part(file: Path, folder: Path) -> bool:
+    """Whether a file can be a part: BigQuery's have no suffix."""
+    is_named_so = file.suffix.lower() in (*PARQUET, "") and not _is_hidden(file.relative_to(folder))
+    return is_named_so and file.is_file()
 
 
 def _is_hidden(path: Path) -> bool:
