@@ -13,7 +13,8 @@ import pytest
 import gbgnn
 from gbgnn import MLP, BestOf, FunctionalGradient, GBGNNClassifier, datasets
 from gbgnn.cli.files import Saved, fingerprint
-from gbgnn.cli.predict import _own_graph, write_csv, write_table
+from gbgnn.cli.predict import _own_graph
+from gbgnn.cli.prediction_files import write_csv, write_table
 from gbgnn.cli.screen import spread
 from gbgnn.errors import DataError
 from gbgnn.learners import MLPHead

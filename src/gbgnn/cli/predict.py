@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import gbgnn
-from gbgnn._files import atomic_path
 from gbgnn.cli import screen
 from gbgnn.cli.command import UsageError
 from gbgnn.cli.files import Saved, describe_split, name_class, open_saved
 from gbgnn.cli.held_out import bound_others, describe_bound, show_bound
 from gbgnn.cli.importances import show_importances
 from gbgnn.cli.leaderboard import show_leaderboard
+from gbgnn.cli.prediction_files import FORMATS, with_columns, write_csv, write_table
 from gbgnn.cli.promises import Promised, show_promise
 from gbgnn.cli.scores import score_splits, show_scores
 from gbgnn.errors import (
@@ -25,7 +23,6 @@ from gbgnn.errors import (
     GraphError,
     ModelFileError,
     ParameterError,
-    import_needed,
 )
 
 if TYPE_CHECKING:
@@ -33,10 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_FORMATS = (".csv", ".parquet")
 _LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
-
-Columns = dict[str, "NDArray[Any]"]
 
 
 def predict(
@@ -60,8 +54,8 @@ def predict(
     """
     from gbgnn.predictions import predict_column_blocks
 
-    if out is not None and out.suffix not in _FORMATS:
-        raise ParameterError(f"--out must end in {' or '.join(_FORMATS)}; got {out}.")
+    if out is not None and out.suffix not in FORMATS:
+        raise ParameterError(f"--out must end in {' or '.join(FORMATS)}; got {out}.")
     saved = open_saved(saved_path)
     promised = Promised.of_file(gbgnn.load(saved.model_path))
     model = promised.model
@@ -90,15 +84,6 @@ def predict(
     else:
         write_table(out, with_columns(blocks, beside))
         screen.note(f"{screen.counted(len(rows), 'node')} written to {out}")
-
-
-def with_columns(blocks: Iterable[Columns], beside: Columns) -> Iterator[Columns]:
-    """Yield blocks of rows with other columns, which there are of all rows."""
-    start = 0
-    for block in blocks:
-        stop = start + len(block["node"])
-        yield block | {name: values[start:stop] for name, values in beside.items()}
-        start = stop
 
 
 def evaluate(
@@ -150,35 +135,6 @@ def evaluate(
         show_scores(scores)
         if promise is not None:
             show_promise(promise)
-
-
-def write_table(path: Path, blocks: Iterable[Columns]) -> None:
-    """Write a file whose ending says its form, block by block; a reader never sees half of it."""
-    with atomic_path(path) as part:
-        if path.suffix == ".csv":
-            with part.open("w", newline="", encoding="utf-8") as file:
-                write_csv(file, blocks)
-            return
-        pa = import_needed("pyarrow", "writing Parquet", "io")
-        from pyarrow import parquet
-
-        tables = (pa.table(block) for block in blocks)
-        first = next(tables)
-        with parquet.ParquetWriter(part, first.schema) as writer:
-            for table in chain([first], tables):
-                writer.write_table(table)
-
-
-def write_csv(file: TextIO, blocks: Iterable[Columns]) -> None:
-    """Write CSV, each number with as many digits as tell it from its neighbours."""
-    writer = csv.writer(file, lineterminator="\n")
-    for number, columns in enumerate(blocks):
-        if not number:
-            writer.writerow(map(screen.printable, columns) if file is sys.stdout else columns)
-        cells = [values.astype(str).tolist() for values in columns.values()]
-        if file is sys.stdout:
-            cells = [[screen.printable(cell) for cell in column] for column in cells]
-        writer.writerows(zip(*cells, strict=True))
 
 
 def _own_graph(saved: Saved, n_nodes: int, data_dir: Path | None) -> tuple[gbgnn.Graph | None, NDArray[Any]]:

@@ -20,10 +20,7 @@ from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.edge_sorting import EdgeSorter, SortedEdges
 from gbgnn.datasets.frames import PathLike
 from gbgnn.datasets.node_index import EdgeEnd, IdCells, NodeIndex
-from gbgnn.datasets.scratch import Scratch
-from gbgnn.datasets.splits import SplitChoice
-from gbgnn.datasets.streams import TableStream
-from gbgnn.datasets.tables import (
+from gbgnn.datasets.roles import (
     AUTO,
     Column,
     choose_features,
@@ -34,6 +31,9 @@ from gbgnn.datasets.tables import (
     find_split_column,
     no_ids,
 )
+from gbgnn.datasets.scratch import Scratch
+from gbgnn.datasets.splits import SplitChoice
+from gbgnn.datasets.streams import TableStream
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gbgnn import predictor
-from gbgnn.cli.predict import with_columns, write_table
+from gbgnn.cli.prediction_files import with_columns, write_table
 
 N_BLOCKS, N_ROWS, N_CLASSES = 40, 8192, 12
 
