@@ -18,6 +18,7 @@ from gbgnn.explanations import (
     Explanation,
     ResponseCurves,
     Rounds,
+    RoundsExplanation,
     as_shares,
     find_responses,
     name_outputs,
@@ -195,7 +196,7 @@ class FittedModel(Predictor):
             nodes=as_rows(nodes, graph.n_nodes).to(inputs.device),
         )
         outputs = name_outputs(self.task, self.voting.n_outputs)
-        return Explanation(rounds, outputs, columns, self.task.has_classes)
+        return RoundsExplanation(outputs, self.task.has_classes, rounds, columns)
 
     def scale_shares(self, nodes: ArrayLike | None = None, *, graph: Graph | None = None) -> dict[str, float]:
         """Return how much of all that was added to scores came from each distance; the sum is one.

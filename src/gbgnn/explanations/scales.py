@@ -10,6 +10,13 @@ AVERAGE = "average features"
 """What is said of a node by its place alone, if all nodes had average features."""
 
 
+START = "before any round"
+"""What is said before any round, of every node the same."""
+
+OF_NO_NODE = (AVERAGE, START)
+"""What is said whatever the features are, so that it decides nothing."""
+
+
 def name_scale(scale: Scale) -> str:
     """Return a scale in words.
 
@@ -24,7 +31,7 @@ def name_scale(scale: Scale) -> str:
 
 
 def order_scales(scales: Iterable[Scale]) -> list[Scale]:
-    """Return distances first, then other scales as they come, and last what is said by the place alone.
+    """Return distances first, then other scales as they come, and last what is said of no node in particular.
 
     Examples
     --------
@@ -33,5 +40,5 @@ def order_scales(scales: Iterable[Scale]) -> list[Scale]:
     """
     known = list(dict.fromkeys(scales))
     distances = sorted(each for each in known if isinstance(each, int))
-    words = [each for each in known if isinstance(each, str) and each != AVERAGE]
-    return [*distances, *words, *([AVERAGE] if AVERAGE in known else [])]
+    words = [each for each in known if isinstance(each, str) and each not in OF_NO_NODE]
+    return [*distances, *words, *(each for each in OF_NO_NODE if each in known)]
