@@ -9,6 +9,7 @@ import sys
 import tempfile
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -233,6 +234,15 @@ def test_tables_without_rows(tmp_path) -> None:
         convert_tables(*paths, tmp_path / "g.gbgraph")
     with pytest.raises(DataError, match="there is no edge table"):
         convert_tables([], paths[1], tmp_path / "g.gbgraph")
+
+
+def test_ids_that_do_not_fit_on_the_disk_are_not_written(tmp_path, monkeypatch) -> None:
+    paths = write_parts(tmp_path / "edges", EDGES, 1), write_parts(tmp_path / "nodes", NODES, 1)
+    monkeypatch.setattr(conversion.shutil, "disk_usage", lambda _: SimpleNamespace(free=40))
+    with pytest.raises(
+        DataError, match=r"column 'id' takes 48 bytes as an array, .* but 40 are free on the disk"
+    ):
+        convert_tables(*paths, tmp_path / "g.gbgraph")
 
 
 def test_progress_is_told(tmp_path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbgnn._memory import check_size
 from gbgnn.datasets.frames import (
     CSV,
     MISSING,
@@ -27,6 +28,7 @@ from gbgnn.datasets.frames import (
 )
 from gbgnn.errors import DataError, MissingDependencyError, import_needed, suggest
 
+_SIGN = 4  # bytes of a letter in an array
 _PLAIN_NUMBER = re.compile(r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)")
 _ANY_NUMBER = re.compile(_PLAIN_NUMBER.pattern + r"([eE][+-]?\d+)?")
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
@@ -220,6 +222,7 @@ def _infer(cells: NDArray[np.str_]) -> NDArray[Any]:
 
 def _from_arrow(column: Any, where: str) -> NDArray[Any]:
     import pyarrow as pa
+    from pyarrow import compute
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -233,5 +236,8 @@ def _from_arrow(column: Any, where: str) -> NDArray[Any]:
     elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         raise DataError(f"{where} holds bytes; columns hold numbers, text, truth values or dates.")
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        return np.asarray(column.cast(pa.string()).fill_null("").to_numpy(), dtype=np.str_)
+        text = column.cast(pa.string()).fill_null("")
+        longest = compute.max(compute.utf8_length(text)).as_py() or 0
+        check_size(where, len(text) * longest * _SIGN)  # an array gives each cell the room of the longest
+        return np.asarray(text.to_numpy(), dtype=np.str_)
     return np.asarray(column.to_numpy())

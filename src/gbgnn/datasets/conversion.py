@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -230,10 +231,14 @@ def _index_ids(table: TableStream, column: str, path: Path, scratch: Scratch) ->
         kinds.append(cells.take(batch[column]).dtype)
     cells.check()
     kind = np.result_type(*set(kinds))
+    size, free = table.n_rows * kind.itemsize, shutil.disk_usage(path.parent).free
+    if size > free:
+        raise DataError(
+            f"{table.path}: column {column!r} takes {size:,} bytes as an array, where each id has the "
+            f"room of the longest, but {free:,} are free on the disk."
+        )
     with ArrayWriter(path, kind) as writer:
-        for batch in table.batches(
-            [column], max(1 << 10, min(n_rows, scratch.room() // (4 * kind.itemsize)))
-        ):
+        for batch in table.batches([column], max(1, min(n_rows, scratch.room() // (4 * kind.itemsize)))):
             writer.append(batch[column].astype(kind, copy=False))
     return NodeIndex(open_array(path), str(table.path), scratch)
 
