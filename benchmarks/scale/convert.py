@@ -7,6 +7,7 @@ the end, interpreter and libraries included. The limit has to be kept, or there 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,8 @@ import numpy as np
 import pyarrow as pa
 from common import publish, table
 from pyarrow import parquet
+
+from gbgnn._checks import as_bytes
 
 N_PARTS = 16
 
@@ -65,7 +68,7 @@ def write_parts(case: Case, folder: Path) -> None:
                 }
             else:
                 size = stop - start
-                # The k-th node is an end with a probability like k to the power of -0.6.
+                # The k-th node is a source with a probability like k to the power of -0.6, a target like -0.33.
                 sources = (case.n_nodes * rng.random(size) ** 2.5).astype(np.int64)
                 targets = (case.n_nodes * rng.random(size) ** 1.5).astype(np.int64)
                 columns = {"source": name(sources), "target": name(targets)}
@@ -77,16 +80,15 @@ def convert(case: Case, folder: Path) -> dict[str, Any]:
     out = folder / "graph.gbgraph"
     words = ["convert", str(folder), str(out), "--memory-limit", case.limit, "--json"]
     start = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gbgnn", *words], stdout=subprocess.PIPE, stderr=sys.stderr
-    )
+    process = subprocess.Popen([sys.executable, "-m", "gbgnn", *words], stdout=subprocess.PIPE)
     assert process.stdout is not None
     told = process.stdout.read()
-    _, status, usage = __import__("os").wait4(process.pid, 0)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
     seconds = time.perf_counter() - start
     if status:
         raise SystemExit(f"{case.name}: gbgnn convert ended with status {status}: {told!r}")
-    limit = float(case.limit.rstrip("GMB")) * (10**9 if case.limit.endswith("GB") else 10**6)
+    limit = as_bytes("convert", "limit", case.limit)
     peak = usage.ru_maxrss * 1024
     assert peak <= limit, f"{case.name}: the peak is {peak:,} bytes, above {case.limit}"
     written = sum(file.stat().st_size for file in out.iterdir())
@@ -123,7 +125,7 @@ def main() -> None:
     header = ["ids", "nodes", "edge rows", "Parquet, GB", "seconds", "million edges a second"]
     header += ["peak memory, MB", "limit, MB"]
     note = "Nodes have 16 numbers, a label and a word of the split. Memory is that of the process as a whole."
-    publish("scale_convert", "Tables converted on disk", [note, "", *table(header, rows)], results)
+    publish("convert", "Tables converted on disk", [note, "", *table(header, rows)], results)
 
 
 if __name__ == "__main__":
