@@ -68,7 +68,7 @@ def write_parts(case: Case, folder: Path) -> None:
                 }
             else:
                 size = stop - start
-                # The k-th node is a source with a probability like k to the power of -0.6, a target like -0.33.
+                # The k-th node is a source as often as k to the power of -0.6, a target as often as -0.33.
                 sources = (case.n_nodes * rng.random(size) ** 2.5).astype(np.int64)
                 targets = (case.n_nodes * rng.random(size) ** 1.5).astype(np.int64)
                 columns = {"source": name(sources), "target": name(targets)}
