@@ -165,14 +165,12 @@ class Disk(Storage):
                 f"memory_limit={self.memory_limit:,} bytes leave no room for the columns that are made of "
                 f"a graph's {graph.features_from}; give features as a matrix of numbers, or a larger limit."
             )
-        P, features = (
-            recipe.build_propagator(graph),
-            GivenColumns(graph.features, recipe.dtype, recipe.feature_norm),
-        )
+        names = graph.feature_names if graph.is_named else None
+        features, checksum = GivenColumns(graph.features, recipe.dtype, recipe.feature_norm), graph.checksum
+        P = recipe.build_propagator(graph)
         space = Workspace(self._find_folder(), self.memory_limit, P)
         space.check_room()
-        names = graph.feature_names if graph.is_named else None
-        return NodeInputs(DiskRows.of(space, features, graph.checksum), P, names=names)
+        return NodeInputs(DiskRows.of(space, features, checksum), P, names=names)
 
     def _find_folder(self) -> Path:
         if self.folder is not None:

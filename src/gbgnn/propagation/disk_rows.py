@@ -46,6 +46,10 @@ class Workspace:
     memory_limit: int
     P: Propagator
 
+    def __post_init__(self) -> None:
+        """Multiply once, so that what P takes is counted: its edges may be mapped from files."""
+        self.P(torch.zeros((self.P.n_nodes, 1), dtype=self.P.dtype))
+
     def width(self, n_columns: int, n_buffers: int) -> int:
         """Return how many columns can be mixed at once, or say that not even one can."""
         column = self.P.n_nodes * self.P.dtype.itemsize * n_buffers

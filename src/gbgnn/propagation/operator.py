@@ -19,7 +19,7 @@ from gbgnn.errors import GraphError
 # Sums over more entries than this are shared out among threads. The pieces do not depend on the number of
 # threads, so neither do the results.
 _PIECE = 1 << 24
-_FORMED = 1 << 20  # values that are formed at once: what is made on the way stays in a cache
+_FORMED = 1 << 16
 _FLOATS = {np.dtype(np.float32), np.dtype(np.float64)}
 
 
