@@ -27,6 +27,7 @@ from gbgnn.presets import (
     FEWEST_LABELS,
     FEWEST_PER_SCORE,
     FEWEST_TO_CHOOSE,
+    LEAN_FROM,
     LEAST_HOMOPHILY,
     MANY_LABELS,
     MANY_PER_CLASS,
@@ -166,6 +167,28 @@ def test_wide_features_with_many_labels_get_a_graph_network() -> None:
     assert [type(each) for each in found.learner.candidates()] == [GraphNetwork] * 2
     assert (found.n_rounds, found.validation_fraction) == (1, 0.2)
     assert str(explain(GBGNNClassifier(), differ)).endswith("labels, the better of two graph networks")
+
+
+def test_wide_features_of_many_nodes_get_few_networks_and_few_epochs() -> None:
+    model = GBGNNClassifier(device="cpu")
+    many = Facts(**vars(WORDS) | {"n_labels": 3 * MANY_PER_CLASS, "n_nodes": LEAN_FROM})
+    found = adapt(model, many)
+    assert (type(found.learner.first), type(found.learner.then)) == (ConsistentNetwork, GraphNetwork)
+    assert (found.learner.first.schedule, found.n_rounds) == ("cosine", 2)
+    assert "a small network, then a graph network" in str(explain(model, many))
+    differ = Facts(**vars(many) | {"homophily": LEAST_HOMOPHILY - 0.01})
+    assert [each.patience for each in adapt(model, differ).learner.candidates()] == [20, 20]
+
+
+def test_words_of_any_number_of_nodes_get_networks() -> None:
+    model, large = GBGNNClassifier(device="cpu"), {"n_nodes": MOST_NODES + 1}
+    few = Facts(**vars(WORDS) | large)
+    assert isinstance(adapt(model, few).learner, ConsistentNetwork)
+    assert "few labels, a small network that all nodes train" in str(explain(model, few))
+    many = Facts(**vars(few) | {"n_labels": 3 * MANY_PER_CLASS})
+    assert isinstance(adapt(model, many).learner, Stages)
+    dense = Facts(**vars(many) | {"is_sparse": False})
+    assert adapt(model, dense) is model  # products with P of these are no larger than they are
 
 
 def test_embeddings_with_too_many_classes_for_trees_get_networks() -> None:
