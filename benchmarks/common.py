@@ -45,7 +45,8 @@ def machine() -> dict[str, Any]:
 def this_command() -> str:
     """Return the command that this process was started with; of a file of some machine, the name alone."""
     given = [Path(each).name if Path(each).is_absolute() else each for each in sys.argv[1:]]
-    return shlex.join(["python", "benchmarks/" + Path(sys.argv[0]).name, *given])
+    script = Path(sys.argv[0]).resolve().relative_to(RESULTS.parent.resolve())
+    return shlex.join(["python", f"benchmarks/{script.as_posix()}", *given])
 
 
 def describe_machine(about: Mapping[str, Any]) -> str:

@@ -36,3 +36,14 @@ def test_what_unpacks_to_too_much_is_refused_before_it_is():
 def test_systems_that_do_not_tell_have_no_limit(monkeypatch):
     monkeypatch.setattr(_memory, "free_bytes", lambda: None)
     check_size("x.npz", 1 << 50)
+
+
+def test_what_is_free_goes_back_to_the_system_where_there_is_a_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    _memory.give_back()
+
+    def missing(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr(_memory.ctypes, "CDLL", missing)
+    _memory.give_back()
+    assert _memory.resident_bytes() is None or _memory.resident_bytes() > 0

@@ -38,8 +38,8 @@ from gbgnn.model import FittedModel, check_graph
 from gbgnn.persistence import save
 from gbgnn.predictor import Predictor
 from gbgnn.presets import Facts, adapt
-from gbgnn.registry import PARAMETERS, as_part
-from gbgnn.storage import Memory, find_storage
+from gbgnn.registry import PARAMETERS, as_dtype, as_part
+from gbgnn.storage import find_storage
 from gbgnn.tasks import Task
 from gbgnn.training import train
 
@@ -104,12 +104,18 @@ class GBGNNEstimator(BaseEstimator, ABC):
         check_graph(graph)
         facts = Facts.of(graph, task, nodes, y, has_validation=validation is not None)
         labels: dict[str, Any] = {"validation": validation, "sample_weight": sample_weight}
-        storage = find_storage(self, graph, facts.n_scores)
+        storage = find_storage(self)
+        is_held = storage.holds(graph, as_dtype(self.dtype), facts.n_scores)
         if self.preset == "best":
+            if not is_held:
+                raise ParameterError(
+                    'preset="best" holds all rows of the graph in memory, for which '
+                    f'memory_limit={self.memory_limit!r} leaves no room; use preset="default".'
+                )
             self._keep(train_best(self, task, nodes, y, graph, seed=seed, keep=self._keep, **labels))
             return self
         deadline = find_deadline(self)
-        model = adapt(self, facts) if isinstance(storage, Memory) else self
+        model = adapt(self, facts) if is_held else self
         plan = FitPlan.build(model, task, nodes, y, graph, seed=seed, storage=storage, **labels)
         known, callbacks = self._known_model(plan), list_callbacks(self, deadline)
         self._keep(train(plan, callbacks, keep=self._keep, known=known))

@@ -85,13 +85,22 @@ class GBGNNClassifier(ClassifierMixin, GBGNNEstimator):
     time_limit
         Seconds that training may take, or text such as ``"10m"``; None for as long as it needs. The first
         round that ends later is the last, and ``preset="best"`` begins nothing that would not end in time.
+    memory_limit
+        Bytes that the process may take, or text such as ``"4GB"``: representations that leave no room are
+        written to disk and mixed a few columns at a time, and learners see the rows of labelled and
+        validation nodes. That takes the paper's method: a learner of rows and a hop that is a polynomial in
+        P. None keeps everything in memory.
+    work_folder
+        Where such representations are written; None is a folder for temporary files. A fit that was killed
+        goes on from what is there (with ``warm_start``). It is yours to remove.
     keep_learners
         Whether to keep the fitted learners, which staged and inductive prediction need. Without,
         memory is flat in ``n_rounds``.
     device
         ``"auto"``, ``"cpu"``, ``"cuda"`` or a torch device.
     dtype
-        ``"float32"`` or ``"float64"``.
+        Precision of representations and scores: ``"float32"`` or ``"float64"``; ``"bfloat16"`` stores
+        representations in 16 bits and computes everything else in 32.
     callbacks
         Objects of :class:`~gbgnn.boosting.Callback`.
     warm_start

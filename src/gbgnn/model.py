@@ -276,12 +276,17 @@ class FittedModel(Predictor):
 
     def find_scores(self, nodes: ArrayLike, graph: Graph | None = None) -> torch.Tensor:
         """Return the scores of ``nodes`` at the round that predicts: looked up, or of another graph."""
-        known: torch.Tensor | None = vars(self).get("score_tensor", self.kept_scores)
-        if graph is None and known is not None:
-            return known[as_rows(nodes, len(known)).to(known.device)]
+        if graph is None and self._keeps_scores():
+            scores = self.score_tensor
+            return scores[as_rows(nodes, len(scores)).to(scores.device)]
         inputs = self.build_inputs(graph)
         rows = as_rows(nodes, inputs.n_nodes).to(inputs.device)
         return apply_to(self.ensemble[: self.best_round], inputs, self.voting, rows)
+
+    def _keeps_scores(self) -> bool:
+        """Return whether the scores of all nodes are at hand, or are computed together and kept."""
+        n_bytes = self.n_nodes * self.voting.n_outputs * self.inputs.dtype.itemsize
+        return self.kept_scores is not None or n_bytes <= self.storage.room_for_scores()
 
     def rescore(self, graph: Graph) -> torch.Tensor:
         """Return the scores of all nodes of the fit's graph with other features or edges."""

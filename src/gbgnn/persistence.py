@@ -40,6 +40,7 @@ from gbgnn.propagation import GivenMatrix
 from gbgnn.registry import INNER_PARTS, PARAMETERS, as_device, as_dtype, as_part, part_class, part_name
 from gbgnn.settings import FINE_TUNE, build_model
 from gbgnn.soundness import check_sound
+from gbgnn.storage import find_storage
 from gbgnn.tables import TableEncoder
 from gbgnn.tasks import Classification
 from gbgnn.wrappers import FORMAT_VERSION as WRAPPED_VERSION
@@ -308,6 +309,7 @@ def _unpack(header: dict[str, Any], tensors: Tensors) -> GBGNNEstimator:
         fine_tuning=header["fine_tuning"],
         stored_checksum=header["graph"],
         validation_nodes=tensors["validation.nodes"].numpy() if "validation.nodes" in tensors else None,
+        storage=find_storage(estimator),
     )
     check_sound(fitted)
     estimator.model_ = fitted.with_device(device)
@@ -408,6 +410,7 @@ def _pack_params(model: Predictor, tensors: Tensors) -> dict[str, Any]:
     params = dict(model.settings)
     params["callbacks"] = []  # they are code
     params["warm_start"] = False  # whoever loads a model and fits other data wants other rounds
+    params["work_folder"] = None  # a place on this machine, and no part of what was learned
     params["random_state"] = model.seed
     params["metric"] = params["metric"] if isinstance(params["metric"], str) else model.metric.name
     params["task"] = part_name("task", model.task)  # what it knows of y stands by itself

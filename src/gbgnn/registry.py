@@ -171,10 +171,10 @@ def as_device(device: Any) -> torch.device:
 
 
 def as_dtype(dtype: Any) -> torch.dtype:
-    """Return the torch precision for ``"float32"`` or ``"float64"``."""
+    """Return the torch precision for ``"float32"``, ``"float64"`` or ``"bfloat16"``."""
     if isinstance(dtype, torch.dtype):
         dtype = str(dtype).removeprefix("torch.")
-    check_choice("GBGNNClassifier", "dtype", dtype, ("float32", "float64"))
+    check_choice("GBGNNClassifier", "dtype", dtype, ("float32", "float64", "bfloat16"))
     found: torch.dtype = getattr(torch, dtype)
     return found
 

@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import secrets
+import shutil
 import signal
 import socket
 import tomllib
@@ -33,9 +34,16 @@ HISTORY, EPOCHS, METRICS = "history.jsonl", "fine_tuning.jsonl", "metrics.json"
 SPACE, TRIALS = "space.toml", "trials.jsonl"
 LOCK, HOLDER = "lock", "holder"
 REPORT = "report.html"
+ROWS = "rows"
 
-FILES = frozenset({CONFIG, CHECKPOINT, MODEL, HISTORY, EPOCHS, METRICS, SPACE, TRIALS, LOCK, HOLDER, REPORT})
-"""All files that a run may write; a folder with others in it is not replaced."""
+FILES = frozenset(
+    {CONFIG, CHECKPOINT, MODEL, HISTORY, EPOCHS, METRICS, SPACE, TRIALS, LOCK, HOLDER, REPORT, ROWS}
+)
+"""All that a run may write, files but for the last; a folder with anything else in it is not replaced."""
+
+
+_WRITTEN_ROWS = re.compile(r"\.?[0-9a-f]{24}(\.part|\.[0-9a-f]{24}\.rows(\..*\.part)?)?")
+"""The names of what :class:`~gbgnn.propagation.DiskRows` writes."""
 
 
 class RunFolder:
@@ -64,6 +72,11 @@ class RunFolder:
     def checkpoint(self) -> Path:
         """The model as it was some rounds ago."""
         return self.partial / CHECKPOINT
+
+    @property
+    def rows(self) -> Path:
+        """A folder for what does not fit into memory; it goes when the run is whole."""
+        return self.partial / ROWS
 
     @property
     def is_of_search(self) -> bool:
@@ -167,8 +180,8 @@ class RunFolder:
             raise
         # Only now: until the folder is in place the checkpoint is what a killed run would go on from.
         for path in _own_files(self._real):
-            if path.name not in FILES or path.name in (CHECKPOINT, HOLDER, LOCK):
-                path.unlink(missing_ok=True)
+            if path.name not in FILES or path.name in (CHECKPOINT, HOLDER, LOCK, ROWS):
+                _remove(path)
         self._release()
         if old is not None:
             remove_run(old)
@@ -239,9 +252,25 @@ def lock_folder(folder: Path) -> BaseFileLock:
 def remove_run(folder: Path) -> None:
     """Remove a run's files and then its folder, which stays when anything else is in it."""
     for path in _own_files(folder):
-        path.unlink(missing_ok=True)
+        _remove(path)
     with suppress(OSError):
         folder.rmdir()
+
+
+def _remove(path: Path) -> None:
+    """Remove a file of a run, or its folder of rows with what we wrote there."""
+    if path.name != ROWS or path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    for inner in path.iterdir():
+        if not _WRITTEN_ROWS.fullmatch(inner.name) or inner.is_symlink():
+            continue
+        if inner.is_dir():
+            shutil.rmtree(inner, ignore_errors=True)
+        else:
+            inner.unlink(missing_ok=True)
+    with suppress(OSError):
+        path.rmdir()
 
 
 def describe_versions(

@@ -50,7 +50,7 @@ _INNER_NAMES = tuple(name for name, kind in INNER_PARTS.items() if kind == "lear
 _INNER_LEARNERS = tuple(f"learner__{name}" for name in _INNER_NAMES)
 
 # Facts of one fit, not of a model.
-_NOT_SETTINGS = ("callbacks", "warm_start", "verbose")
+_NOT_SETTINGS = ("callbacks", "warm_start", "verbose", "work_folder")
 
 
 class SettingError(ParameterError):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import tempfile
+import weakref
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, final
 
@@ -17,7 +22,6 @@ from gbgnn.features import LabelledRows
 from gbgnn.graph import Graph
 from gbgnn.problem import InputRecipe, NodeInputs
 from gbgnn.propagation import DiskRows, GivenColumns, GraphRows, Workspace
-from gbgnn.registry import as_dtype
 
 _SHARE = 0.5
 """Of the free memory, what a fit may be expected to take that holds the scores of all nodes."""
@@ -33,6 +37,14 @@ class Storage(ABC):
     Where they are not simply in memory, learners see the rows of labelled and validation nodes alone, and
     scores of other nodes are computed when somebody asks for them.
     """
+
+    @abstractmethod
+    def holds(self, graph: Graph, dtype: torch.dtype, n_outputs: int) -> bool:
+        """Return whether all rows of a graph are in memory, so that any part may look at them."""
+
+    @abstractmethod
+    def room_for_scores(self) -> int:
+        """Return how many bytes scores may take that are kept once somebody has asked for them."""
 
     @abstractmethod
     def build(
@@ -57,6 +69,15 @@ class Needs:
 class Memory(Storage):
     """All rows in memory; where scores of all nodes would take too much beside them, these are left out."""
 
+    def holds(self, graph: Graph, dtype: torch.dtype, n_outputs: int) -> bool:
+        """Return that they are."""
+        return True
+
+    def room_for_scores(self) -> int:
+        """Return a share of the memory that is free."""
+        free = free_bytes()
+        return sys.maxsize if free is None else int(_SHARE * free)
+
     def build(
         self, recipe: InputRecipe, graph: Graph, known: LabelledRows | None, needs: Needs
     ) -> NodeInputs:
@@ -69,10 +90,10 @@ class Memory(Storage):
                 'use dtype="float32", or learner="mlp" with aggregation="adjacency".'
             )
         inputs = recipe.build(graph, known)
-        keeps_few = is_half or (needs.all_rows is None and not self._holds_all(inputs, needs.n_outputs))
+        keeps_few = is_half or (needs.all_rows is None and not self._has_room(inputs, needs.n_outputs))
         return replace(inputs, features=GraphRows.of(inputs.features, inputs.P)) if keeps_few else inputs
 
-    def _holds_all(self, inputs: NodeInputs, n_outputs: int) -> bool:
+    def _has_room(self, inputs: NodeInputs, n_outputs: int) -> bool:
         """Return whether the scores of all nodes may be held."""
         n_rows, n_columns = inputs.features.shape
         numbers = n_rows * (_REPRESENTATIONS * n_columns + _SCORES * n_outputs)
@@ -80,10 +101,13 @@ class Memory(Storage):
         return free is None or numbers * inputs.dtype.itemsize <= _SHARE * free
 
 
+IN_MEMORY = Memory()
+
+
 @final
 @dataclass(frozen=True)
 class Disk(Storage):
-    """Rows on disk, and no more of them in memory than a limit leaves room for.
+    """Rows on disk wherever all of them would take more memory than a limit, and in memory elsewhere.
 
     Parameters
     ----------
@@ -96,29 +120,47 @@ class Disk(Storage):
 
     memory_limit: int
     folder: Path | None = None
-    _temporary: list[tempfile.TemporaryDirectory[str]] = field(
-        default_factory=list, repr=False, compare=False
-    )
+
+    @cached_property
+    def _temporary(self) -> TemporaryFolder:
+        return TemporaryFolder()
+
+    def holds(self, graph: Graph, dtype: torch.dtype, n_outputs: int) -> bool:
+        """Return whether they are in memory: the limit leaves room for them."""
+        return expected_bytes(graph, dtype, n_outputs) <= self.memory_limit
+
+    def room_for_scores(self) -> int:
+        """Return a share of the limit."""
+        return self.memory_limit // 8
 
     def build(
         self, recipe: InputRecipe, graph: Graph, known: LabelledRows | None, needs: Needs
     ) -> NodeInputs:
         """Return P, and the features as rows on disk."""
-        if needs.all_rows is not None:
-            raise ParameterError(
-                f"memory_limit keeps representations on disk, from which parts are handed the rows of "
-                f"labelled nodes alone, but {needs.all_rows} needs more; use "
-                'learner="mlp" with aggregation="adjacency", or a larger memory_limit.'
-            )
         if recipe.device.type != "cpu":
             raise ParameterError(
                 f'memory_limit is for device="cpu"; this model is for {recipe.device.type!r}.'
+            )
+        if self.holds(graph, recipe.dtype, needs.n_outputs):
+            return IN_MEMORY.build(recipe, graph, known, needs)
+        if needs.all_rows is not None:
+            expected = expected_bytes(graph, recipe.dtype, needs.n_outputs)
+            raise ParameterError(
+                "memory_limit keeps representations on disk, from which parts are handed the rows of "
+                f"labelled nodes alone, but {needs.all_rows} needs more; leave that out, or give a "
+                f"memory_limit of {expected:,} bytes at least."
+            )
+        if graph.features_from != "matrix":
+            raise ParameterError(
+                f"memory_limit={self.memory_limit:,} bytes leave no room for the columns that are made of "
+                f"a graph's {graph.features_from}; give features as a matrix of numbers, or a larger limit."
             )
         P, features = (
             recipe.build_propagator(graph),
             GivenColumns(graph.features, recipe.dtype, recipe.feature_norm),
         )
         space = Workspace(self._find_folder(), self.memory_limit, P)
+        space.check_room()
         names = graph.feature_names if graph.is_named else None
         return NodeInputs(DiskRows.of(space, features, graph.checksum), P, names=names)
 
@@ -126,16 +168,29 @@ class Disk(Storage):
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             return self.folder
-        if not self._temporary:
-            self._temporary.append(tempfile.TemporaryDirectory(prefix="gbgnn-"))
-        return Path(self._temporary[0].name)
+        return self._temporary.path
 
 
-IN_MEMORY = Memory()
+@final
+class TemporaryFolder:
+    """A folder that is there as long as this object is; a copy of the object has another one."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="gbgnn-"))
+        weakref.finalize(self, _remove_own, self.path, os.getpid())
+
+    def __reduce__(self) -> tuple[type[TemporaryFolder], tuple[()]]:
+        return TemporaryFolder, ()
 
 
-def find_storage(model: Any, graph: Graph, n_outputs: int) -> Storage:
-    """Return where a model's settings want a graph's rows: on disk where they exceed ``memory_limit``."""
+def _remove_own(path: Path, process: int) -> None:
+    """Remove a folder, unless this is a fork of the process that made it."""
+    if os.getpid() == process:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def find_storage(model: Any) -> Storage:
+    """Return where a model's settings want rows to be."""
     owner = type(model).__name__
     if model.memory_limit is None:
         if model.work_folder is not None:
@@ -144,15 +199,7 @@ def find_storage(model: Any, graph: Graph, n_outputs: int) -> Storage:
                 'memory_limit leaves no room for; give that too, such as memory_limit="4GB".'
             )
         return IN_MEMORY
-    limit = as_bytes(owner, "memory_limit", model.memory_limit)
-    if expected_bytes(graph, as_dtype(model.dtype), n_outputs) <= limit:
-        return IN_MEMORY
-    if model.preset == "best":
-        raise ParameterError(
-            f'preset="best" holds all rows of the graph in memory, for which memory_limit={limit:,} bytes '
-            'leave no room; use preset="default".'
-        )
-    folder = model.work_folder
+    limit, folder = as_bytes(owner, "memory_limit", model.memory_limit), model.work_folder
     return Disk(limit, None if folder is None else Path(folder))
 
 
@@ -161,5 +208,11 @@ def expected_bytes(graph: Graph, dtype: torch.dtype, n_outputs: int) -> int:
     n_columns = graph.n_features if graph.table is None else len(graph.feature_names)
     numbers = graph.n_nodes * (_REPRESENTATIONS * n_columns + _SCORES * n_outputs)
     edges = graph.adjacency.nnz * (4 + dtype.itemsize)
-    total: int = (resident_bytes() or 0) + edges + numbers * dtype.itemsize
+    total: int = _bytes_before() + edges + numbers * dtype.itemsize
     return total
+
+
+@cache
+def _bytes_before() -> int:
+    """Return what the process takes by itself; asked once, so that what fits now fits a moment later."""
+    return resident_bytes() or 0

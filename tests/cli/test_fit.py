@@ -309,7 +309,15 @@ def test_resume_takes_no_other_settings(run) -> None:
 
 def test_fine_tuning_by_options_is_recorded_repeated_and_shown(run) -> None:
     words = ("fit", *run.tiny, *run.quick, "-q")
-    tuned = ("--fine-tune", "--fine-tune-epochs", "7", "--fine-tune-lr", "0.01", "--memory-limit", "100MB")
+    tuned = (
+        "--fine-tune",
+        "--fine-tune-epochs",
+        "7",
+        "--fine-tune-lr",
+        "0.01",
+        "--fine-tune-memory-limit",
+        "100MB",
+    )
     text = run(
         *words, *tuned, "--fine-tune-moves", "learners", "--fine-tune-moves", "etas", "--out", "a"
     ).stdout
@@ -328,7 +336,7 @@ def test_fine_tuning_by_options_is_recorded_repeated_and_shown(run) -> None:
 
 def test_fine_tuning_mistakes_are_one_line(run) -> None:
     words = ("fit", *run.tiny, *run.quick, "-q", "--out", "a")
-    assert "--memory-limit must be" in run(*words, "--fine-tune", "--memory-limit", "lots", code=1).stderr
+    assert "--memory-limit must be" in run(*words, "--memory-limit", "lots", code=1).stderr
     Path("f.toml").write_text("[fine_tune]\nepoch = 3\n")
     message = run(*words, "--config", "f.toml", code=1).stderr
     assert "fine_tune.epoch is unknown: fine-tuning has no such setting" in message

@@ -92,6 +92,31 @@ def test_ctrl_c_keeps_the_rounds_that_are_done(run, monkeypatch: pytest.MonkeyPa
     assert _model("r") == _model("whole")
 
 
+def test_rows_on_disk_are_in_the_run_until_it_is_whole(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gbgnn.storage.expected_bytes", lambda *_: 2**60)
+    words = ("fit", *run.tiny, *run.quick, "--preset", "fast", "--memory-limit", "64GB")
+    run(*words, "-q", "--out", "whole")
+    assert {p.name for p in Path("whole").iterdir()} == run.files
+    with monkeypatch.context() as patch:
+        _break_at(patch, 3, KeyboardInterrupt())
+        told = run(*words, "--out", "r", code=130).stderr
+    assert f"representations are written to {Path('r.partial/rows')}" in told
+    assert len(list(Path("r.partial/rows").glob("*.rows"))) == 3
+    mine = Path("r.partial/rows/mine.txt")
+    mine.write_text("what no run wrote stays")
+    run("fit", "--resume", "r", "-q")
+    assert _model("r") == _model("whole")
+    assert [path.name for path in Path("r/rows").iterdir()] == [mine.name]
+
+
+def test_too_little_memory_is_said_before_anything_is_trained(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gbgnn.storage.expected_bytes", lambda *_: 2**60)
+    told = run("fit", *run.tiny, "--memory-limit", "1MB", "--out", "r", code=1).stderr
+    assert "memory_limit=1,000,000 bytes is too little" in told
+    assert "round 1" not in told
+    assert not Path("r.partial").exists()
+
+
 def test_ctrl_c_while_rounds_are_replayed_keeps_the_checkpoint(run, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         _break_at(patch, 3, KeyboardInterrupt())

@@ -40,8 +40,12 @@ FLAGS = {
     *("fine_tune__optimizer --fine-tune-optimizer", "fine_tune__learning_rate --fine-tune-lr"),
     *("fine_tune__momentum --fine-tune-momentum", "fine_tune__weight_decay --fine-tune-weight-decay"),
     *("fine_tune__batch_size --fine-tune-batch-size", "fine_tune__patience --fine-tune-patience"),
-    *("fine_tune__moves --fine-tune-moves", "fine_tune__memory_limit --memory-limit", "dtype --dtype"),
-    *("random_state --seed", "keep_learners --keep-learners"),
+    *(
+        "fine_tune__moves --fine-tune-moves",
+        "fine_tune__memory_limit --fine-tune-memory-limit",
+        "dtype --dtype",
+    ),
+    *("random_state --seed", "keep_learners --keep-learners", "memory_limit --memory-limit"),
 }
 
 

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
-from gbgnn.datasets import Dataset, csbm, digits, karate, load, save_dataset
+from gbgnn.datasets import Dataset, digits, karate, load, save_dataset
 from gbgnn.errors import DataError, DatasetNotFoundError, ParameterError
 from gbgnn.labels import NodeSplit
 
@@ -109,7 +107,8 @@ def test_options_of_readers_are_checked_too(folder):
 
 def test_unknown_names_get_a_hint_and_the_list():
     with pytest.raises(
-        DatasetNotFoundError, match=r"named 'coar'. Did you mean 'cora'\? Known: digits, karate, csbm, cora"
+        DatasetNotFoundError,
+        match=r"named 'coar'. Did you mean 'cora'\? Known: digits, karate, csbm, power_law, cora",
     ):
         load("coar")
 
@@ -131,7 +130,7 @@ def _unreachable(*_):
 
 
 def test_every_built_in_is_a_dataset():
-    assert all(isinstance(load(name), Dataset) for name in ("digits", "karate", "csbm"))
+    assert all(isinstance(load(name), Dataset) for name in ("digits", "karate", "csbm", "power_law"))
 
 
 def test_karate_is_the_graph_that_networkx_has():
@@ -170,65 +169,3 @@ def test_the_seed_changes_the_split_but_not_the_graph():
 def test_digits_refuses_too_many_neighbours():
     with pytest.raises(ParameterError, match=r"digits\.n_neighbors must be an integer from 1 to 1796"):
         digits(n_neighbors=1797)
-
-
-def _share_of_equal_ends(data):
-    rows, cols = data.graph.adjacency.nonzero()
-    return np.mean(data.y[rows] == data.y[cols])
-
-
-@pytest.mark.parametrize("homophily", [0.0, 0.2, 0.8, 1.0])
-def test_homophily_and_degree_are_as_asked(homophily):
-    data = csbm(n_nodes=900, n_classes=3, homophily=homophily, mean_degree=8, seed=5)
-    assert _share_of_equal_ends(data) == pytest.approx(homophily, abs=1e-3)
-    assert data.graph.n_edges == 3600
-    assert np.bincount(data.y).tolist() == [300, 300, 300]
-    assert data.graph.n_self_loops == 0
-
-
-def test_edges_favour_no_node_numbers():
-    data = csbm(n_nodes=2000, mean_degree=20, seed=0)
-    degrees = np.diff(data.graph.adjacency.indptr)
-    assert degrees[:1000].mean() == pytest.approx(degrees[1000:].mean(), rel=0.05)
-
-
-def test_features_lie_around_class_means():
-    data = csbm(n_nodes=4000, n_features=5, separation=3.0, seed=1)
-    for label in (0, 1):
-        cloud = data.graph.features[data.y == label]
-        assert np.linalg.norm(cloud.mean(axis=0)) == pytest.approx(3, abs=0.1)
-        assert cloud.std(axis=0) == pytest.approx(np.ones(5), abs=0.1)
-
-
-def test_same_seed_same_data():
-    one, two, other = csbm(seed=3), csbm(seed=3), csbm(seed=4)
-    assert (one.graph.adjacency != two.graph.adjacency).nnz == 0
-    assert np.array_equal(one.graph.features, two.graph.features)
-    assert np.array_equal(one.train, two.train)
-    assert (one.graph.adjacency != other.graph.adjacency).nnz > 0
-
-
-def test_sizes_of_the_split_can_be_set():
-    data = csbm(n_nodes=300, per_class=4, n_val=10, n_test=20)
-    assert (len(data.train), len(data.val), len(data.test)) == (8, 10, 20)
-
-
-def test_two_hundred_thousand_nodes_take_seconds():
-    start = time.perf_counter()
-    data = csbm(n_nodes=200_000, n_classes=4, mean_degree=10, n_features=4)
-    assert time.perf_counter() - start < 20
-    assert data.graph.n_edges == 1_000_000
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"homophily": 1.2}, r"csbm\.homophily must be in \[0, 1\]; got 1\.2"),
-        ({"n_nodes": 3}, r"csbm\.n_nodes must be an integer >= 4"),
-        ({"n_nodes": 40, "mean_degree": 30}, "edges between nodes of equal class, more than half"),
-        ({"n_nodes": 10}, "per_class=20"),
-    ],
-)
-def test_impossible_wishes_are_refused(options, message):
-    with pytest.raises(ParameterError, match=message):
-        csbm(**{"mean_degree": 2, **options})

@@ -17,6 +17,9 @@ from gbgnn.learners import Head
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import Mixable
 
+_SHARE_OF_FEW = 8
+"""Up to an eighth of all nodes, their rows are kept beside those of all; more are read block by block."""
+
 
 @dataclass(frozen=True, eq=False)
 class Round:
@@ -134,7 +137,7 @@ def apply(ensemble: Ensemble, inputs: NodeInputs, voting: Voting) -> torch.Tenso
 
 
 def apply_to(ensemble: Ensemble, inputs: NodeInputs, voting: Voting, nodes: torch.Tensor) -> torch.Tensor:
-    """Return the scores of some nodes after the last round; where rows mix themselves, of these alone."""
-    if isinstance(inputs.features, Mixable):
+    """Return the scores of some nodes after the last round; where rows mix themselves, of these few alone."""
+    if isinstance(inputs.features, Mixable) and len(nodes) * _SHARE_OF_FEW < inputs.n_nodes:
         return apply(ensemble, inputs.keep(nodes), voting)
     return apply(ensemble, inputs, voting)[nodes]

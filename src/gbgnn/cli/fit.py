@@ -61,7 +61,9 @@ def fit(
     """
     from gbgnn.callbacks import ShowProgress
     from gbgnn.presets import Facts, explain
+    from gbgnn.registry import as_dtype
     from gbgnn.settings import flatten_document
+    from gbgnn.storage import find_storage
 
     if resume is not None:
         _check_only_resume(context)
@@ -79,7 +81,12 @@ def fit(
             screen.note(line)
         y = data.y[data.train]
         facts = Facts.of(data.graph, model.task_for(y), data.train, y, has_validation=len(data.val) > 0)
-        reason = explain(model, facts)
+        is_held = find_storage(model).holds(data.graph, as_dtype(model.dtype), facts.n_scores)
+        reason = explain(model, facts) if is_held else None
+        if not is_held:
+            screen.note(
+                f"memory: more than {model.memory_limit}, so representations are written to {run.rows}"
+            )
         if reason is not None:
             screen.note(f"model: {reason} (--preset fast: the paper's method)")
         if job.n_known:
@@ -88,6 +95,8 @@ def fit(
     try:
         with _rounds_kept(job, BaseException), _show_progress(job, quiet) as progress:
             model.set_params(callbacks=[ShowProgress(progress), *_checkpoints(job)])
+            if model.memory_limit is not None:
+                model.set_params(work_folder=run.rows)
             seen = data.snapshot("train")  # all of it, but for inductive data
             own = len(seen.val) > 0 and model.validation_fraction is None
             validation = (seen.val, seen.y[seen.val]) if own else None

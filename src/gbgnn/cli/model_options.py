@@ -38,7 +38,6 @@ _FLAGS = {
     "aggregation__mixing": "--mixing",
     "aggregation__max_norm": "--mixing-norm",
     "fine_tune__learning_rate": "--fine-tune-lr",
-    "fine_tune__memory_limit": "--memory-limit",
     "fine_tune__keep": "--keep",
 } | {
     f"aggregation__{name}": f"--kta-{name.replace('_', '-')}"

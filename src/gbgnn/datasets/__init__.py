@@ -6,10 +6,11 @@ from gbgnn.datasets.convert import from_networkx, from_pyg, to_networkx, to_pyg
 from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.frames import read_arrow
 from gbgnn.datasets.graphland import load_graphland
-from gbgnn.datasets.loading import csbm, digits, karate, load
+from gbgnn.datasets.loading import digits, karate, load
 from gbgnn.datasets.npz import read_npz
 from gbgnn.datasets.planetoid import read_planetoid
 from gbgnn.datasets.splits import kfold_splits, random_split, stratified_split, uniform_split
+from gbgnn.datasets.synthetic import csbm, power_law
 from gbgnn.datasets.tables import read_folder, read_folder_graph, read_graph, read_tables
 from gbgnn.datasets.targets import Target, as_target
 
@@ -31,6 +32,7 @@ __all__ = [
     "load_dataset",
     "load_graphland",
     "names",
+    "power_law",
     "random_split",
     "read_arrow",
     "read_folder",

@@ -6,8 +6,10 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,6 +46,17 @@ def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
     ...     load_dataset(save_dataset(karate(), Path(place, "karate.gbgraph")))
     Dataset('karate', n_nodes=34, n_edges=78, n_features=34, n_classes=2, train=2, val=0, test=32)
     """
+    with new_folder(folder) as fresh:
+        arrays, facts = _describe(dataset)
+        for name, array in arrays.items():
+            np.save(fresh / f"{name}.npy", array, allow_pickle=False)
+        write_meta(fresh, facts)
+    return Path(folder)
+
+
+@contextmanager
+def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give an empty folder for a data set, which takes the place of ``folder`` in the end or not at all."""
     target = Path(folder)
     if target.exists() and not is_stored(target):
         raise DataError(f"{target} exists and is not a gbgnn data set; choose another name.")
@@ -52,10 +65,7 @@ def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
     fresh, old = scratch / "new", scratch / "old"
     try:
         fresh.mkdir()
-        arrays, meta = _describe(dataset)
-        for name, array in arrays.items():
-            np.save(fresh / f"{name}.npy", array, allow_pickle=False)
-        (fresh / META).write_text(json.dumps(meta, indent=2), encoding="utf-8")
+        yield fresh
         if target.exists():
             target.rename(old)
         fresh.rename(target)
@@ -63,7 +73,52 @@ def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
         if old.exists() and not target.exists():
             old.rename(target)  # if even this fails, the old data set stays where the error says it is
         shutil.rmtree(scratch, ignore_errors=True)
-    return target
+
+
+def write_meta(fresh: Path, facts: Mapping[str, Any]) -> None:
+    """Write what there is to say of the arrays in a folder, beside the facts that they do not tell."""
+    files = {file.stem: np.load(file, mmap_mode="r") for file in sorted(fresh.glob("*.npy"))}
+    stored = {name: (str(array.dtype), array.shape) for name, array in files.items()}
+    meta = {"format": FORMAT, "version": VERSION, "gbgnn": __version__, **facts, "arrays": stored}
+    (fresh / META).write_text(json.dumps(meta, indent=2), encoding="utf-8")
+
+
+class ArrayWriter:
+    """Writes an ``.npy`` file rows after rows, however many there will be; used in a ``with`` statement.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with ArrayWriter(Path(place, "x.npy"), np.float32, (2,)) as writer:
+    ...         writer.append(np.zeros((3, 2)))
+    ...         writer.append(np.ones((1, 2)))
+    ...     np.load(Path(place, "x.npy")).shape
+    (4, 2)
+    """
+
+    def __init__(self, path: Path, dtype: Any, row_shape: tuple[int, ...] = ()) -> None:
+        self._path, self._dtype, self._row_shape, self._n_rows = path, np.dtype(dtype), row_shape, 0
+
+    def __enter__(self) -> Self:
+        self._file = self._path.open("wb")
+        self._write_header()
+        return self
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Write more rows."""
+        self._n_rows += len(rows)
+        self._file.write(np.ascontiguousarray(rows, self._dtype).data.cast("B"))
+
+    def __exit__(self, *_: object) -> None:
+        with self._file:
+            self._file.seek(0)
+            self._write_header()
+
+    def _write_header(self) -> None:
+        # NumPy leaves room in it for any number of rows.
+        about = np.lib.format.header_data_from_array_1_0(np.empty((0, *self._row_shape), self._dtype))
+        about["shape"] = (self._n_rows, *self._row_shape)
+        np.lib.format.write_array_header_1_0(self._file, about)
 
 
 def load_dataset(folder: str | os.PathLike[str]) -> Dataset:
@@ -115,9 +170,6 @@ def _describe(dataset: Dataset) -> tuple[Arrays, dict[str, Any]]:
     if dataset.arrivals is not None:
         arrays["arrivals"] = dataset.arrivals
     return arrays, {
-        "format": FORMAT,
-        "version": VERSION,
-        "gbgnn": __version__,
         **{key: getattr(dataset, key) for key in (*_TEXTS, *_NEWER)},
         **{count: getattr(graph, count) for count in ("n_nodes", "n_edges", "n_features")},
         "draw": dataset.split.draw,
@@ -125,7 +177,6 @@ def _describe(dataset: Dataset) -> tuple[Arrays, dict[str, Any]]:
         "dtype": str(graph.adjacency.dtype),
         "class_names": dataset.class_names,
         "repairs": graph.repairs,
-        "arrays": {name: (str(array.dtype), array.shape) for name, array in arrays.items()},
     }
 
 

@@ -75,7 +75,7 @@ def names() -> list[str]:
     Examples
     --------
     >>> names()
-    ['digits', 'karate', 'csbm', 'cora', 'citeseer', 'pubmed']
+    ['digits', 'karate', 'csbm', 'power_law', 'cora', 'citeseer', 'pubmed']
     """
     return list(CATALOG)
 

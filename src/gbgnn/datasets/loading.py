@@ -1,4 +1,4 @@
-"""load(): every data set, by name or by path; and the three that need no file, made here."""
+"""load(): every data set, by name or by path; and the two small ones that need no file, made here."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from gbgnn._checks import check_integer, check_number
+from gbgnn._checks import check_integer
 from gbgnn.datasets.arrays import is_stored, load_dataset
 from gbgnn.datasets.catalog import CATALOG
 from gbgnn.datasets.dataset import Dataset
@@ -23,6 +22,7 @@ from gbgnn.datasets.graphland import is_graphland, load_graphland
 from gbgnn.datasets.npz import read_npz
 from gbgnn.datasets.planetoid import load_planetoid
 from gbgnn.datasets.splits import SIZES, SplitChoice, choose_split, random_split
+from gbgnn.datasets.synthetic import csbm, power_law
 from gbgnn.datasets.tables import find_tables, is_plain_table_folder, read_tables
 from gbgnn.errors import DataError, DatasetNotFoundError, ParameterError, suggest
 from gbgnn.graph import Graph
@@ -205,96 +205,9 @@ def karate() -> Dataset:
     return Dataset.from_entry(CATALOG["karate"], graph, y, split)
 
 
-def csbm(
-    n_nodes: int = 1000,
-    n_classes: int = 2,
-    homophily: float = 0.8,
-    mean_degree: float = 10.0,
-    n_features: int = 16,
-    separation: float = 1.0,
-    per_class: int = 20,
-    n_val: int | None = None,
-    n_test: int | None = None,
-    *,
-    seed: int = 0,
-) -> Dataset:
-    """Draw a graph whose edges and features both hint at the class of a node.
-
-    Classes have equal sizes, give or take one. Distinct edges are drawn uniformly among the pairs of
-    equal class and among the pairs of unequal class; features are Gaussian around the mean of the
-    class. Time and memory grow with nodes plus edges.
-
-    Parameters
-    ----------
-    n_nodes, n_classes, n_features
-        Sizes; at least ``2 * n_classes`` nodes, 2 classes and 1 feature.
-    homophily
-        Share of edges that join nodes of one class, in [0, 1]. ``1 / n_classes`` says nothing about the
-        class; below it, neighbours tend to differ.
-    mean_degree
-        Mean number of neighbours, >= 0.
-    separation
-        Distance of each class mean from the origin, in standard deviations of the noise; at 0 the
-        features say nothing.
-    per_class, n_val, n_test
-        As in :func:`random_split`; ``n_val=None`` takes a fifth of the nodes, ``n_test=None`` the rest.
-    seed
-        Same seed, same data.
-
-    Examples
-    --------
-    >>> csbm(n_nodes=200, mean_degree=6, seed=1)
-    Dataset('csbm', n_nodes=200, n_edges=600, n_features=16, n_classes=2, train=40, val=40, test=120)
-    """
-    check_integer("csbm", "n_classes", n_classes, 2)
-    check_integer("csbm", "n_nodes", n_nodes, 2 * n_classes)
-    check_integer("csbm", "n_features", n_features, 1)
-    check_number("csbm", "homophily", homophily, 0, 1)
-    check_number("csbm", "mean_degree", mean_degree, 0)
-    check_number("csbm", "separation", separation, 0)
-    check_integer("csbm", "seed", seed, 0)
-    rng = np.random.default_rng(seed)
-    y = rng.permutation(np.arange(n_nodes) % n_classes)
-    n_edges = round(n_nodes * mean_degree / 2)
-    n_same = round(homophily * n_edges)
-    same = _distinct_edges(n_same, y, True, rng)
-    keys = np.concatenate([same, _distinct_edges(n_edges - n_same, y, False, rng)])
-    adjacency, _ = build_adjacency(np.divmod(keys, n_nodes), n_nodes)
-    means = rng.standard_normal((n_classes, n_features), dtype=np.float32)
-    means *= separation / np.linalg.norm(means, axis=1, keepdims=True)
-    features = rng.standard_normal((n_nodes, n_features), dtype=np.float32)
-    features += means[y]
-    val = n_nodes // 5 if n_val is None else n_val
-    split = random_split(y, per_class, val, n_test, seed=seed)
-    return Dataset.from_entry(CATALOG["csbm"], Graph(adjacency, features), y, split, f"random, seed {seed}")
-
-
-def _distinct_edges(
-    n_edges: int, y: NDArray[np.int64], same: bool, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw distinct edges between nodes of equal or unequal class, as ``low * n_nodes + high``."""
-    n_nodes, sizes = len(y), np.bincount(y)
-    n_within = int((sizes * (sizes - 1) // 2).sum())
-    n_pairs = n_within if same else n_nodes * (n_nodes - 1) // 2 - n_within
-    if n_edges > n_pairs // 2:
-        raise ParameterError(
-            f"csbm needs {n_edges} edges between nodes of {'equal' if same else 'unequal'} class, more than "
-            f"half of the {n_pairs} such pairs; lower mean_degree or raise n_nodes."
-        )
-    # With the nodes sorted by class, a partner of equal or unequal class is one random number away.
-    order, starts = np.argsort(y, kind="stable"), np.cumsum(sizes) - sizes
-    keys = np.empty(0, np.int64)
-    while len(keys) < n_edges:  # repeats are drawn again
-        ends = rng.integers(n_nodes, size=(n_edges - len(keys)) * 5 // 4 + 16)
-        start, size = starts[y[ends]], sizes[y[ends]]
-        place = rng.integers(size if same else n_nodes - size)
-        partners = order[start + place if same else np.where(place < start, place, place + size)]
-        low, high = np.minimum(ends, partners), np.maximum(ends, partners)
-        # Sorting beats np.unique, which hashes and is several times slower on millions of integers.
-        keys = np.sort(np.concatenate([keys, (low * n_nodes + high)[low != high]]))
-        keys = keys[np.diff(keys, prepend=-1) > 0]
-    # Sorted keys cut at the end would favour low node numbers.
-    return rng.permutation(keys)[:n_edges]
-
-
-_MAKERS: dict[str, Callable[..., Dataset]] = {"digits": digits, "karate": karate, "csbm": csbm}
+_MAKERS: dict[str, Callable[..., Dataset]] = {
+    "digits": digits,
+    "karate": karate,
+    "csbm": csbm,
+    "power_law": power_law,
+}

@@ -19,11 +19,18 @@ from numpy.typing import NDArray
 
 from gbgnn._arrays import release
 from gbgnn.errors import DataError
-from gbgnn.propagation.rows import BLOCK_BYTES, as_rows
+from gbgnn.propagation.rows import as_rows
 
+BLOCK_BYTES = 8 * 2**20  # read at once: several times as much is held meanwhile
 _INFO = "columns.json"
 # NumPy knows no bfloat16: of 16 bits, the bits are what is read and written.
 _ON_DISK: dict[int, np.dtype[Any]] = {2: np.dtype(np.int16), 4: np.dtype(np.float32), 8: np.dtype(np.float64)}
+
+
+_DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+}
 
 
 class ColumnStore(ABC):
@@ -118,9 +125,16 @@ class StoredColumns(ColumnStore):
     @classmethod
     def open(cls, folder: Path) -> StoredColumns:
         """Return what a :class:`ColumnWriter` has finished."""
-        info = json.loads((folder / _INFO).read_text(encoding="utf-8"))
-        n_rows, n_columns = info["shape"]
-        return cls(folder, (n_rows, n_columns), getattr(torch, info["dtype"]), tuple(info["bounds"]))
+        try:
+            info = json.loads((folder / _INFO).read_text(encoding="utf-8"))
+            (n_rows, n_columns), bounds = map(int, info["shape"]), tuple(map(int, info["bounds"]))
+            dtype = _DTYPES[info["dtype"]]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise _no_record(folder) from error
+        is_sound = n_rows >= 0 and bounds[:1] == (0,) and bounds[-1] == n_columns
+        if not is_sound or any(end <= first for first, end in pairwise(bounds)):
+            raise _no_record(folder)
+        return cls(folder, (n_rows, n_columns), dtype, bounds)
 
     def fill(self, result: torch.Tensor, rows: slice, columns: slice) -> None:
         """Read a part of the matrix, file by file."""
@@ -161,6 +175,10 @@ class ColumnWriter:
         (self._part / _INFO).write_text(json.dumps(info), encoding="utf-8")
         os.rename(self._part, self._folder)
         return StoredColumns.open(self._folder)
+
+
+def _no_record(folder: Path) -> DataError:
+    return DataError(f"{folder / _INFO} is no record of columns; remove the folder and fit again.")
 
 
 def as_bits(tensor: torch.Tensor) -> NDArray[Any]:

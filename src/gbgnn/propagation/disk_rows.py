@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -14,20 +15,27 @@ import numpy as np
 import torch
 
 from gbgnn._files import atomic_path
-from gbgnn._memory import resident_bytes
+from gbgnn._memory import give_back, resident_bytes
 from gbgnn.errors import ParameterError
-from gbgnn.propagation.columns_on_disk import ColumnStore, ColumnWriter, GivenColumns, StoredColumns, as_bits
+from gbgnn.propagation.columns_on_disk import (
+    BLOCK_BYTES,
+    ColumnStore,
+    ColumnWriter,
+    GivenColumns,
+    StoredColumns,
+    as_bits,
+)
 from gbgnn.propagation.graph_rows import mix
 from gbgnn.propagation.mixable import Mixable
 from gbgnn.propagation.polynomial import powers
 from gbgnn.propagation.propagator import Propagator
-from gbgnn.propagation.rows import BLOCK_BYTES, DenseRows, computed_in
+from gbgnn.propagation.rows import DenseRows, computed_in
 
 _SHARE = 0.8
 """Of the memory that is free under the limit, what columns may take; the rest is for what is made then."""
 
-_BUFFERS = 2
-"""Products take turns between two buffers; every sum of several terms and every power takes more."""
+_FOR_PRODUCTS, _FOR_POWERS = 3, 5
+"""How often the columns are there at once: read, read ahead, multiplied; sums and powers take two more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +49,7 @@ class Workspace:
     def width(self, n_columns: int, n_buffers: int) -> int:
         """Return how many columns can be mixed at once, or say that not even one can."""
         column = self.P.n_nodes * self.P.dtype.itemsize * n_buffers
+        give_back()
         resident = resident_bytes()
         free = self.memory_limit - (self.memory_limit // 2 if resident is None else resident)
         width = int(_SHARE * free) // column
@@ -52,6 +61,10 @@ class Workspace:
                 f"at least {int(least):,}."
             )
         return min(width, n_columns)
+
+    def check_room(self) -> None:
+        """Raise where the limit leaves no room for a single column."""
+        self.width(1, _FOR_PRODUCTS)
 
     def rows_file(self, name: str, ids: torch.Tensor) -> Path:
         """Return where rows of some nodes in a representation are kept."""
@@ -65,7 +78,8 @@ class DiskRows(Mixable):
 
     A representation is called by what it was made of, so that a fit that is begun again finds what is there:
     the newest one, and of all of them the rows that were asked for. Of the older ones all other rows are
-    gone, and made again from the features if need be.
+    gone, and made again from the features if need be. How many columns are mixed at once does not show in
+    the numbers; but for sums of several terms stored in 16 bits, which it may round differently.
     """
 
     space: Workspace
@@ -106,11 +120,10 @@ class DiskRows(Mixable):
 
     def power_rows(self, exponents: Sequence[int], ids: torch.Tensor) -> torch.Tensor:
         """Return the rows of P^p X for some nodes; all nodes are multiplied, a few columns at a time."""
-        store, n_columns = self._store(), self.shape[1]
+        n_columns = self.shape[1]
         result = torch.empty((len(exponents), len(ids), n_columns), dtype=self.dtype)
-        for start, stop in self._spans(max(_BUFFERS + 1, 3)):
-            terms = powers(self.space.P, store.columns(start, stop), exponents)
-            for place, Z in enumerate(terms):
+        for start, stop, X in self._read(self._store(), _FOR_POWERS):
+            for place, Z in enumerate(powers(self.space.P, X, exponents)):
                 result[place, :, start:stop] = Z[ids]
         return result
 
@@ -150,13 +163,21 @@ class DiskRows(Mixable):
             self._write(torch.empty(0, dtype=torch.int64))
         return StoredColumns.open(self._folder)
 
-    def _spans(self, n_buffers: int) -> Iterator[tuple[int, int]]:
-        """Yield the columns that are mixed at once, first and end."""
-        start, n_columns = 0, self.shape[1]
-        while start < n_columns:
-            stop = start + self.space.width(n_columns - start, n_buffers)
-            yield start, stop
-            start = stop
+    def _read(self, store: ColumnStore, n_buffers: int) -> Iterator[tuple[int, int, torch.Tensor]]:
+        """Yield columns that are mixed at once: first, end, and themselves; the next are read meanwhile."""
+        n_columns = self.shape[1]
+        width = self.space.width(n_columns, n_buffers)
+        spans = [(start, min(start + width, n_columns)) for start in range(0, n_columns, width)]
+        with ThreadPoolExecutor(1, "gbgnn-reader", torch.set_num_threads, (1,)) as reader:
+            ahead = reader.submit(store.columns, *spans[0])
+            for here, (start, stop) in enumerate(spans):
+                X = ahead.result()
+                if here + 1 < len(spans):
+                    ahead = reader.submit(store.columns, *spans[here + 1])
+                else:
+                    del ahead  # which holds the columns
+                yield start, stop, X
+                del X
 
     def _write(self, ids: torch.Tensor) -> torch.Tensor:
         """Mix the rows before, and write what comes of it; return the rows of some nodes."""
@@ -165,9 +186,8 @@ class DiskRows(Mixable):
         picked = torch.empty((len(ids), self.shape[1]), dtype=dtype)
         writer = ColumnWriter(self._folder, self.shape, dtype)
         is_simple = len(self.exponents) == 1 and self.exponents[0] <= 1
-        for start, stop in self._spans(_BUFFERS if is_simple else _BUFFERS + 2):
-            X = DenseRows(before.columns(start, stop))
-            result = mix(self.space.P, X, self.exponents, self.weights)
+        for start, stop, X in self._read(before, _FOR_PRODUCTS if is_simple else _FOR_POWERS):
+            result = mix(self.space.P, DenseRows(X), self.exponents, self.weights)
             del X
             if self.injection:
                 self._inject(result, start, stop)

@@ -81,16 +81,14 @@ class Csr:
             return self.row_starts.diff().double()
         if self.device.type != "cpu":
             return segment_sums(self.values, self.row_starts)
-        values, row_starts = self.values, self.row_starts
-        # Spans of rows of about as many entries each.
-        wanted = torch.arange(1, max(1, self.n_entries // _PIECE)) * _PIECE
-        spans = list(pairwise([0, *torch.searchsorted(row_starts, wanted).tolist(), self.shape[0]]))
+        values = self.values
 
-        def sum_rows(span: tuple[int, int]) -> torch.Tensor:
-            starts = row_starts[span[0] : span[1] + 1]
-            return segment_sums(values[int(starts[0]) : int(starts[-1])], starts - starts[0])
+        def sum_rows(span: tuple[slice, slice]) -> torch.Tensor:
+            rows, entries = span
+            starts = self.row_starts[rows.start : rows.stop + 1]
+            return segment_sums(values[entries], starts - starts[0])
 
-        return torch.cat(map_threads(sum_rows, spans, self.n_entries))
+        return torch.cat(map_threads(sum_rows, self.spans(), self.n_entries))
 
     def column_sums(self) -> torch.Tensor:
         """Return the sum of each column, in double precision."""
@@ -129,6 +127,16 @@ class Csr:
             row_starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
             values = None if self.values is None else self.values[order]
         return Csr(row_starts, columns.to(_column_type(n_rows)), values, n_rows)
+
+    def spans(self) -> list[tuple[slice, slice]]:
+        """Return rows of about as many entries each, and which entries are theirs."""
+        wanted = torch.arange(1, max(1, self.n_entries // _PIECE), device=self.device) * _PIECE
+        rows = [0, *torch.searchsorted(self.row_starts, wanted).tolist(), self.shape[0]]
+        entries = self.row_starts[rows].tolist()
+        return [
+            (slice(*of_rows), slice(*of_entries))
+            for of_rows, of_entries in zip(pairwise(rows), pairwise(entries), strict=True)
+        ]
 
     def without_loops(self) -> Csr:
         """Return the matrix without its diagonal; itself if that is empty."""
@@ -228,13 +236,24 @@ class Operator:
         A = self.edges
         if A.values is None and self.left is None and self.right is None:
             return None
-        # In double precision, as rounding early could cost a digit.
-        values = torch.ones_like(A.columns, dtype=torch.float64) if A.values is None else A.values.double()
-        if self.left is not None:
-            values = values * self.left[A.rows_of_entries()]
-        if self.right is not None:
-            values = values * self.right[A.columns]
-        return values.to(dtype)
+        result = torch.empty(A.n_entries, dtype=dtype, device=A.device)
+
+        def fill(span: tuple[slice, slice]) -> None:
+            rows, entries = span
+            # In double precision, as rounding early could cost a digit.
+            if A.values is None:
+                values = torch.ones(entries.stop - entries.start, dtype=torch.float64, device=A.device)
+            else:
+                values = A.values[entries].double()
+            if self.left is not None:
+                counts = A.row_starts[rows.start : rows.stop + 1].diff()
+                values = values * self.left[rows].repeat_interleave(counts, output_size=len(values))
+            if self.right is not None:
+                values = values * self.right[A.columns[entries]]
+            result[entries] = values
+
+        map_threads(fill, A.spans(), A.n_entries if A.device.type == "cpu" else 0)
+        return result
 
     def diagonal_terms(self) -> torch.Tensor | None:
         r"""Return what P has on its diagonal beside L A R, :math:`\iota + \sigma L R`; None if nothing."""
