@@ -14,13 +14,12 @@ matrix is torch's sparse CSR, the fastest that PyG has on a CPU, or the ``edge_i
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,12 +28,14 @@ import scipy.sparse as sp
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from children import answer_parent, run_child
 from common import publish, resident_bytes, table
 
 from gbgnn import GBGNNClassifier, Graph, NodeSplit, datasets
 from gbgnn.datasets import Dataset
 from gbgnn.learners.row_product import RowProduct
 from gbgnn.propagation import as_rows
+
 
 class Pages(NamedTuple):
     """The sizes of made-up pages."""
@@ -118,9 +119,7 @@ def fit_ours(data: Dataset, seed: int, **settings: Any) -> tuple[float, np.ndarr
     return seconds, model.predict_proba(data.test)
 
 
-def fit_gcn(
-    data: Dataset, seed: int, units: int, kernel: str, epochs: int = 200
-) -> tuple[float, np.ndarray]:
+def fit_gcn(data: Dataset, seed: int, units: int, kernel: str, epochs: int = 200) -> tuple[float, np.ndarray]:
     """Return what :func:`fit_ours` does, of PyG's network."""
     from torch.nn.functional import cross_entropy, dropout
     from torch_geometric.nn import GCNConv
@@ -168,9 +167,8 @@ def fit_gcn(
     return time.perf_counter() - started, proba
 
 
-def run_child(graph: str, system: str, seed: int, threads: int) -> None:
-    """Fit in this process, and print what was measured."""
-    torch.set_num_threads(threads)
+def run_fit(graph: str, system: str, seed: int) -> dict[str, Any]:
+    """Fit in this process, and return what was measured."""
     settings = dict(SYSTEMS[system])
     fit = {"gbgnn": fit_ours, "gcn": fit_gcn}[settings.pop("kind")]
     data = load(graph)
@@ -179,26 +177,22 @@ def run_child(graph: str, system: str, seed: int, threads: int) -> None:
     computed = time.process_time() - computed
     truth = data.y[data.test]
     losses = -np.log(np.maximum(proba[np.arange(len(truth)), truth], 1e-12))
-    result = {
+    return {
         "seconds": seconds,
-        "cpu_seconds": computed,
+        "computing": computed,
         "accuracy": float((proba.argmax(axis=1) == truth).mean()),
         "log_loss": float(losses.mean()),
-        "data_mb": before / 1e6,
-        "peak_mb": resident_bytes(peak=True) / 1e6,
+        "before": before,
     }
-    print(json.dumps(result))
 
 
-def measure(graph: str, system: str, seed: int, threads: int) -> dict[str, Any]:
-    """Fit in another process."""
-    command = [sys.executable, __file__, "--child", graph, system, str(seed), str(threads)]
-    # Threads that wait for others that are not running would take their time from them.
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
-    answer = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if answer.returncode:
-        return {"failed": answer.returncode, "said": answer.stderr.strip().splitlines()[-1:]}
-    return json.loads(answer.stdout.splitlines()[-1])
+def measure(graph: str, system: str, seed: int, threads: int) -> dict[str, Any] | None:
+    """Fit in another process; None where it fails."""
+    try:
+        return run_child("fit", graph=graph, system=system, seed=seed, threads=threads)
+    except RuntimeError as error:
+        print(error)
+        return None
 
 
 def main() -> None:
@@ -208,13 +202,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--no-page", action="store_true", help="print only")
-    parser.add_argument("--child", nargs=4, metavar=("GRAPH", "SYSTEM", "SEED", "THREADS"))
+    answer_parent({"fit": run_fit})
     options = parser.parse_args()
-    if options.child:
-        graph, system, *numbers = options.child
-        run_child(graph, system, *map(int, numbers))
-        return
-    found: dict[str, dict[str, list[dict[str, float]]]] = {}
+    # Threads that wait for others that are not running would take their time from them.
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+    found: dict[str, dict[str, list[dict[str, Any] | None]]] = {}
     for graph in options.graphs:
         # Systems take turns, so that what else the machine does meets all of them.
         for seed in range(options.repeats):
@@ -222,9 +214,17 @@ def main() -> None:
                 result = measure(graph, system, seed, options.threads)
                 print(graph, system, seed, result, flush=True)
                 found.setdefault(graph, {}).setdefault(system, []).append(result)
-    lines = [__doc__.split("\n\n")[1].replace("\n", " "), ""]
+    lines = [" ".join("\n\n".join(__doc__.split("\n\n")[1:]).split("\n")), ""]
     for graph, systems in found.items():
-        header = ("system", "seconds", "of computing", "peak memory", "of it before the fit", "accuracy", "log loss")
+        header = (
+            "system",
+            "seconds",
+            "of computing",
+            "peak memory",
+            "before the fit",
+            "accuracy",
+            "log loss",
+        )
         rows = [(system, *describe(results)) for system, results in systems.items()]
         lines += [f"## {graph}", "", *table(header, rows), ""]
     if options.no_page:
@@ -233,16 +233,17 @@ def main() -> None:
         publish("scale_wide", "Wide sparse features, many labels", lines, found)
 
 
-def describe(results: list[dict[str, float]]) -> list[str]:
+def describe(results: Sequence[dict[str, Any] | None]) -> list[str]:
     """Return the medians of some runs in words."""
-    if any("failed" in each for each in results):
+    ended = [each for each in results if each is not None]
+    if len(ended) < len(results):
         return ["failed", *["-"] * 5]
-    middle = {name: statistics.median(each[name] for each in results) for name in results[0]}
+    middle = {name: statistics.median(each[name] for each in ended) for name in ended[0]}
     return [
         f"{middle['seconds']:.1f}",
-        f"{middle['cpu_seconds']:.1f}",
-        f"{middle['peak_mb']:,.0f} MB",
-        f"{middle['data_mb']:,.0f} MB",
+        f"{middle['computing']:.1f}",
+        f"{middle['peak'] / 1e6:,.0f} MB",
+        f"{middle['before'] / 1e6:,.0f} MB",
         f"{100 * middle['accuracy']:.1f}",
         f"{middle['log_loss']:.3f}",
     ]

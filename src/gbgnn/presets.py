@@ -62,7 +62,13 @@ CONVOLUTION = GraphNetwork(
 """A graph network for many labels whose neighbours are alike."""
 
 NEAR = ConsistentNetwork(n_hops=2, n_views=1, consistency=0.0, units=128, weight_decay=0.0002)
+QUICK = clone(NEAR).set_params(
+    units=64, weight_decay=0.00005, learning_rate=0.2, schedule="cosine", epochs=120
+)
 FAR = ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
+SHALLOW = GraphNetwork(
+    depth=3, units=64, dropout=0.5, mixing="symmetric", learning_rate=0.005, epochs=100, patience=30
+)
 FLAT = GraphNetwork(depth=2, units=64, dropout=0.5, mixing="both")
 DEEP = GraphNetwork(depth=6, units=64, mixing="both")  # patterns may take many hops to see
 
@@ -279,9 +285,8 @@ def _for_many_labels(model: Any, facts: Facts) -> None:
         pair = (clone(each).set_params(patience=20 if is_lean else each.patience) for each in (FLAT, DEEP))
         _set_learner(model, BestOf(**dict(zip(("one", "other"), pair, strict=True))), 1)
     elif is_lean:
-        near = clone(NEAR).set_params(units=64, learning_rate=0.2, schedule="cosine", epochs=80)
-        then = clone(CONVOLUTION).set_params(learning_rate=0.005, epochs=100, patience=30)
-        _set_learner(model, Stages(first=near, then=then), 2)
+        first, then = clone(QUICK), clone(SHALLOW)
+        _set_learner(model, Stages(first=first, then=then), 2)
     else:
         # Of words, a graph network alone makes too much; where it has something to add, it says it.
         first, then = BestOf(one=NEAR, other=FAR), BestOf(one=FLAT, other=CONVOLUTION)

@@ -80,8 +80,8 @@ class ConsistentNetwork(Learner):
     learning_rate
         Adam's step.
     schedule
-        ``"constant"`` leaves the step as it is; ``"cosine"`` lets it grow in the first fifth of the epochs and
-        shrink to nothing in the others. Then few epochs with large steps teach nearly as much as many.
+        ``"constant"`` leaves the step as it is; ``"cosine"`` lets it grow in the first fifth of the epochs
+        and shrink to nothing in the others. Then few epochs with large steps teach as much as many.
     epochs
         Steps of training.
     patience
