@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gbgnn import FineTuner, FunctionalGradient, GBGNNClassifier, Graph, Stages, load
 from gbgnn.errors import ParameterError
 from gbgnn.learners import MLP, MLPHead
+from gbgnn.learners.mlp import BATCH, MOST_AT_ONCE, MOST_STEPS
 from gbgnn.losses import SigmoidCrossEntropy
 from gbgnn.propagation import DenseRows, SparseRows
 from gbgnn.rounds import RoundContext
@@ -157,6 +158,16 @@ def test_the_penalty_gives_way_to_many_rows() -> None:
     fitted, same, other = (MLP(weight_decay=w, epochs=5).fit(context) for w in (None, 1 / 400, 0.005))
     assert torch.equal(fitted(X), same(X))
     assert not torch.equal(fitted(X), other(X))
+
+
+def test_many_rows_are_taken_in_small_batches_and_few_epochs_unless_told() -> None:
+    few, many = MLP().settings(MOST_AT_ONCE), MLP().settings(150 * BATCH)
+    assert (few.batch_size, few.epochs) == (None, 50)
+    assert (many.batch_size, many.epochs) == (BATCH, MOST_STEPS // 150)
+    assert MLP(epochs=1).settings(MOST_AT_ONCE + 1).epochs == 1
+    assert MLP().settings(1000 * MOST_STEPS * BATCH).epochs == 1
+    told = MLP(batch_size=10**9, epochs=7).settings(150 * BATCH)
+    assert (told.batch_size, told.epochs) == (10**9, 7)
 
 
 def test_initialisation_is_torchs_default_distribution() -> None:
