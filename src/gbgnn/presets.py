@@ -66,9 +66,7 @@ QUICK = clone(NEAR).set_params(
     units=64, weight_decay=0.00005, learning_rate=0.2, schedule="cosine", epochs=120
 )
 FAR = ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
-SHALLOW = GraphNetwork(
-    depth=3, units=64, dropout=0.5, mixing="symmetric", learning_rate=0.005, epochs=100, patience=30
-)
+SHALLOW = clone(CONVOLUTION).set_params(depth=3, epochs=200, patience=30)
 FLAT = GraphNetwork(depth=2, units=64, dropout=0.5, mixing="both")
 DEEP = GraphNetwork(depth=6, units=64, mixing="both")  # patterns may take many hops to see
 
