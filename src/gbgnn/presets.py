@@ -63,7 +63,7 @@ CONVOLUTION = GraphNetwork(
 
 NEAR = ConsistentNetwork(n_hops=2, n_views=1, consistency=0.0, units=128, weight_decay=0.0002)
 QUICK = clone(NEAR).set_params(
-    units=64, weight_decay=0.00005, learning_rate=0.2, schedule="cosine", epochs=120
+    units=64, weight_decay=0.00005, learning_rate=0.2, schedule="cosine", epochs=200
 )
 FAR = ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
 SHALLOW = clone(CONVOLUTION).set_params(depth=3, epochs=200, patience=30)
