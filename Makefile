@@ -39,9 +39,10 @@ docs: $(READY)  ## The documentation site, with the gallery run, into build/site
 	$(SITE) . build/site
 	@echo "open build/site/docs/index.html"
 
-browser: $(READY)  ## Find or fetch a Chromium, and look at pages of gbgnn report in it
+browser: $(READY) site  ## Find or fetch a Chromium, and look at every page of the site and of gbgnn report in it
 	$(BIN)/playwright install chromium || command -v chromium || command -v chromium-browser || command -v google-chrome
-	$(BIN)/python -m pytest -q --no-cov tests/report/test_browser.py
+	$(BIN)/python -m pytest -q --no-cov tests/report/test_browser.py tests/test_site.py
+	$(BIN)/python docs/site/check_pages.py build/site-unplotted
 
 fuzz: $(READY)  ## 20,000 hostile inputs for every reader and command, results into benchmarks/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py

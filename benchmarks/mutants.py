@@ -90,6 +90,8 @@ class Mutant:
     was: str
     now: str
     source: str
+    within: str = ""
+    """The line of the module, without the change."""
     is_planted: bool = False
 
     @property
@@ -101,8 +103,8 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """What it is called in ``mutants.toml``, whatever its line."""
-        return f"{self.module}: {self.was} -> {self.now}"
+        """What it is called in ``mutants.toml``, whatever the number of its line."""
+        return f"{self.module}: {self.was} -> {self.now} in {self.within}"
 
 
 def find_mutants(module: str) -> Iterator[Mutant]:
@@ -116,7 +118,8 @@ def find_mutants(module: str) -> Iterator[Mutant]:
         end = starts[node.end_lineno - 1] + node.end_col_offset
         raw, now = text.encode(), ast.unparse(other)
         source = (raw[:begin] + f"({now})".encode() + raw[end:]).decode()
-        yield Mutant(module, node.lineno, ast.unparse(node), now, source)
+        within = text.splitlines()[node.lineno - 1].strip()
+        yield Mutant(module, node.lineno, ast.unparse(node), now, source, within)
 
 
 def _changes(tree: ast.AST) -> Iterator[tuple[Any, ast.AST]]:

@@ -72,7 +72,7 @@ def write(found):
 
 
 def write_page(found):
-    from gbgnn.reports import write_figure
+    from gbgnn.plots import write_figure
 
     (RESULTS / "theory_at_work.md").write_text(page(found))
     write_figure(figure(found), RESULTS / "theory_at_work.svg")

@@ -80,7 +80,7 @@ def test_a_file_holds_all_members_and_an_old_reader_is_told(
     assert read_header(path)["format_version"] == 3
     monkeypatch.setattr("gbgnn.persistence.WRAPPED_VERSION", 3)
     save_with_version_4 = tmp_path / "new.gbgnn"
-    monkeypatch.setattr("gbgnn.persistence.FORMAT_VERSION", 4)
+    monkeypatch.setattr("gbgnn.packing.FORMAT_VERSION", 4)
     save(model.members[0].model, save_with_version_4)
     with pytest.raises(ModelFileError, match="has format 4, .* reads up to format 3"):
         load(save_with_version_4)
@@ -153,18 +153,80 @@ def test_members_contributions_sum_to_probabilities(n_classes: int) -> None:
     assert told.outputs == [str(each) for each in range(n_classes)]
     np.testing.assert_allclose(told.scores, model.predict_proba(nodes), atol=1e-6)
     np.testing.assert_allclose(told.by_round.sum(axis=2), [[0.75, 0.25]] * 2, atol=1e-6)
-    assert told.scales is None
-    with pytest.raises(AbsentError, match=r"model_\.members\[0\]\.model\.contributions"):
-        _ = told.by_scale
+    np.testing.assert_allclose(told.values.sum(axis=2), told.by_round, atol=1e-12)
     own = [each.model.scale_shares(nodes) for each in model.members]
     expected = {name: 0.75 * own[0].get(name, 0) + 0.25 * own[1].get(name, 0) for name in (own[0] | own[1])}
     assert model.scale_shares(nodes) == pytest.approx(expected)
-    for ask in (lambda: model.response_curves, lambda: model.attributions(nodes)):
-        with pytest.raises(AbsentError, match="there is no .* of an average of 2 models"):
-            ask()
+    with pytest.raises(AbsentError, match="there is no .* of an average of 2 models"):
+        _ = model.response_curves
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_what_columns_and_neighbours_of_members_added_sums_to_probabilities(n_classes: int) -> None:
+    model, nodes = blend(n_classes, (0.5, 2.0)), np.array([3, 30])
+    columns, expected = model.attributions(nodes), model.predict_proba(nodes)
+    assert columns.quantity == "probability"
+    assert columns.columns == [*(f"x{i}" for i in range(5)), "member 2: other, as a whole"]  # a hard vote
+    np.testing.assert_allclose(columns.scores, expected, atol=1e-6)
+    np.testing.assert_allclose(columns.base + columns.seen_values.sum(axis=1), expected, atol=1e-6)
+    whole = columns.values[:, -1]
+    np.testing.assert_allclose(whole.sum(axis=1), 0.25, atol=1e-6)
+    told = model.neighbour_contributions(nodes)
+    assert [each.rest_parts for each in told] == [["member 2: other"]] * 2
+    for each, one in zip(told, expected, strict=True):
+        np.testing.assert_allclose(each.scores, one, atol=1e-6)
+        assert set(each.neighbours.tolist()) > {each.node}
+        np.testing.assert_array_equal(np.sort(-np.abs(each.lead())), -np.abs(each.lead()))
+    again = blend(n_classes, (0.5, 2.0)).attributions(nodes)
+    assert again.values.tobytes() == columns.values.tobytes()
+
+
+def test_a_small_part_of_a_score_is_that_part_of_a_probability() -> None:
+    """Parts that hardly move the score are multiplied by the slope of the link there."""
+    model, nodes = blend(2), np.array([3])
+    ((first, *_),) = [model.members]
+    alone = replace(model, members=(replace(first, weight=1.0),))
+    own, told = first.model.attributions(nodes), alone.attributions(nodes)
+    steps = np.linspace(0, 1, 20_001)[:, None] * (own.scores - own.base) + own.base
+    slope = np.trapezoid(np.exp(steps[:, 0]) / (1 + np.exp(steps[:, 0])) ** 2, dx=1 / 20_000)
+    np.testing.assert_allclose(told.values[0, :, 1], own.values[0, :, 0] * slope, atol=1e-6)
+    np.testing.assert_allclose(told.values[0, :, 0], -told.values[0, :, 1], atol=1e-9)
+
+
+def test_an_average_of_one_says_of_numbers_what_the_model_says() -> None:
+    model = average_of_numbers()
+    (first, _), nodes = model.members, np.array([1, 2])
+    alone = replace(model, members=(first,))
+    np.testing.assert_allclose(
+        alone.attributions(nodes).values, first.model.attributions(nodes).values, atol=1e-6
+    )
+    one, own = alone.neighbour_contributions(nodes)[0], first.model.neighbour_contributions(nodes)[0]
+    assert one.neighbours.tolist() == own.neighbours.tolist()
+    assert one.steps.tolist() == own.steps.tolist()
+    np.testing.assert_allclose(one.values, own.values, atol=1e-6)
+
+
+def test_where_no_member_says_the_average_does_not() -> None:
+    model = blend(3)
+    _, vote = model.members
+    votes = replace(model, members=(vote, replace(vote, name="again")))
+    for ask in (votes.attributions, votes.neighbour_contributions):
+        with pytest.raises(AbsentError, match="votes for one class"):
+            ask([1])
+    nobody = blend(3, keep_learners=False).contributions([1])
+    assert nobody.scales is None
+    np.testing.assert_allclose(nobody.by_round.sum(), 1.0, atol=1e-6)
+    with pytest.raises(AbsentError, match="no contributions by scale: .*learners were not kept"):
+        _ = nobody.by_scale
 
 
 def test_members_contributions_to_numbers_sum_to_the_scores() -> None:
+    told = average_of_numbers().contributions([1, 2])
+    assert told.quantity == "score"
+    np.testing.assert_allclose(told.scores, average_of_numbers().scores[[1, 2]], atol=1e-6)
+
+
+def average_of_numbers() -> BlendedModel:
     graph, y = two_blocks(N)
     numbers = graph.features[:, 0] + y
     fitted = [
@@ -173,7 +235,7 @@ def test_members_contributions_to_numbers_sum_to_the_scores() -> None:
         .model_
         for seed in (0, 1)
     ]
-    model = BlendedModel(
+    return BlendedModel(
         task=fitted[0].task,
         loss=fitted[0].loss,
         metric=fitted[0].metric,
@@ -184,9 +246,6 @@ def test_members_contributions_to_numbers_sum_to_the_scores() -> None:
         validation_score=0.5,
         validation_loss=1.0,
     )
-    told = model.contributions([1, 2])
-    assert told.quantity == "score"
-    np.testing.assert_allclose(told.scores, model.scores[[1, 2]], atol=1e-6)
 
 
 def test_a_notebook_shows_the_members() -> None:

@@ -96,6 +96,18 @@ CASES: dict[str, tuple[Change, str]] = {
         tensor("round.1.layers.0.weight", lambda x: x[:, :-1]),
         "its header does not fit",
     ),
+    "weights of one axis": (
+        tensor("round.1.layers.0.weight", torch.Tensor.ravel),
+        "are no layers of a network",
+    ),
+    "layers that do not follow each other": (
+        tensor("round.1.layers.1.weight", lambda x: x[:, :-1]),
+        "are no layers of a network",
+    ),
+    "a column that nothing encodes": (
+        inside("inputs", "encoder", "columns", 1, value="7"),
+        "columns .'town'. are encoded, but the table has none",
+    ),
     "weights of another type": (
         tensor("round.2.layers.1.bias", torch.Tensor.double),
         "its header does not fit",
@@ -108,6 +120,9 @@ CASES: dict[str, tuple[Change, str]] = {
         lambda header, tensors: tensors.update({"encoder.1.places": torch.tensor([0])}),
         "categories of 'town' do not fit",
     ),
+    "knots that are none": (tensor("encoder.0.knots", lambda x: x / 0), "numbers of 'age' are not encoded"),
+    "knots in any order": (tensor("encoder.0.knots", lambda x: x.flip(0)), "knots in ascending order"),
+    "numbers as large as can be": (tensor("encoder.0.outputs", lambda x: x * 1e300), "numbers of 'age'"),
     "a header as deep as the stack": (inside("params", value="x"), "its header does not fit"),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from gbgnn._html import list_some
 from gbgnn.errors import AbsentError
-from gbgnn.explanations import Contributions, name_outputs
+from gbgnn.explanations import AverageExplanation, Explanation, Voice, name_outputs
+from gbgnn.explanations.scales import order_names
 from gbgnn.graph import Graph
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric
@@ -99,7 +100,7 @@ class BlendedModel(Predictor):
     ensemble, best_round, etas, history, stop_reason = (_OfMembers() for _ in range(5))
     certificate, voting, inputs, train, train_targets = (_OfMembers() for _ in range(5))
     depends_on, fine_tuning, is_fine_tuned, is_soft, stored_checksum = (_OfMembers() for _ in range(5))
-    explain, response_curves = (_OfMembers() for _ in range(2))
+    response_curves = _OfMembers()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -180,33 +181,31 @@ class BlendedModel(Predictor):
                 total[name] = total.get(name, 0.0) + share * value
         return dict(sorted(total.items(), key=lambda item: -item[1]))
 
-    def contributions(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Contributions:
-        """Return what every member added: to probabilities of classes and labels, or to scores of numbers.
+    def explain(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Explanation:
+        """Return how ``nodes`` came to their mean probabilities, or to scores of numbers.
 
-        What rounds added to the scores of a member, the member says itself.
+        What members say of their scores becomes what that is in the average; a member that does not say
+        stays whole.
         """
-        graph = self.known_graph(graph)
+        known = self.known_graph(graph)
+        other = None if known is self.graph else known
         total = sum(own.weight for own in self.members)
-        added = []
-        for own in self.members:
-            scores = own.model.find_scores(nodes, None if graph is self.graph else graph)
-            said = as_averaged(own.model, scores, self.loss, own.temperature)
-            added.append(own.weight / total * said.cpu().numpy())
-        by_member = np.stack(added, axis=1)
-        n_outputs = by_member.shape[-1]
-        return Contributions(
-            nodes=as_rows(nodes, graph.n_nodes).numpy(),
-            outputs=name_outputs(self.task, n_outputs),
-            parts=[f"member {i}: {own.name}" for i, own in enumerate(self.members, start=1)],
-            by_round=by_member,
-            base=np.zeros(n_outputs),
-            scale_keys=None,
-            values=None,
-            why_no_scales="members of an average hear the graph each in their own way; "
-            "model_.members[0].model.contributions(nodes) are those of the heaviest.",
-            quantity="probability" if self.task.has_proba else "score",
+        voices = [
+            Voice(
+                name=f"member {i}: {own.name}",
+                share=own.weight / total,
+                explanation=own.model.explain(nodes, graph=known),
+                scores=own.model.find_scores(nodes, other),
+                say=partial(as_averaged, own.model, loss=self.loss, temperature=own.temperature),
+            )
+            for i, own in enumerate(self.members, start=1)
+        ]
+        return AverageExplanation(
+            outputs=name_outputs(self.task, voices[0].said.shape[-1]),
             is_choice=self.task.has_classes,
-            remainder=0.0,
+            voices=voices,
+            nodes=as_rows(nodes, known.n_nodes).numpy(),
+            quantity="probability" if self.task.has_proba else "score",
         )
 
     def scale_shares(self, nodes: ArrayLike | None = None, *, graph: Graph | None = None) -> dict[str, float]:
@@ -215,7 +214,7 @@ class BlendedModel(Predictor):
         for share, values in self._ask(lambda model: model.scale_shares(nodes, graph=graph)):
             for name, value in values.items():
                 total[name] = total.get(name, 0.0) + share * value
-        return total
+        return {name: total[name] for name in order_names(total)}
 
     def find_scores(self, nodes: ArrayLike, graph: Graph | None = None) -> torch.Tensor:
         """Return the scores of ``nodes``: of the graph of the fit, or of another."""

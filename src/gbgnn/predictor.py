@@ -95,7 +95,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def explain(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Explanation:
-        """Return how ``nodes`` came to their scores; AbsentError of an average, whose members say."""
+        """Return how ``nodes`` came to their scores, or to what an average says of them."""
 
     def contributions(self, nodes: ArrayLike, *, graph: Graph | None = None) -> Contributions:
         """Return what every round or member, and every distance, added to the predictions of ``nodes``."""

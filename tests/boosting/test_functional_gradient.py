@@ -191,6 +191,18 @@ def test_validation_nodes_are_asked_for_their_own_gradient() -> None:
     np.testing.assert_allclose(task.val_targets[:, 0], np.where(y[8:] == 1, 0.25, -0.75))
 
 
+def test_learners_of_the_loss_are_told_the_validation_nodes_and_their_scores() -> None:
+    graph, y = two_blocks(12, n_classes=2)
+    rule, scores = FunctionalGradient(target="loss"), torch.arange(12.0, dtype=torch.float64)[:, None]
+    problem = make_problem(graph, y, np.arange(8), np.arange(8, 12))
+    task = rule.ask(round_at(scores, problem, rule), None)
+    assert torch.equal(task.val_rows, torch.arange(8, 12))
+    assert torch.equal(task.val_targets, torch.as_tensor(y[8:]).to(task.val_targets.dtype))
+    assert torch.equal(task.val_offsets[:, 0], scores[8:, 0])
+    alone = rule.ask(round_at(scores, make_problem(graph, y, np.arange(8)), rule), None)
+    assert alone.val_rows is alone.val_targets is alone.val_offsets is None
+
+
 def test_task_of_numbers_is_twice_what_is_missing() -> None:
     graph, _ = two_blocks(12)
     y = np.arange(12.0)

@@ -169,6 +169,14 @@ def test_settings_are_checked(settings_: dict[str, float], message: str) -> None
         Samme(**settings_).check(Classification().fit([0, 1]))
 
 
+def test_rules_show_what_was_changed() -> None:
+    assert (repr(Samme()), repr(SammeR()), repr(SammeR(learning_rate=0.5))) == (
+        "Samme()",
+        "SammeR()",
+        "SammeR(learning_rate=0.5)",
+    )
+
+
 FLOOR = np.finfo(np.float64).eps
 
 

@@ -109,7 +109,7 @@ def test_rounds_that_know_no_neighbours_are_named(run, people: tuple[str, ...]) 
     assert "without round 2, which does not say of whom" in run("explain", "r", "p7").stdout
 
 
-def test_an_average_shows_its_members_and_explains_the_heaviest(run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_average_is_explained_as_one_with_its_members(run, monkeypatch: pytest.MonkeyPatch) -> None:
     from gbgnn.blend import BlendedModel, BlendMember
 
     run("fit", "karate", *run.quick, "--quiet", "--out", "r")
@@ -127,9 +127,16 @@ def test_an_average_shows_its_members_and_explains_the_heaviest(run, monkeypatch
     )
     monkeypatch.setattr("gbgnn.load", lambda path: type("Loaded", (), {"model_": model})())
     told = run("explain", "r", "8")
-    assert "an average of 2 models; what follows is of the heaviest, one" in told.stderr
-    assert "member 1: one" in told.stdout
-    assert "of the probability of" in told.stdout
+    assert "an average of 2 models, each taken apart" in told.stderr
+    for words in ("member 1: one", "of the probability of", ", in probability: +"):
+        assert words in told.stdout
+    (found,) = json.loads(run("explain", "r", "8", "--json").stdout)["nodes"]
+    first, second = list(found["probabilities"].values())[:2]
+    lead = pytest.approx(first - second, abs=1e-6)
+    assert found["total"] == sum(found["by_distance"].values()) == lead
+    assert found["base"] + sum(found["columns"].values()) == lead
+    assert found["neighbours_base"] + sum(each["part"] for each in found["neighbours"]) == lead
+    assert set(found["by_distance"]) >= {"own columns", "1 hop", "before any round"}
 
 
 @pytest.mark.parametrize(

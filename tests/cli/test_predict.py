@@ -104,7 +104,7 @@ def test_another_graph_is_built_and_the_model_applied_once(run, monkeypatch: pyt
 
     monkeypatch.setattr(Propagator, "__init__", counted_build)
     monkeypatch.setattr(MLPHead, "evaluate", counted_evaluate)
-    monkeypatch.setattr("gbgnn.persistence.check_sound", lambda model: None)  # which applies it too
+    monkeypatch.setattr("gbgnn.packing.check_sound", lambda model: None)  # which applies it too
     run("predict", "r", "--dataset", "csbm", "--data-option", "n_nodes=80", "--out", "o.csv")
     assert len(built) == 1
     assert len(applied) == gbgnn.load("r/model.gbgnn").best_round_

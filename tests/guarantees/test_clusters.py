@@ -71,6 +71,12 @@ def test_it_fails_as_rarely_as_it_says_over_random_draws(monkeypatch: pytest.Mon
     assert fails / 1000 <= 0.5
 
 
+def test_what_is_tried_is_known_before_the_labels() -> None:
+    """The price is that of all clusterings; other defaults are other promises."""
+    assert (module.HOPS, module.SIZES) == ((2, 4, 8, 16), (8, 12, 16, 24, 32, 48))
+    assert cluster_bound(DATA.graph, HALF, DATA.y[HALF]).n_tried == 24
+
+
 def test_labels_have_no_say_in_the_clusters() -> None:
     first = cluster_bound(DATA.graph, HALF, DATA.y[HALF], hops=(2,), sizes=(4,))
     swapped = cluster_bound(DATA.graph, HALF, 1 - DATA.y[HALF], hops=(2,), sizes=(4,))

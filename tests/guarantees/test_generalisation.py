@@ -318,7 +318,7 @@ def test_the_ramp_lies_between_error_and_margin_error(seed: int, n_classes: int,
 def test_shares_of_all_sizes_are_less_than_the_whole() -> None:
     powers = range(-10_000, 10_001)
     rest = 2 / (3 * 10_000)  # of all larger ones, by the integral
-    assert share_of(None) + sum(share_of(power) for power in powers) + rest < 1
+    assert 0.75 < share_of(None) + sum(share_of(power) for power in powers) + rest < 1  # and little is lost
     model = fit()
     bound = generalisation_bound(model, confidence=0.9)
     spent = generalisation_bound(model, steps="fixed").complexity / independence_factor(M, N - M)

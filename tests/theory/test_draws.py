@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import FrozenInstanceError
 from itertools import combinations, product
 
 import numpy as np
@@ -164,3 +165,8 @@ def test_the_whole_inequality_over_thousands_of_draws() -> None:
         gaps.append((V @ s).max())
     assert np.mean(np.array(gaps) > limit) <= 0.05
     assert complexity * draw.independence < 2 * np.mean(gaps)  # and it is not far from what happens
+
+
+def test_a_draw_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Draw((1,), (2,)).labelled = (2,)

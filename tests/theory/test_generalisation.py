@@ -19,6 +19,12 @@ def test_total_is_the_sum_of_the_terms() -> None:
     assert bound().total == pytest.approx(0.4)
 
 
+def test_the_sharp_form_pays_for_no_partition_and_no_imbalance() -> None:
+    bare = GeneralisationBound(0.1, (0.2,), 0.02, delta=0.5, confidence=0.95, form="sharp", steps="any")
+    assert (bare.partition, bare.imbalance, bare.label) == (0.0, 0.0, None)
+    assert bare.total == pytest.approx(0.32)
+
+
 def test_a_bound_of_one_or_more_is_called_vacuous() -> None:
     assert not bound().is_vacuous
     assert bound(0.71).is_vacuous
@@ -49,9 +55,10 @@ def test_strata_of_unequal_shares_are_a_term() -> None:
 
 
 def test_errors_of_classes_add_up_term_by_term() -> None:
-    parts = (bound(0.1, label="a"), bound(0.3, label="b"))
+    parts = (bound(0.1, label="a"), bound(0.3, label="b", delta=0.25))
     whole = sum_of_classes(parts, 0.9, ("two",))
     assert whole.total == pytest.approx(parts[0].total + parts[1].total)
     assert whole.complexities == pytest.approx((0.4, 0.1))
+    assert (whole.delta, whole.label) == (0.5, None)
     assert (whole.confidence, whole.notes, whole.per_class) == (0.9, ("two",), parts)
     assert [part["label"] for part in whole.to_dict()["per_class"]] == ["a", "b"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -182,3 +183,10 @@ def test_arrays_lists_and_tensors_are_the_same() -> None:
 def test_what_is_no_direction_is_named(arguments: tuple, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         weak_learning(*arguments)
+
+
+def test_what_was_found_cannot_be_changed() -> None:
+    quality = weak_learning(torch.tensor([2.0, 1.0]), torch.tensor([1.0, 1.0]))
+    for found in (quality, quality.member(0.9)):
+        with pytest.raises(FrozenInstanceError):
+            found.alpha = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from importlib import import_module
 from typing import Any
 
@@ -38,9 +39,32 @@ def leave_out_foreign(app: Any, what: str, name: str, member: Any, skip: bool, o
     return skip or is_routing or home.partition(".")[0] in {"sklearn", "torch"}
 
 
+def lead_back(app: Any, page: str, template: str, context: dict[str, Any], document: Any) -> None:
+    """Let links from source code to the reference lead there, where a name is that of another module.
+
+    Sphinx takes all names of a file for those of the first module that documents one of them.
+    """
+    if not page.startswith("_modules/"):
+        return
+    places = {each.node_id: each.docname for each in app.env.get_domain("py").objects.values()}
+
+    def replace(link: re.Match[str]) -> str:
+        address, name = link["address"], link["name"]
+        if name in places:
+            return link[0]
+        own = name.partition(".")[2]
+        ends = (place for place, home in places.items() if home in address and place.endswith(f".{own}"))
+        place = next(ends, None)
+        return link[0] if place is None else f'class="viewcode-back" href="{address}#{place}"'
+
+    back = r'class="viewcode-back" href="(?P<address>[^"#]*)#(?P<name>[^"]*)"'
+    context["body"] = re.sub(back, replace, context["body"])
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Add the directive."""
     app.setup_extension("sphinx.ext.autosummary")
     app.add_directive("documented", Documented)
     app.connect("autodoc-skip-member", leave_out_foreign)
+    app.connect("html-page-context", lead_back)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gbgnn.explanations import Contributions, Explanation, NeighbourContributions
-    from gbgnn.model import FittedModel
+    from gbgnn.predictor import Predictor
 
     Floats = NDArray[np.float64]
 
@@ -41,9 +41,10 @@ def explain(
 ) -> None:
     """Show why a model says what it says of nodes: which distances, columns and neighbours spoke for it.
 
-    Of classes, numbers are parts of the lead of the predicted class over the next, in scores: those above
-    zero speak for the class, those below against it, and together they are the lead. Of numbers they are
-    parts of the prediction. The same question has the same answer every time.
+    Of classes, numbers are parts of the lead of the predicted class over the next, in scores, or in
+    probabilities of an average of models: those above zero speak for the class, those below against it, and
+    together they are the lead. Of numbers they are parts of the prediction. The same question has the same
+    answer every time.
     """
     saved = open_saved(saved_path)
     if dataset is None and node_table is None:
@@ -57,15 +58,11 @@ def explain(
         graph = given.load_graph()
     rows = find_rows(graph.node_ids, nodes, "explain names")
     model = gbgnn.load(saved.model_path).model_
-    told: list[dict[str, Any]] = []
-    members = getattr(model, "members", None)
-    if members is not None:
-        parts = model.contributions(rows, graph=graph)
-        told = [{"members": parts.describe(i)} for i in range(len(rows))]
-        name, model = members[0].name, members[0].model
-        screen.note(f"an average of {len(members)} models; what follows is of the heaviest, {name}")
     known = Known(model, graph, model.explain(rows, graph=graph), saved.class_names)
-    described = [known.describe(i) | own for i, own in enumerate(told or [{}] * len(rows))]
+    described = [known.describe(i) for i in range(len(rows))]
+    if hasattr(model, "members"):
+        screen.note(f"an average of {len(model.members)} models, each taken apart")
+        described = [own | {"members": known.contributions.describe(i)} for i, own in enumerate(described)]
     if as_json:
         screen.emit_json({"model": str(saved.model_path), "nodes": described})
         return
@@ -77,7 +74,7 @@ def explain(
 class Known:
     """What a model says of nodes, and what is known of why."""
 
-    model: FittedModel
+    model: Predictor
     graph: gbgnn.Graph
     explanation: Explanation
     class_names: Mapping[str, str]
@@ -159,15 +156,16 @@ class Known:
         if self.line is not None:
             start = f"{self.line[0]:.6g}, what is said before any round"
             return f"{self.explanation.outputs[self.at]} beyond {start}"
+        quantity = self.contributions.quantity
         if not self.explanation.is_choice:
-            return f"the score of {self.explanation.outputs[self.at]}"
+            return f"the {quantity} of {self.explanation.outputs[self.at]}"
         classes = [name_class(str(each), self.class_names) for each in self.model.classes]
         scores = self.contributions.scores[i]
         if len(scores) == 1:
             first, second = (classes[1], classes[0]) if scores[0] > 0 else (classes[0], classes[1])
         else:
             first, second = (classes[place] for place in (-scores).argsort(kind="stable")[:2])
-        return f"the lead of {first} over {second}"
+        return f"the lead of {first} over {second}" + ", in probability" * (quantity == "probability")
 
     def _describe_columns(self, i: int) -> dict[str, Any]:
         try:
@@ -226,8 +224,9 @@ def _show(told: Mapping[str, Any], top: int) -> None:
     if told["by_distance"] is not None:
         _show_distances(told["by_distance"], told["decided_by"])
     else:
-        screen.out(f"by round, as there are no distances: {told['no_distances_because']}")
-        _show_parts("round", list(told["by_round"].items()))
+        kind = "member" if "members" in told else "round"
+        screen.out(f"by {kind}, as there are no distances: {told['no_distances_because']}")
+        _show_parts(kind, list(told["by_round"].items()))
     if told["columns"] is not None:
         _show_columns(told, top)
     else:

@@ -60,7 +60,7 @@ def certify(
     by the training nodes alone. These speak of all that could have been learned, so they need learners with
     hard norms (gbgnn fit --learner constrained) and rule gradient. A bound of 1 or more is vacuous.
     """
-    from gbgnn.reports import certificate_figure, check_figure_path, write_figure
+    from gbgnn.plots import certificate_figure, check_figure_path, write_figure
 
     if plot is not None:
         check_figure_path(plot)  # before anything slow
@@ -272,8 +272,8 @@ def smoothing(
     Every hop multiplies the features by P. What lies outside its top eigenspace fades like the powers of
     lambda_2, and with it all that tells the nodes of a connected component apart.
     """
+    from gbgnn.plots import check_figure_path, smoothing_figure, write_figure
     from gbgnn.registry import as_part
-    from gbgnn.reports import check_figure_path, smoothing_figure, write_figure
 
     if plot is not None:
         check_figure_path(plot)  # before anything slow

@@ -36,6 +36,8 @@ class Attributions:
     base
         What columns were added to, (nodes, outputs): of networks, what they say of the place of a node if all
         nodes had average features; of trees, their mean output.
+    quantity
+        What is added up: ``"score"`` or, of an average of classifiers, ``"probability"``.
     is_choice
         Whether the output with the largest score is what is predicted.
     remainder
@@ -49,6 +51,7 @@ class Attributions:
     seen: Sequence[str]
     seen_values: Floats
     base: Floats
+    quantity: str
     is_choice: bool
     remainder: float
 
@@ -109,6 +112,15 @@ def sum_over(owners: Sequence[str], values: Floats, names: Sequence[str]) -> Flo
     return total
 
 
+def order_by_size(scores: Floats, values: Floats, is_choice: bool) -> NDArray[np.int64]:
+    """Return the order of parts of one node, (parts, outputs), that begins with what added most.
+
+    Of classes that is to the lead of the predicted class over the next, of all else to all outputs.
+    """
+    own = find_lead(scores[None], values[None])[0, :, None] if is_choice else values
+    return np.argsort(-np.abs(own).sum(axis=1), kind="stable")
+
+
 @dataclass(frozen=True, eq=False)
 class NeighbourContributions:
     """What every node, itself among them, added to the scores of one; all parts sum to the scores.
@@ -131,6 +143,8 @@ class NeighbourContributions:
         What rounds added that do not say of whom they heard it, (outputs,).
     rest_parts
         The names of these.
+    quantity
+        What is added up: ``"score"`` or, of an average of classifiers, ``"probability"``.
     is_choice
         Whether the output with the largest score is what is predicted.
     """
@@ -143,6 +157,7 @@ class NeighbourContributions:
     base: Floats
     rest: Floats
     rest_parts: Sequence[str]
+    quantity: str
     is_choice: bool
 
     @property

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gbgnn.errors import AbsentError
 from gbgnn.explanations.lead import find_lead
-from gbgnn.explanations.scales import AVERAGE, name_scale
+from gbgnn.explanations.scales import OF_NO_NODE, name_scale
 from gbgnn.origins import Scale
 from gbgnn.tasks import Task
 
@@ -119,7 +119,7 @@ class Contributions:
         """
         names, found = self.scales or [], self.by_scale
         sizes = self.lead(found) if self.is_choice else np.abs(found).sum(axis=-1)
-        is_own = np.array([name != AVERAGE for name in names])
+        is_own = np.array([name not in OF_NO_NODE for name in names])
         for_it = np.where(is_own, sizes, -np.inf)
         best = for_it.argmax(axis=1)
         last = np.where(for_it.max(axis=1) > 0, best, len(names) - 1 if not is_own.all() else best)
@@ -136,7 +136,7 @@ class Contributions:
         if self.is_choice and found.shape[-1] > 1:
             found = found - found.mean(axis=-1, keepdims=True)
         sizes = dict(zip(self.scales or (), np.abs(found).sum(axis=(0, 2)).tolist(), strict=True))
-        return {name: size for name, size in sizes.items() if name != AVERAGE}
+        return {name: size for name, size in sizes.items() if name not in OF_NO_NODE}
 
     @property
     def shares(self) -> dict[str, float]:

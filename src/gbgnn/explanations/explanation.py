@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,32 +16,57 @@ from gbgnn.explanations.attributions import (
     NeighbourContributions,
     by_name,
     by_user_column,
+    order_by_size,
 )
 from gbgnn.explanations.contributions import Contributions
-from gbgnn.explanations.lead import find_lead
 from gbgnn.explanations.rounds import Rounds
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
-    """How nodes came to their scores.
+class Explanation(ABC):
+    """How nodes came to their scores, or to what an average says of them.
+
+    Parameters
+    ----------
+    outputs
+        Names of the columns of scores, or of probabilities.
+    is_choice
+        Whether the output with the largest score is what is predicted.
+    """
+
+    outputs: Sequence[str]
+    is_choice: bool
+
+    @property
+    @abstractmethod
+    def contributions(self) -> Contributions:
+        """What rounds or members, and distances, added."""
+
+    @property
+    @abstractmethod
+    def attributions(self) -> Attributions:
+        """What columns added; AbsentError where that is not known."""
+
+    @property
+    @abstractmethod
+    def neighbours(self) -> list[NeighbourContributions]:
+        """What the nodes that each node hears of added; AbsentError where that is not known."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoundsExplanation(Explanation):
+    """How nodes came to the scores of one model.
 
     Parameters
     ----------
     rounds
         The rounds of the model, on a graph, and the nodes.
-    outputs
-        Names of the columns of scores.
     columns
         The user's columns.
-    is_choice
-        Whether the output with the largest score is what is predicted.
     """
 
     rounds: Rounds
-    outputs: Sequence[str]
     columns: Sequence[str]
-    is_choice: bool
 
     @cached_property
     def contributions(self) -> Contributions:
@@ -79,6 +105,7 @@ class Explanation:
             seen=seen,
             seen_values=seen_values,
             base=found.base,
+            quantity="score",
             is_choice=self.is_choice,
             remainder=found.remainder,
         )
@@ -92,12 +119,7 @@ class Explanation:
         node, found = int(self.rounds.nodes[i]), self.rounds.by_sender(i)
         heard = np.flatnonzero(found.values.any(axis=1))
         values = found.values[heard]
-        if self.is_choice:
-            scores = found.base + found.rest + values.sum(axis=0)
-            sizes = np.abs(find_lead(scores[None], values[None])[0])
-        else:
-            sizes = np.abs(values).sum(axis=1)
-        order = np.argsort(-sizes, kind="stable")
+        order = order_by_size(found.base + found.rest + values.sum(axis=0), values, self.is_choice)
         # An entry of P leads from a node to one that it hears.
         away = dijkstra(self.rounds.inputs.P.to_scipy(), unweighted=True, indices=node)[heard[order]]
         return NeighbourContributions(
@@ -109,5 +131,6 @@ class Explanation:
             base=found.base,
             rest=found.rest,
             rest_parts=[f"round {self.rounds.looks[t].trained.t}" for t in found.silent],
+            quantity="score",
             is_choice=self.is_choice,
         )

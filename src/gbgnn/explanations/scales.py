@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from gbgnn.origins import Scale
 
 AVERAGE = "average features"
 """What is said of a node by its place alone, if all nodes had average features."""
+
+
+START = "before any round"
+"""What is said before any round, of every node the same."""
+
+OF_NO_NODE = (AVERAGE, START)
+"""What is said whatever the features are, so that it decides nothing."""
+
+
+_HOPS = re.compile(r"\d+ hops?")
 
 
 def name_scale(scale: Scale) -> str:
@@ -23,8 +34,22 @@ def name_scale(scale: Scale) -> str:
     return "own columns" if scale == 0 else f"{scale} hop{'s' * (scale > 1)}"
 
 
+def order_names(names: Iterable[str]) -> list[str]:
+    """Return names of scales, each once, distances first and from near to far.
+
+    Examples
+    --------
+    >>> order_names(["1 hop", "labels nearby", "10 hops", "2 hops", "own columns"])
+    ['own columns', '1 hop', '2 hops', '10 hops', 'labels nearby']
+    """
+    known = list(dict.fromkeys(names))
+    distances = [name for name in known if name == name_scale(0) or _HOPS.fullmatch(name)]
+    distances.sort(key=lambda name: 0 if name == name_scale(0) else int(name.split()[0]))
+    return [*distances, *(name for name in known if name not in distances)]
+
+
 def order_scales(scales: Iterable[Scale]) -> list[Scale]:
-    """Return distances first, then other scales as they come, and last what is said by the place alone.
+    """Return distances first, then other scales as they come, and last what is said of no node in particular.
 
     Examples
     --------
@@ -33,5 +58,5 @@ def order_scales(scales: Iterable[Scale]) -> list[Scale]:
     """
     known = list(dict.fromkeys(scales))
     distances = sorted(each for each in known if isinstance(each, int))
-    words = [each for each in known if isinstance(each, str) and each != AVERAGE]
-    return [*distances, *words, *([AVERAGE] if AVERAGE in known else [])]
+    words = [each for each in known if isinstance(each, str) and each not in OF_NO_NODE]
+    return [*distances, *words, *(each for each in OF_NO_NODE if each in known)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,14 @@ class MLPHead(Head):
         n_layers = sum(name.endswith(".weight") for name in state)
         names = [f"layers.{i}" for i in range(n_layers)]
         layers = [(state[f"{name}.weight"], state[f"{name}.bias"]) for name in names]
+        shapes = [tuple(weight.shape) for weight, _ in layers]
+        fit = all(bias.shape == shape[:1] for (_, bias), shape in zip(layers, shapes, strict=True))
+        if (
+            not fit
+            or any(len(shape) != 2 for shape in shapes)
+            or any(after[1] != before[0] for before, after in pairwise(shapes))
+        ):
+            raise ValueError(f"weights of the shapes {shapes} and their biases are no layers of a network")
         return cls(layers, report, is_normed="is_normed" in state)
 
     @classmethod

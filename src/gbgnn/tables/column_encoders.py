@@ -26,6 +26,9 @@ _FEW_VALUES = 10
 _FARTHEST = 10.0
 """No standardised number is farther from zero, however rare."""
 
+_MOST_FREQUENT = MAX_TREE_CATEGORIES**0.5
+"""No standardised number of so many is larger, and so no frequency of a category is."""
+
 _UNSEEN = -2
 """The code of a category that was not there, or too rare to be kept, when the encoder was fitted."""
 
@@ -104,6 +107,10 @@ class NumberEncoder(ColumnEncoder):
     knots: NDArray[np.float64]
     outputs: NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        """Raise unless the knots are those of a map to numbers as they are fitted."""
+        check_knots(self.name, self.knots, self.outputs)
+
     @classmethod
     def fit(cls, column: Column, n_quantiles: int) -> Self:
         """Return the encoder of a column with at least two distinct values."""
@@ -133,6 +140,10 @@ class DateEncoder(ColumnEncoder):
     knots: NDArray[np.float64]
     outputs: NDArray[np.float64]
     parts: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Raise unless the knots are those of a map to numbers as they are fitted."""
+        check_knots(self.name, self.knots, self.outputs)
 
     @classmethod
     def fit(cls, column: Column, n_quantiles: int) -> Self:
@@ -185,9 +196,10 @@ class CategoryEncoder(ColumnEncoder):
     frequency: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        """Raise unless every value has its column."""
+        """Raise unless every value has its column, and a frequency that is a number."""
         n_values, n_labels = len(self.values), len(self.labels)
         fits = self.places.shape == (n_values,) and self.frequency.shape in ((0,), (n_values,))
+        fits = fits and bool((np.abs(self.frequency) <= _MOST_FREQUENT).all())
         if not fits or max([self.rare, *self.places.tolist()]) >= n_labels:
             raise ValueError(f"the categories of {self.name!r} do not fit their columns")
 
@@ -372,6 +384,14 @@ def fit_knots(values: NDArray[Any], n_quantiles: int) -> tuple[NDArray[np.float6
     shares = np.bincount(ties, weights=places / (n - 1)) / np.bincount(ties)
     edge = 0.5 / n_quantiles
     return knots, ndtri(np.clip(shares, edge, 1 - edge))
+
+
+def check_knots(name: str, knots: NDArray[Any], outputs: NDArray[Any]) -> None:
+    """Raise unless knots and outputs are such as :func:`fit_knots` returns, which a file may not hold."""
+    fits = knots.ndim == 1 and knots.shape == outputs.shape and len(knots) > 0
+    fits = fits and bool(np.isfinite(knots).all()) and bool((np.diff(knots) >= 0).all())
+    if not fits or not bool((np.abs(outputs) <= 1.01 * _FARTHEST).all()):
+        raise ValueError(f"the numbers of {name!r} are not encoded by finite knots in ascending order")
 
 
 def interpolate(

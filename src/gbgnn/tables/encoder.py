@@ -184,6 +184,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         encoder.report_ = tuple(record["report"])
         known = zip(record["encoders"], parts, strict=True)
         encoder.encoders_ = tuple(ENCODERS[row["encoder"]].from_record(row, part) for row, part in known)
+        strange = {each.name for each in encoder.encoders_} - set(record["columns"])
+        if strange:
+            raise ValueError(f"the columns {sorted(strange)} are encoded, but the table has none of them")
         return encoder
 
     def _check(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gbgnn.datasets import Dataset
-from gbgnn.reports import QUIET, blank, style
+from gbgnn.plots import QUIET, blank, style
 from gbgnn_lab.experiments.figures import draw_legend
 from gbgnn_lab.experiments.jobs import Experiment, Job, single_jobs
 from gbgnn_lab.experiments.options import Options

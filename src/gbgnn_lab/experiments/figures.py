@@ -12,7 +12,7 @@ import torch
 
 from gbgnn.callbacks import Callback, RoundReport
 from gbgnn.datasets import Dataset
-from gbgnn.reports import INK, QUIET, blank, choose_scale, style
+from gbgnn.plots import INK, QUIET, blank, choose_scale, style
 from gbgnn_lab.experiments.jobs import Experiment, Job, Outcome, Tell, single_jobs
 from gbgnn_lab.experiments.options import Options
 from gbgnn_lab.experiments.paper import DATASETS, LAYERS, VARIANTS, Cell, title_dataset

@@ -12,7 +12,7 @@ from gbgnn._checks import check_choice
 from gbgnn.cli.screen import Progress
 from gbgnn.datasets import Dataset
 from gbgnn.errors import DataError, MissingDependencyError, ParameterError
-from gbgnn.reports import write_figure
+from gbgnn.plots import write_figure
 from gbgnn_lab.experiments.depth import DEPTH
 from gbgnn_lab.experiments.figures import FIGURES
 from gbgnn_lab.experiments.jobs import Experiment, run_jobs

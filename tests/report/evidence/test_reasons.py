@@ -29,12 +29,13 @@ def test_parts_of_a_node_add_up_to_its_lead(classes: Subject) -> None:
     assert [sum(value for _, value in pairs) for pairs in found.parts] == pytest.approx(lead, abs=1e-5)
 
 
-def test_members_of_an_average_speak_for_themselves(average: Subject) -> None:
+def test_an_average_is_taken_apart_by_distance(average: Subject) -> None:
     group = list_nodes(average, 1000).groups[0]
     found = explain_nodes(average, group, 5)
-    assert found.kind == "rounds"
-    assert [name for name, _ in found.parts[0]] == ["member 1: network", "member 2: votes"]
-    assert found.decided_by is None
+    lead = np.diff(np.sort(average.model.predict_proba(group.nodes), axis=1)[:, -2:], axis=1)[:, 0]
+    assert found.kind == "distances"
+    assert [sum(value for _, value in pairs) for pairs in found.parts] == pytest.approx(lead, abs=1e-5)
+    assert set(found.decided_by) <= {"own columns", "1 hop", "2 hops"}
     assert "responses" in find_reasons(average).why_not
 
 

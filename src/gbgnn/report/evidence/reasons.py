@@ -101,8 +101,9 @@ def _ask(why: dict[str, str], name: str, question: Callable[[], T]) -> T | None:
 def _contributions(subject: Subject, nodes: NDArray[np.int64], graph: Graph) -> Iterator[Contributions]:
     """Yield contributions of some nodes at a time, so that they fit into memory."""
     model: Any = subject.model
-    n_rounds = 1 if hasattr(model, "members") else model.best_round
-    n_at_once = max(16, _NUMBERS_AT_ONCE // ((n_rounds + 3) ** 2 * model.voting.n_outputs))
+    apart = [own.model for own in model.members] if hasattr(model, "members") else [model]
+    n_numbers = max((own.best_round + 3) ** 2 * own.voting.n_outputs for own in apart)
+    n_at_once = max(16, _NUMBERS_AT_ONCE // n_numbers)
     for first in range(0, len(nodes), n_at_once):
         yield model.contributions(nodes[first : first + n_at_once], graph=graph)
 

@@ -1,4 +1,4 @@
-"""Results as figures: of a certificate with its bounds, over-smoothing, importances, and reliability.
+"""Results as plots: of a certificate with its bounds, over-smoothing, importances, and reliability.
 
 matplotlib is imported when a figure is made, and only its objects are used: there is no current figure, no
 window and no global setting.

@@ -11,9 +11,7 @@ import pytest
 from gbgnn import ConstrainedMLP, GBGNNClassifier, depth_bound
 from gbgnn.errors import MissingDependencyError, ParameterError
 from gbgnn.graph import Graph
-from gbgnn.propagation import NormalizedLaplacian, RandomWalk
-from gbgnn.reliability import Reliability
-from gbgnn.reports import (
+from gbgnn.plots import (
     certificate_figure,
     check_figure_path,
     importances_figure,
@@ -21,6 +19,8 @@ from gbgnn.reports import (
     smoothing_figure,
     write_figure,
 )
+from gbgnn.propagation import NormalizedLaplacian, RandomWalk
+from gbgnn.reliability import Reliability
 from gbgnn.smoothing import SmoothingProfile, smoothing_profile
 from gbgnn.testing import path4, two_blocks
 
@@ -61,7 +61,7 @@ def test_without_matplotlib_the_extra_is_named(
 
 def test_no_window_system_and_no_current_figure() -> None:
     code = (
-        "import sys; from gbgnn.reports import smoothing_figure; assert 'matplotlib' not in sys.modules;"
+        "import sys; from gbgnn.plots import smoothing_figure; assert 'matplotlib' not in sys.modules;"
         "from gbgnn.testing import path4; from gbgnn.smoothing import smoothing_profile;"
         "smoothing_figure(smoothing_profile(path4(), rounds=1));"
         "assert 'matplotlib.pyplot' not in sys.modules"
