@@ -24,7 +24,7 @@ from common import publish, resident_bytes, table
 
 from gbgnn import MLP, GBGNNClassifier, Graph
 
-N_COLUMNS, N_CLASSES, N_ROUNDS = 32, 8, 3
+N_COLUMNS, N_CLASSES, N_ROUNDS = 32, 8, 2
 LEARNERS = {
     "default": {},
     "all rows at once, 50 epochs": {"batch_size": "all"},
@@ -77,13 +77,14 @@ def fit(n_rows: int, learner: str) -> dict[str, Any]:
 def main() -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_200_000)
+    parser.add_argument("--learners", nargs="+", choices=list(LEARNERS), default=list(LEARNERS))
     parser.add_argument("--no-page", action="store_true", help="print only")
     answer_parent({"fit": fit})
     options = parser.parse_args()
     # Threads that wait for others that are not running would take their time from them.
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     found = {}
-    for learner in LEARNERS:
+    for learner in options.learners:
         found[learner] = run_child("fit", n_rows=options.rows, learner=learner)
         print(learner, found[learner], flush=True)
     header = ("learner", "seconds", "of computing", "peak memory", "before the fit", "accuracy")
