@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from gbgnn import (
     MLP,
@@ -19,6 +20,7 @@ from gbgnn import (
     Regression,
     Stages,
     load,
+    presets,
 )
 from gbgnn.datasets import csbm
 from gbgnn.errors import ParameterError
@@ -27,6 +29,7 @@ from gbgnn.presets import (
     FEWEST_LABELS,
     FEWEST_PER_SCORE,
     FEWEST_TO_CHOOSE,
+    LEAN_FROM,
     LEAST_HOMOPHILY,
     MANY_LABELS,
     MANY_PER_CLASS,
@@ -38,6 +41,7 @@ from gbgnn.presets import (
     adapt,
     explain,
 )
+from gbgnn.propagation import SparseRows
 from gbgnn.testing import two_blocks
 
 TABLE = Facts(
@@ -166,6 +170,49 @@ def test_wide_features_with_many_labels_get_a_graph_network() -> None:
     assert [type(each) for each in found.learner.candidates()] == [GraphNetwork] * 2
     assert (found.n_rounds, found.validation_fraction) == (1, 0.2)
     assert str(explain(GBGNNClassifier(), differ)).endswith("labels, the better of two graph networks")
+
+
+def test_wide_features_of_many_nodes_get_few_networks_and_few_epochs() -> None:
+    model = GBGNNClassifier(device="cpu")
+    many = Facts(**vars(WORDS) | {"n_labels": 3 * MANY_PER_CLASS, "n_nodes": LEAN_FROM})
+    found = adapt(model, many)
+    assert (type(found.learner.first), type(found.learner.then)) == (ConsistentNetwork, GraphNetwork)
+    assert (found.learner.first.schedule, found.n_rounds) == ("cosine", 2)
+    assert "a small network, then a graph network" in str(explain(model, many))
+    differ = Facts(**vars(many) | {"homophily": LEAST_HOMOPHILY - 0.01})
+    assert [each.patience for each in adapt(model, differ).learner.candidates()] == [20, 20]
+
+
+def test_words_of_any_number_of_nodes_get_networks() -> None:
+    model, large = GBGNNClassifier(device="cpu"), {"n_nodes": MOST_NODES + 1}
+    few = Facts(**vars(WORDS) | large)
+    assert isinstance(adapt(model, few).learner, ConsistentNetwork)
+    assert "few labels, a small network that all nodes train" in str(explain(model, few))
+    many = Facts(**vars(few) | {"n_labels": 3 * MANY_PER_CLASS})
+    assert isinstance(adapt(model, many).learner, Stages)
+    dense = Facts(**vars(many) | {"is_sparse": False})
+    assert adapt(model, dense) is model  # products with P of these are no larger than they are
+
+
+@pytest.mark.parametrize("per_class", [20, 220])
+def test_words_of_many_nodes_are_never_made_dense(monkeypatch: pytest.MonkeyPatch, per_class: int) -> None:
+    for name in ("LEAN_FROM", "MOST_NODES"):
+        monkeypatch.setattr(presets, name, 100)
+    monkeypatch.setattr(presets, "QUICK", clone(presets.QUICK).set_params(epochs=40))
+    data, random = csbm(n_nodes=700, n_classes=2, per_class=per_class, n_val=100), np.random.default_rng(0)
+    words = sp.random(700, 400, 0.01, random_state=0, format="csr") + sp.csr_array(
+        (np.ones(700), (np.arange(700), 200 * data.y + random.integers(100, size=700))), shape=(700, 400)
+    )
+    graph, other = (Graph(data.graph.adjacency, words) for _ in range(2))
+
+    def refuse(*arguments: Any) -> Any:
+        raise AssertionError("all words were made dense")
+
+    monkeypatch.setattr(SparseRows, "dense", refuse)
+    model = GBGNNClassifier(device="cpu", random_state=0)
+    model.fit(data.train, data.y[data.train], graph=graph, validation=(data.val, data.y[data.val]))
+    assert model.score(data.test, data.y[data.test]) > 0.8
+    np.testing.assert_array_equal(model.predict(data.test, graph=other), model.predict(data.test))
 
 
 def test_embeddings_with_too_many_classes_for_trees_get_networks() -> None:

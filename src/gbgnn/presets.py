@@ -52,10 +52,23 @@ MOST_NODES, MOST_NODES_OF_NUMBERS, MOST_NODES_ON_GPU = 50_000, 10_000, 1_000_000
 """Up to so many nodes networks along the graph are trained: a node takes one to two milliseconds on a CPU. Of
 numbers they have less to add to trees, so that there they must be cheap."""
 
+LEAN_FROM = 10_000
+"""From so many nodes on, networks of wide features are few, and learn in few epochs: about as long as a graph
+convolutional network of two layers takes."""
+
 CONVOLUTION = GraphNetwork(
     depth=5, units=64, mixing="symmetric", label_share=0.0, learning_rate=0.003, epochs=1000, patience=100
 )
 """A graph network for many labels whose neighbours are alike."""
+
+NEAR = ConsistentNetwork(n_hops=2, n_views=1, consistency=0.0, units=128, weight_decay=0.0002)
+QUICK = clone(NEAR).set_params(
+    units=64, weight_decay=0.00005, learning_rate=0.2, schedule="cosine", epochs=200
+)
+FAR = ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
+SHALLOW = clone(CONVOLUTION).set_params(depth=3, epochs=200, patience=30)
+FLAT = GraphNetwork(depth=2, units=64, dropout=0.5, mixing="both")
+DEEP = GraphNetwork(depth=6, units=64, mixing="both")  # patterns may take many hops to see
 
 # What a model must have left as it is to get other parts: a choice that somebody made is kept.
 _OPEN = (
@@ -127,7 +140,7 @@ def adapt(model: M, facts: Facts) -> M:
     - Wide features and classes with few labels get the best of four of :class:`~gbgnn.ConsistentNetwork`,
       which all nodes train, where labelled neighbours are alike as far as is known; with many labels the
       better of two, and then the better of two of :class:`~gbgnn.GraphNetwork`, or these alone where
-      neighbours differ.
+      neighbours differ. From 10,000 nodes on there is one of each where there were two, and in few epochs.
     - Everything else is the paper's method.
 
     A model with any setting of its own keeps all. ``"best"`` chooses its parts in training, among others
@@ -156,7 +169,10 @@ def adapt(model: M, facts: Facts) -> M:
     check_choice(type(model).__name__, "preset", settings.preset, PRESETS)
     recipe = None if settings.preset != "default" or find_touched(model, _OPEN) else _choose(facts)
     has_trees = recipe in (_for_tables, _for_small_tables)
-    if recipe is None or (not has_trees and facts.n_nodes > _most_nodes(settings)):
+    # The paper's method makes hops of words dense, of all nodes; networks with hops do not.
+    are_words = facts.is_sparse and facts.n_columns > MOST_COLUMNS
+    is_too_large = facts.n_nodes > _most_nodes(settings) and not are_words
+    if recipe is None or (is_too_large and not has_trees):
         return model
     adapted: Any = copy.copy(model)
     recipe(adapted, facts)
@@ -176,8 +192,12 @@ def explain(model: Any, facts: Facts) -> str | None:
     if recipe is _for_many_labels:
         is_staged = isinstance(adapted.learner, Stages)
         first = "small networks, then " if is_staged else ""
+        if is_staged and _is_lean(model, facts):
+            return "for wide features of many nodes with many labels, a small network, then a graph network"
         return f"for wide features with many labels, {first}the better of two graph networks"
     if recipe is _for_few_labels:
+        if not isinstance(adapted.learner, BestOf):
+            return "for wide features of many nodes with few labels, a small network that all nodes train"
         return "for wide features with few labels, the best of four small networks that all nodes train"
     if recipe is _for_small_tables:
         networks = " or a network by validation, then a graph network" if adapted.n_rounds > 1 else ""
@@ -241,34 +261,41 @@ def best_of_four() -> BestOf:
     How strong penalties must be, whether few columns tell all, and how far to look, differ from graph to
     graph by more than anything else: validation nodes choose. Without them there is the first alone.
     """
-    far = ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
     gated, small, near = (
-        clone(far).set_params(**own)
+        clone(FAR).set_params(**own)
         for own in (
             {"gate_decay": 0.02, "feature_dropout": 0.5},
             {"weight_decay": 0.003},
             {"n_hops": 2, "weight_decay": 0.0002},
         )
     )
-    return BestOf(one=BestOf(one=far, other=gated), other=BestOf(one=small, other=near))
+    return BestOf(one=BestOf(one=clone(FAR), other=gated), other=BestOf(one=small, other=near))
 
 
 def _for_few_labels(model: Any, facts: Facts) -> None:
-    _set_learner(model, best_of_four(), 1)
+    # Far more nodes than networks of any kind are trained on elsewhere: one must do.
+    _set_learner(model, clone(FAR) if facts.n_nodes > _most_nodes(model) else best_of_four(), 1)
 
 
 def _for_many_labels(model: Any, facts: Facts) -> None:
-    flat = GraphNetwork(depth=2, units=64, dropout=0.5, mixing="both")
-    if _labels_travel(facts):
-        # Of words, a graph network alone makes too much; where it has something to add, it says it.
-        near = ConsistentNetwork(n_hops=2, n_views=1, consistency=0.0, units=128, weight_decay=0.0002)
-        far = ConsistentNetwork(n_hops=5, n_views=2, weight_decay=0.001)
-        then = BestOf(one=flat, other=CONVOLUTION)
-        _set_learner(model, Stages(first=BestOf(one=near, other=far), then=then), 2)
+    is_lean = _is_lean(model, facts)
+    if not _labels_travel(facts):
+        pair = (clone(each).set_params(patience=20 if is_lean else each.patience) for each in (FLAT, DEEP))
+        _set_learner(model, BestOf(**dict(zip(("one", "other"), pair, strict=True))), 1)
+    elif is_lean:
+        first, then = clone(QUICK), clone(SHALLOW)
+        _set_learner(model, Stages(first=first, then=then), 2)
     else:
-        deep = GraphNetwork(depth=6, units=64, mixing="both")  # patterns may take many hops to see
-        _set_learner(model, BestOf(one=flat, other=deep), 1)
+        # Of words, a graph network alone makes too much; where it has something to add, it says it.
+        first, then = BestOf(one=NEAR, other=FAR), BestOf(one=FLAT, other=CONVOLUTION)
+        _set_learner(model, clone(Stages(first=first, then=then)), 2)
     _set_some_aside(model, facts)
+
+
+def _is_lean(model: Any, facts: Facts) -> bool:
+    """Return whether there are so many nodes that networks must be few and learn in few epochs."""
+    is_fast = as_device(model.device).type == "cuda" and facts.n_nodes <= MOST_NODES_ON_GPU
+    return facts.n_nodes >= LEAN_FROM and not is_fast
 
 
 def _labels_travel(facts: Facts) -> bool:

@@ -264,6 +264,7 @@ def test_other_columns_are_named(data: Any) -> None:
     ("name", "value"),
     [
         ("hops", "all"),
+        ("schedule", "steps"),
         ("row_norm", "l3"),
         ("n_hops", -1),
         ("n_views", 0),

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from gbgnn import FineTuner, FunctionalGradient, GBGNNClassifier, Graph, Stages, load
 from gbgnn.errors import ParameterError
-from gbgnn.learners import MLP, MLPHead
+from gbgnn.learners import MLP, MLPHead, batched
+from gbgnn.learners.mlp import BATCH, MOST_AT_ONCE, MOST_STEPS
 from gbgnn.losses import SigmoidCrossEntropy
+from gbgnn.population import PopulationInputs, train_population
 from gbgnn.propagation import DenseRows, SparseRows
 from gbgnn.rounds import RoundContext
 from gbgnn.testing import check_learner, learner_round, two_blocks
@@ -157,6 +159,35 @@ def test_the_penalty_gives_way_to_many_rows() -> None:
     fitted, same, other = (MLP(weight_decay=w, epochs=5).fit(context) for w in (None, 1 / 400, 0.005))
     assert torch.equal(fitted(X), same(X))
     assert not torch.equal(fitted(X), other(X))
+
+
+def test_many_rows_are_taken_in_small_batches_and_few_epochs_unless_told() -> None:
+    few, many = MLP().settings(MOST_AT_ONCE), MLP().settings(150 * BATCH)
+    assert (few.batch_size, few.epochs) == (None, 50)
+    assert (many.batch_size, many.epochs) == (BATCH, MOST_STEPS // 150)
+    assert MLP(epochs=1).settings(MOST_AT_ONCE + 1).epochs == 1
+    assert MLP().settings(1000 * MOST_STEPS * BATCH).epochs == 1
+    told = MLP(batch_size=10**9, epochs=7).settings(150 * BATCH)
+    assert (told.batch_size, told.epochs) == (10**9, 7)
+
+
+@pytest.mark.parametrize("n_members", [1, 2])
+def test_dropout_is_the_same_where_rows_are_hashed_step_by_step(
+    monkeypatch: pytest.MonkeyPatch, n_members: int
+) -> None:
+    graph, y = two_blocks(30)
+    train, rest, found = np.arange(24), np.arange(24, 30), []
+    for most in (batched._MOST_PLACES, 1):
+        monkeypatch.setattr(batched, "_MOST_PLACES", most)
+        models = [
+            GBGNNClassifier(learner=MLP(hidden_layers=2, batch_size=7, epochs=3), n_rounds=2, random_state=i)
+            for i in range(n_members)
+        ]
+        labels = (train, y[train])
+        inputs = PopulationInputs.from_model(models[0], *labels, graph=graph, validation=(rest, y[rest]))
+        found.append([result.val_scores for result in train_population(inputs, models)])
+        found[-1].append(models[0].fit(*labels, graph=graph).scores_.tolist())
+    assert found[0] == found[1]
 
 
 def test_initialisation_is_torchs_default_distribution() -> None:

@@ -23,8 +23,16 @@ Layer = tuple[torch.Tensor, torch.Tensor]
 NORM_FLOOR = 1e-5
 """Added to the variance of a row of hidden units before it is divided by its root."""
 
+_MOST_PLACES = 2**22
+"""Up to so many hidden units of all rows, their hashes and an epoch's dropout are computed once."""
+
 Pair = tuple[torch.Tensor, torch.Tensor]
 """Parameters and their gradients, shape (members, n)."""
+
+
+def _pick(values: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    """Return ``values[chosen]``, which takes several times as long."""
+    return values.index_select(0, chosen.flatten()).view(*chosen.shape, *values.shape[1:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +114,9 @@ class BatchedMLP:
         self._row_starts = torch.arange(m, device=device)[:, None] * (n + 1)
         n_chosen = (shape.n_steps, shape.n_places) if shape.is_batched else (0, 0)
         self._chosen = torch.zeros(m, *n_chosen, dtype=torch.int64, device=device)
-        self._places = hash_grid(torch.arange(n + 1, device=device), first)
+        # Of many rows, only those of a step are hashed.
+        is_long = shape.is_batched and n * first > _MOST_PLACES
+        self._places = None if is_long else hash_grid(torch.arange(n + 1, device=device), first)
         self._start, self._spreads = Initialization.build(shape, device), new(0)
         self._loaded: Schedule | None = None
         self._keys = torch.zeros(m, shape.n_steps, max(1, shape.n_hidden), dtype=torch.int32, device=device)
@@ -212,7 +222,7 @@ class BatchedMLP:
         if view.chosen is not None:
             chosen = self._now(view.chosen, view)
             rows = self._take(rows, chosen, out=self._taken_rows[: chosen.numel()])
-            targets = self._take(targets, chosen) if targets.ndim == 3 else targets[chosen]
+            targets = self._take(targets, chosen) if targets.ndim == 3 else _pick(targets, chosen)
             weights = weights.gather(-1, chosen) * self._now(view.scales, view)[..., None]
         output = self._forward(view, rows, chosen)
         if view.offsets is not None:
@@ -315,16 +325,23 @@ class BatchedMLP:
             tables = (None if chosen is None else self._chosen, self._keys, self._thresholds, self._kept)
             self._kernels.dropout(units, *tables, self._step_number, depth)
             return units
-        if view.is_alone:
-            masks = self._draw_masks(depth)
+        if view.is_alone and self._places is not None:
+            masks = self._draw_masks(self._places, depth)
             return units.relu_().mul_(masks[:-1] if chosen is None else masks[chosen])
-        m, draws, scratch = units.shape[0], *(each[depth] for each in view.draws)
-        table = self._places[:-1] if chosen is None else self._take(self._places, chosen)
-        key = self._now(self._keys[:m], view)[:, depth, None, None]
-        mix_(torch.add(table, key, out=draws), scratch)
-        return units.relu_().mul_(draws.ge_(self._thresholds[:m])).mul_(view.kept)
+        members: Any = 0 if view.is_alone else slice(len(units))
+        draws, scratch = (each[depth] for each in view.draws)
+        key = self._now(self._keys[members], view)[..., depth, None, None]
+        mix_(torch.add(self._hash_places(chosen), key, out=draws), scratch)
+        return units.relu_().mul_(draws.ge_(self._thresholds[members])).mul_(view.kept)
 
-    def _draw_masks(self, depth: int) -> torch.Tensor:
+    def _hash_places(self, chosen: torch.Tensor | None) -> torch.Tensor:
+        """Return the hashes of all places, or of those of chosen rows."""
+        if self._places is None:
+            assert chosen is not None
+            return hash_grid(chosen.flatten(), self.shape.widths[1]).view(*chosen.shape, -1)
+        return self._places[:-1] if chosen is None else self._take(self._places, chosen)
+
+    def _draw_masks(self, places: torch.Tensor, depth: int) -> torch.Tensor:
         """Return what a hidden layer of one member is multiplied by in this epoch, shape (rows, units).
 
         Those of several epochs are drawn at once: for few numbers, calling takes longer than hashing.
@@ -332,9 +349,9 @@ class BatchedMLP:
         epoch = (self._step_on_host or 0) // self._n_batches
         if epoch not in self._masked:
             keys = self._keys[0, :: self._n_batches]  # an epoch meets every row once
-            n_numbers = self.shape.n_hidden * self._places.numel()
+            n_numbers = self.shape.n_hidden * places.numel()
             last = min(len(keys), epoch + max(1, min(16, 2**16 // n_numbers)))
-            draws = mix_(self._places + keys[epoch:last, :, None, None])
+            draws = mix_(places + keys[epoch:last, :, None, None])
             self._masks = draws.ge_(self._thresholds[0]).to(self.weight.dtype).mul_(self._kept[0])
             self._masked = range(epoch, last)
         return self._masks[epoch - self._masked.start, depth]

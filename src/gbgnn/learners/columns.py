@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from gbgnn.errors import ParameterError
+from gbgnn.learners.row_product import RowProduct
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import SparseRows
-from gbgnn.propagation.operator import Csr
-from gbgnn.propagation.propagator import sparse_csr
 from gbgnn.tables.column_encoders import fit_knots, interpolate
 
 _KNOTS = 256
@@ -76,7 +74,7 @@ class ColumnMap:
             return Columns(dense)
         own, scales = _as_sparse(inputs), torch.from_numpy(self.scales).to(inputs.device, inputs.dtype)
         scaled = replace(own, values=own.values * scales[own.columns.long()])
-        return Columns(dense, SparseProduct(scaled))
+        return Columns(dense, RowProduct(scaled))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +82,14 @@ class Columns:
     """Columns of all nodes: sparse ones first, where there are some, then dense ones."""
 
     dense: torch.Tensor
-    sparse: SparseProduct | None = None
+    sparse: RowProduct | None = None
 
     def times(self, weight: torch.Tensor, bias: torch.Tensor, more: torch.Tensor | None) -> torch.Tensor:
         """Return the columns, and those of ``more`` beside them, in a linear layer, weight (out, in)."""
         X = self.dense if more is None else torch.cat([self.dense, more], dim=1)
         if self.sparse is None:
             return torch.addmm(bias, X, weight.t())
-        n = self.sparse.rows.n_columns
+        n = self.sparse.rows.shape[1]
         return torch.addmm(bias, X, weight[:, n:].t()) + self.sparse(weight[:, :n].t().contiguous())
 
     def means(self) -> torch.Tensor:
@@ -99,46 +97,9 @@ class Columns:
         found = self.dense.mean(dim=0)
         if self.sparse is None:
             return found
-        rows = self.sparse.rows
-        sums = found.new_zeros(rows.n_columns).index_add_(0, rows.columns.long(), rows.values)
-        return torch.cat([sums / rows.shape[0], found])
-
-
-class SparseProduct:
-    """Multiplies a dense matrix by sparse rows, and gradients by their transpose, built when asked for."""
-
-    def __init__(self, rows: SparseRows) -> None:
-        self.rows = rows
-
-    @cached_property
-    def matrix(self) -> torch.Tensor:
-        """The rows as torch's sparse matrix."""
-        rows = self.rows
-        return sparse_csr(rows.row_starts, rows.columns, rows.values, rows.shape)
-
-    @cached_property
-    def transposed(self) -> torch.Tensor:
-        """Their transpose."""
-        rows = self.rows
-        turned = Csr(rows.row_starts, rows.columns, rows.values, rows.n_columns).transpose()
-        assert turned.values is not None
-        return sparse_csr(turned.row_starts, turned.columns, turned.values, turned.shape)
-
-    def __call__(self, weight: torch.Tensor) -> torch.Tensor:
-        """Return the rows times a matrix (columns, units)."""
-        product: torch.Tensor = _Product.apply(weight, self)  # type: ignore[no-untyped-call]
-        return product
-
-
-class _Product(torch.autograd.Function):
-    @staticmethod
-    def forward(context: Any, weight: torch.Tensor, product: SparseProduct) -> torch.Tensor:
-        context.product = product
-        return torch.mm(product.matrix, weight)
-
-    @staticmethod
-    def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        return torch.mm(context.product.transposed, gradients[0].contiguous()), None
+        n_rows = self.sparse.rows.shape[0]
+        sums = self.sparse.transposed(found.new_ones(n_rows, 1))[:, 0]
+        return torch.cat([sums / n_rows, found])
 
 
 def _fit_column(values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

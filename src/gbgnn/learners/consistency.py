@@ -13,6 +13,7 @@ from gbgnn._threads import threads_for
 from gbgnn.learners.base import GRAPH, Learner
 from gbgnn.learners.early_stopping import EVERY, Best, first_losses, validation_losses
 from gbgnn.learners.graph_blocks import Dropout
+from gbgnn.learners.graph_training import warm_cosine
 from gbgnn.learners.hop_head import HopHead, RowMap, Words
 from gbgnn.losses import Loss
 from gbgnn.propagation import NORMS
@@ -20,6 +21,7 @@ from gbgnn.propagation.product import Mixing
 from gbgnn.rounds import RoundContext, WeakTask
 
 HOPS = ("mean", "pagerank")
+SCHEDULES = ("constant", "cosine")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -77,6 +79,9 @@ class ConsistentNetwork(Learner):
         L2 penalty of all other weights.
     learning_rate
         Adam's step.
+    schedule
+        ``"constant"`` leaves the step as it is; ``"cosine"`` lets it grow in the first fifth of the epochs
+        and shrink to nothing in the others. Then few epochs with large steps teach as much as many.
     epochs
         Steps of training.
     patience
@@ -113,6 +118,7 @@ class ConsistentNetwork(Learner):
     gate_decay: float | None = None
     weight_decay: float = 0.002
     learning_rate: float = 0.03
+    schedule: str = "constant"
     epochs: int = 400
     patience: int | None = 100
 
@@ -125,6 +131,7 @@ class ConsistentNetwork(Learner):
         """Raise when a setting is out of range."""
         owner = "ConsistentNetwork"
         check_choice(owner, "hops", self.hops, HOPS)
+        check_choice(owner, "schedule", self.schedule, SCHEDULES)
         if self.row_norm is not None:
             check_choice(owner, "row_norm", self.row_norm, NORMS)
         check_integer(owner, "n_hops", self.n_hops, 0)
@@ -166,6 +173,18 @@ class ConsistentNetwork(Learner):
         shares = (1 - self.restart) ** torch.arange(self.n_hops + 1.0)
         shares[:-1] *= self.restart
         return shares
+
+    def rate_of(self, epoch: int) -> float:
+        """Return the size of the step of an epoch, counted from one.
+
+        Examples
+        --------
+        >>> quick = ConsistentNetwork(learning_rate=0.2, schedule="cosine", epochs=10)
+        >>> [round(quick.rate_of(epoch), 2) for epoch in (1, 2, 6, 10)]
+        [0.1, 0.2, 0.1, 0.0]
+        """
+        share = 1.0 if self.schedule == "constant" else warm_cosine(epoch / self.epochs)
+        return self.learning_rate * share
 
     def fit(self, context: RoundContext) -> HopHead:
         """Train a network on all nodes."""
@@ -213,6 +232,8 @@ class _Training:
         if learner.patience is not None and task.val_rows is not None:
             best = Best(moved, first_losses(self._outputs(gate), task))
         for epoch in range(1, learner.epochs + 1):
+            for stepper in steppers:
+                stepper.learning_rate = learner.rate_of(epoch)
             outputs = self._views(gate)
             loss = self._labelled_loss(outputs)
             if learner.consistency:

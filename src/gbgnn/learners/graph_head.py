@@ -129,7 +129,7 @@ class GraphNetworkHead(Head):
             sums = integrals.sum(dim=0) @ weight
             own = torch.einsum("ju,jc,uc->c", integrals, dense, weight[:, -n_dense:])
             if X.sparse is not None:
-                of_words = (torch.mm(X.sparse.transposed, integrals) * weight[:, :-n_dense].t()).sum(dim=1)
+                of_words = (X.sparse.transposed(integrals) * weight[:, :-n_dense].t()).sum(dim=1)
                 own = torch.cat([of_words, own])
             return merge_last(own - means * sums, self.n_labels)
 

@@ -11,9 +11,9 @@ from gbgnn._threads import threads_for
 from gbgnn.errors import ModelFileError, ParameterError
 from gbgnn.learners.base import Head, Unfolded
 from gbgnn.learners.batched import Layer
-from gbgnn.learners.columns import SparseProduct
 from gbgnn.learners.graph_blocks import draw_layer
 from gbgnn.learners.network import LinearLayer, MLPHead
+from gbgnn.learners.row_product import RowProduct
 from gbgnn.problem import NodeInputs
 from gbgnn.propagation import NORMS, Representation, SparseRows, normalised
 from gbgnn.propagation.product import Mixing
@@ -78,19 +78,12 @@ class Words:
     """
 
     def __init__(self, rows: Representation, mapped_by: RowMap) -> None:
-        self._map = mapped_by
-        self._sparse = SparseProduct(rows) if isinstance(rows, SparseRows) else None
-        self._dense = None if isinstance(rows, SparseRows) else rows.dense()
+        self._map, self._times = mapped_by, RowProduct(rows)
 
     def __call__(self, weight: torch.Tensor) -> torch.Tensor:
         """Return the rows times a matrix of weights, shape (units, columns)."""
         scaled = (weight * self._map.scale).t()
-        if self._sparse is not None:
-            product: torch.Tensor = self._sparse(scaled.contiguous())
-        else:
-            assert self._dense is not None
-            product = self._dense @ scaled
-        return product - self._map.centre @ scaled
+        return self._times(scaled.contiguous()) - self._map.centre @ scaled
 
 
 class HopHead(Head):

@@ -19,6 +19,9 @@ NORMS = ("layer",)
 FEW = 200
 """Up to so many labelled rows the penalty stays as it is."""
 
+MOST_AT_ONCE, BATCH, MOST_STEPS = 100_000, 8_192, 500
+"""More labelled rows are not taken all at once unless told: so many a step, and no more steps than these."""
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MLP(Learner):
@@ -41,7 +44,9 @@ class MLP(Learner):
     epochs
         Passes over the labelled rows. Few epochs make the weak learners that boosting likes.
     batch_size
-        Labelled rows per step (the paper's B), drawn without replacement; None takes all at once.
+        Labelled rows per step (the paper's B), drawn without replacement; None takes all at once. Of more
+        than 100,000 it takes 8,192, and as many epochs as take 500 steps: these teach more than as many
+        passes as there are epochs, in less time and memory.
     patience
         Stop when the loss of the validation nodes has not fallen for this many epochs and go back to
         the best; None trains all ``epochs``. Where the rule asks for a smaller loss (``target="loss"``),
@@ -124,7 +129,11 @@ class MLP(Learner):
     def settings(self, n_rows: int) -> TrainingSettings:
         """Return how a network is trained on so many labelled rows."""
         dropout = self.dropout if self.hidden_layers else 0.0
-        return TrainingSettings.of(self, dropout=dropout, weight_decay=self.penalty(n_rows))
+        pace = {}
+        if self.batch_size is None and n_rows > MOST_AT_ONCE:
+            n_batches = -(-n_rows // BATCH)
+            pace = {"batch_size": BATCH, "epochs": min(self.epochs, max(1, MOST_STEPS // n_batches))}
+        return TrainingSettings.of(self, dropout=dropout, weight_decay=self.penalty(n_rows), **pace)
 
     def fit(self, context: RoundContext) -> Head:
         """Train one network on the labelled rows."""

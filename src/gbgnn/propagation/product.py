@@ -55,7 +55,7 @@ class _Polynomial(torch.autograd.Function):
         context: Any, X: torch.Tensor, mixing: Mixing, coefficients: tuple[float, ...]
     ) -> torch.Tensor:
         context.mixing, context.coefficients = mixing, coefficients
-        return _horner(mixing.P, coefficients, X)
+        return _horner(mixing.P, coefficients, X.detach())
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None]:
@@ -75,7 +75,7 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, X: torch.Tensor, mixing: Mixing) -> torch.Tensor:
         context.mixing = mixing
-        return mixing.P(X)
+        return mixing.P(X.detach())  # other threads would follow its gradient
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
