@@ -139,7 +139,8 @@ class Head(nn.Module, ABC):
     def output_blocks(self, X: Representation, inputs: NodeInputs) -> Iterator[torch.Tensor]:
         """Yield the outputs of all nodes in order; a few rows of a large representation at a time."""
         if isinstance(X, Mixable) and self.sees_rows:
-            yield from (self._output(block) for block in X.blocks(BLOCK_BYTES))
+            n_bytes = BLOCK_BYTES_ON_CPU if X.device.type == "cpu" else BLOCK_BYTES
+            yield from (self._output(block) for block in X.blocks(n_bytes))
         else:
             yield self.evaluate(X, inputs)
 

@@ -45,9 +45,9 @@ class ColumnStore(ABC):
 
     def columns(self, start: int, stop: int) -> torch.Tensor:
         """Return some columns of all rows."""
-        n_rows, width = self.shape[0], stop - start
-        result = torch.empty((n_rows, width), dtype=self.dtype)
-        step = max(1, BLOCK_BYTES // (width * self.dtype.itemsize))
+        n_rows, n_columns = self.shape
+        result = torch.empty((n_rows, stop - start), dtype=self.dtype)
+        step = max(1, BLOCK_BYTES // (n_columns * self.dtype.itemsize))  # whole rows may be read
         for first in range(0, n_rows, step):
             rows = slice(first, min(first + step, n_rows))
             self.fill(result[rows], rows, slice(start, stop))

@@ -31,7 +31,7 @@ from gbgnn.propagation.polynomial import powers
 from gbgnn.propagation.propagator import Propagator
 from gbgnn.propagation.rows import DenseRows, computed_in
 
-_SHARE = 0.8
+_SHARE = 0.7
 """Of the memory that is free under the limit, what columns may take; the rest is for what is made then."""
 
 _FOR_PRODUCTS, _FOR_POWERS = 3, 5
