@@ -367,7 +367,10 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         "stops on validation nodes, but there are none",
     ),
     "device unknown": (setting(device="gpu0"), 'device must be "auto", "cpu" or "cuda"; got \'gpu0\''),
-    "dtype unknown": (setting(dtype="float16"), "dtype must be one of float32, float64; got 'float16'"),
+    "dtype unknown": (
+        setting(dtype="float16"),
+        "dtype must be one of float32, float64, bfloat16; got 'float16'",
+    ),
     "seed negative": (setting(random_state=-5), "random_state must be None, an integer >= 0 .* got -5"),
     "verbose negative": (setting(verbose=-1), "verbose must be an integer >= 0; got -1"),
     # Prediction

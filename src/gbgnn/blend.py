@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from gbgnn._html import list_some
 from gbgnn.errors import AbsentError
 from gbgnn.explanations import AverageExplanation, Explanation, Voice, name_outputs
+from gbgnn.explanations.scales import order_names
 from gbgnn.graph import Graph
 from gbgnn.losses import Loss
 from gbgnn.metrics import Metric
@@ -213,7 +214,7 @@ class BlendedModel(Predictor):
         for share, values in self._ask(lambda model: model.scale_shares(nodes, graph=graph)):
             for name, value in values.items():
                 total[name] = total.get(name, 0.0) + share * value
-        return total
+        return {name: total[name] for name in order_names(total)}
 
     def find_scores(self, nodes: ArrayLike, graph: Graph | None = None) -> torch.Tensor:
         """Return the scores of ``nodes``: of the graph of the fit, or of another."""

@@ -170,7 +170,11 @@ def test_settings_are_checked(settings_: dict[str, float], message: str) -> None
 
 
 def test_rules_show_what_was_changed() -> None:
-    assert (repr(Samme()), repr(SammeR(learning_rate=0.5))) == ("Samme()", "SammeR(learning_rate=0.5)")
+    assert (repr(Samme()), repr(SammeR()), repr(SammeR(learning_rate=0.5))) == (
+        "Samme()",
+        "SammeR()",
+        "SammeR(learning_rate=0.5)",
+    )
 
 
 FLOOR = np.finfo(np.float64).eps

@@ -18,6 +18,7 @@ FAST = ("--preset", "fast", "--rounds", "1", "--epochs", "1")
         (("--learning-rate", "5"), "--learning-rate must be in (0, 2); got 5.0."),
         (("--split", "7"), "--split must be an integer from 0 to 4; got 7."),
         (("--split", "stratified", "--split-seed", "-1"), "--split-seed must be an integer >= 0; got -1."),
+        (("--split-seed", "-1"), "--split-seed must be an integer >= 0; got -1."),
         (("--select", "validation"), "--select validation needs validation nodes; give data with validation"),
         (("--n-iter-no-change", "3"), "there are none; give data with validation nodes (--split stratified"),
         (("--device", "cuda"), "--device cuda, but torch finds no CUDA device"),

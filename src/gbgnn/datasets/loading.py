@@ -93,6 +93,7 @@ def load(
         make = _MAKERS.get(key, partial(load_planetoid, CATALOG[key], data_dir, download))
     else:
         make = _reader_of_path(name)
+    check_integer("load", "seed", seed, 0)
     known = list(inspect.signature(make).parameters)
     for option in options:
         if option not in known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from gbgnn.origins import Scale
@@ -17,6 +18,9 @@ OF_NO_NODE = (AVERAGE, START)
 """What is said whatever the features are, so that it decides nothing."""
 
 
+_HOPS = re.compile(r"\d+ hops?")
+
+
 def name_scale(scale: Scale) -> str:
     """Return a scale in words.
 
@@ -28,6 +32,20 @@ def name_scale(scale: Scale) -> str:
     if isinstance(scale, str):
         return scale
     return "own columns" if scale == 0 else f"{scale} hop{'s' * (scale > 1)}"
+
+
+def order_names(names: Iterable[str]) -> list[str]:
+    """Return names of scales, each once, distances first and from near to far.
+
+    Examples
+    --------
+    >>> order_names(["1 hop", "labels nearby", "10 hops", "2 hops", "own columns"])
+    ['own columns', '1 hop', '2 hops', '10 hops', 'labels nearby']
+    """
+    known = list(dict.fromkeys(names))
+    distances = [name for name in known if name == name_scale(0) or _HOPS.fullmatch(name)]
+    distances.sort(key=lambda name: 0 if name == name_scale(0) else int(name.split()[0]))
+    return [*distances, *(name for name in known if name not in distances)]
 
 
 def order_scales(scales: Iterable[Scale]) -> list[Scale]:
