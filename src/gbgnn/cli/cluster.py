@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 import gbgnn
 from gbgnn.cli import screen
 
@@ -22,6 +20,8 @@ def spread(model: Any, scheduler: str | None, *, quiet: bool = False) -> Iterato
     if scheduler is None:
         yield model
         return
+    import numpy as np
+
     from gbgnn.dask import DaskGBGNNClassifier, DaskGBGNNRegressor, open_client
     from gbgnn.dask.layout import find_address
 
