@@ -39,5 +39,5 @@ def spread(model: Any, scheduler: str | None, *, quiet: bool = False) -> Iterato
             if "model_" in vars(remote):
                 model.model_ = remote.to_local().model_
         # As in other runs the file then predicts the nodes of the fit, whose graph it does not hold.
-        scores = remote.model_.find_scores(np.arange(remote.n_nodes_))
+        scores = remote.model_.find_scores(range(remote.n_nodes_))
         model.model_ = replace(model.model_, kept_scores=scores)

@@ -259,7 +259,7 @@ def _write(
         facts: dict[str, Any] = {
             **{"name": entry.name, "source": entry.source, "licence": entry.licence},
             **{"split_name": f"uniform, seed {edges.seed}", "draw": split.draw},
-            **{"n_nodes": n_nodes, "n_edges": n_entries // 2, "n_features": n_features},
+            **{"n_nodes": n_nodes, "n_edges": n_entries // 2, "n_features": n_features, "directed": False},
             **{"n_classes": edges.n_classes, "class_names": None, "dtype": "float32", "repairs": []},
         }
         write_meta(fresh, facts)

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
+from gbgnn._arrays import are_all
 from gbgnn._matrices import as_csr
 from gbgnn._threads import map_threads
 from gbgnn.errors import GraphError
@@ -35,13 +36,16 @@ class Csr:
     @classmethod
     def from_scipy(cls, matrix: Any, device: torch.device | str = "cpu") -> Csr:
         """Return a SciPy matrix on ``device``; on the CPU the memory is shared where the types allow it."""
-        A = sp.csr_array(matrix)
-        values = as_tensor(A.data if A.data.dtype in _FLOATS else A.data.astype(np.float64))
+        # Of a CSR array the very same: SciPy would make indices and pointers of one type.
+        A = matrix if isinstance(matrix, sp.csr_array) else sp.csr_array(matrix)
+        values = None if are_all(A.data, 1) else A.data
+        if values is not None and values.dtype not in _FLOATS:
+            values = values.astype(np.float64)
         columns = as_tensor(A.indices).to(_column_type(A.shape[1]))  # narrowed first: half as much to copy
         return cls(
             as_tensor(A.indptr).to(device, torch.int64),
             columns.to(device),
-            None if bool((values == 1).all()) else values.to(device),
+            None if values is None else as_tensor(values).to(device),
             int(A.shape[1]),
         )
 
