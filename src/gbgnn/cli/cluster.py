@@ -20,8 +20,6 @@ def spread(model: Any, scheduler: str | None, *, quiet: bool = False) -> Iterato
     if scheduler is None:
         yield model
         return
-    import numpy as np
-
     from gbgnn.dask import DaskGBGNNClassifier, DaskGBGNNRegressor, open_client
     from gbgnn.dask.layout import find_address
 
