@@ -149,8 +149,8 @@ def main() -> None:
             "cores. A product is one hop of all nodes, the median of "
             f"{N_PRODUCTS}; promised is what `DaskGraph.bytes_per_product` says, borrowed what workers "
             "then received of each other, chunks moved what Dask chose to compute elsewhere. By the model "
-            "a product takes the time of one worker, divided by the workers but no more than the cores, and bytes at "
-            "the rate found with two workers; what it says of four is a prediction.",
+            "a product takes the time of one worker, divided by the workers but no more than the cores, and "
+            "bytes at the rate found with two workers; what it says of four is a prediction.",
             "",
             *table([*header, "s a round", "accuracy"], rows),
         ],

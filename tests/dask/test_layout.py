@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import pytest
 from distributed import Client, LocalCluster
@@ -31,6 +32,12 @@ def test_workers_of_this_machine_need_a_number(name: str) -> None:
 def test_a_scheduler_is_reached_by_its_address(client: Client) -> None:
     with open_client(find_address(client)) as other:
         assert find_workers(other) == find_workers(client)
+
+
+def test_workers_of_this_machine_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gbgnn.dask.layout.LocalCluster", partial(LocalCluster, processes=False))
+    with open_client("local:3") as own:
+        assert list(find_workers(own).values()) == [1, 1, 1]
 
 
 def test_a_cluster_without_workers_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
