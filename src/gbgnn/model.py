@@ -339,6 +339,10 @@ class FittedModel(Predictor):
             )
         return replace(self, graph=graph)
 
+    def with_scores(self) -> Self:
+        """Return the model with the scores of all nodes of its graph, where there is room for them."""
+        return replace(self, kept_scores=self.score_tensor) if self._keeps_scores() else self
+
     def with_device(self, device: torch.device) -> FittedModel:
         """Return the model for use on another device."""
         return replace(

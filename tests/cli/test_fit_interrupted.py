@@ -97,6 +97,13 @@ def test_rows_on_disk_are_in_the_run_until_it_is_whole(run, monkeypatch: pytest.
     words = ("fit", *run.tiny, *run.quick, "--preset", "fast", "--memory-limit", "64GB")
     run(*words, "-q", "--out", "whole")
     assert {p.name for p in Path("whole").iterdir()} == run.files
+    told = run("predict", "whole").stdout
+    assert len(told.splitlines()) == 61
+    with monkeypatch.context() as patch:  # no room for scores: then the graph is read
+        patch.setattr("gbgnn.storage.Disk.room_for_scores", lambda self: 0)
+        run(*words, "-q", "--out", "lean")
+        assert gbgnn.load("lean/model.gbgnn").model_.kept_scores is None
+        assert run("predict", "lean").stdout == told
     with monkeypatch.context() as patch:
         _break_at(patch, 3, KeyboardInterrupt())
         told = run(*words, "--out", "r", code=130).stderr

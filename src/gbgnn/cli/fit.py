@@ -62,6 +62,7 @@ def fit(
     with.
     """
     from gbgnn.callbacks import ShowProgress
+    from gbgnn.model import FittedModel
     from gbgnn.presets import Facts, explain
     from gbgnn.registry import as_dtype
     from gbgnn.settings import flatten_document
@@ -109,6 +110,8 @@ def fit(
             trained.fit(seen.train, seen.y[seen.train], graph=seen.graph, validation=validation)
         seconds = time.perf_counter() - started
         with _rounds_kept(job, KeyboardInterrupt), files.rescued(model, run):
+            if isinstance(model.model_, FittedModel):  # so that the file predicts without its graph
+                model.model_ = model.model_.with_scores()
             notes = files.save_model(model, run)
             metrics = _report(job, seconds, notes)  # reads test labels, which training has not
             files.finish_run(run, model, metrics)

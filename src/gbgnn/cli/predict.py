@@ -69,7 +69,7 @@ def predict(
         graph, ids = None, data.graph.node_ids
         promised = Promised.make(model, data, sets, calibrate)
     elif dataset is None and node_table is None:
-        graph, ids = _own_graph(saved, model.model_.n_nodes, data_dir)
+        graph, ids = _own_graph(saved, model.model_, data_dir)
     else:
         given = saved.source.override(
             dataset, data_dir, normalize=normalize, options=data_option, nodes=node_table, edges=edges
@@ -137,17 +137,18 @@ def evaluate(
             show_promise(promise)
 
 
-def _own_graph(saved: Saved, n_nodes: int, data_dir: Path | None) -> tuple[gbgnn.Graph | None, NDArray[Any]]:
+def _own_graph(saved: Saved, model: Any, data_dir: Path | None) -> tuple[gbgnn.Graph | None, NDArray[Any]]:
     """Return the user's ids of the nodes a run was fitted on; row numbers for a bare model.
 
-    There is no graph to apply the model to, as it knows its predictions, but where it has not seen all nodes.
+    There is no graph to apply the model to, as it knows its predictions, but where it has not seen all nodes,
+    or had no room for their scores.
     """
     import numpy as np
 
     if "data" not in saved.config:
-        return None, np.arange(n_nodes)
-    data = own_data(saved, data_dir)
-    return data.graph if data.is_inductive else None, data.graph.node_ids
+        return None, np.arange(model.n_nodes)
+    data, knows_all = own_data(saved, data_dir), getattr(model, "kept_scores", True) is not None
+    return None if knows_all and not data.is_inductive else data.graph, data.graph.node_ids
 
 
 def own_data(saved: Saved, data_dir: Path | None) -> gbgnn.datasets.Dataset:
