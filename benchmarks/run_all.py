@@ -10,7 +10,7 @@ SCRIPTS = (
     "accuracy",
     "speed",
     "memory",
-    "kernels",
+    "scale/propagation",
     "complexity",
     "guarantees",
     "finetuning",
@@ -18,4 +18,4 @@ SCRIPTS = (
 )
 
 for script in SCRIPTS:
-    subprocess.run([sys.executable, str(Path(__file__).with_name(f"{script}.py"))], check=True)
+    subprocess.run([sys.executable, str(Path(__file__).parent / f"{script}.py")], check=True)

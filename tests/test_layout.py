@@ -37,6 +37,7 @@ def test_import_needs_the_four_core_packages_only() -> None:
         *("typer", "rich", "pooch", "safetensors", "pyarrow", "networkx"),
         *("matplotlib", "torch_geometric", "optuna", "pandas", "polars", "pynndescent"),
         *("lightgbm", "xgboost", "catboost", "skops", "onnx", "plotly", "jinja2", "playwright"),
+        *("dask", "distributed"),
     ]
     blocked = f"import sys; sys.modules.update(dict.fromkeys({optional!r})); from gbgnn import *"
     subprocess.run([sys.executable, "-c", blocked], check=True)

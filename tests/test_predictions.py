@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from gbgnn import MLP, GBGNNClassifier, Graph, predictions_frame
+from gbgnn import MLP, GBGNNClassifier, Graph, predictions_frame, predictor
 from gbgnn.errors import ParameterError
 from gbgnn.predictions import predict_columns
 from gbgnn.testing import two_blocks
@@ -46,10 +47,10 @@ def test_without_names_labels_are_themselves_and_nodes_are_counted() -> None:
 
 
 def test_numbers_have_one_column_and_several_are_numbered() -> None:
-    def predict_all(rows: np.ndarray, graph: Graph | None) -> dict[str, np.ndarray]:
-        return {"predict": rows / 2}
+    def predict_blocks(rows: np.ndarray, graph: Graph | None) -> Iterator[dict[str, np.ndarray]]:
+        yield {"predict": rows / 2}
 
-    numbers = SimpleNamespace(n_nodes=4, predict_all=predict_all)
+    numbers = SimpleNamespace(n_nodes=4, predict_blocks=predict_blocks)
     assert {k: v.tolist() for k, v in predict_columns(numbers, [0, 3]).items()} == {
         "node": [0, 3],
         "prediction": [0, 1.5],
@@ -65,3 +66,16 @@ def test_mistakes_are_named() -> None:
         predictions_frame(model, ids=[1, 2, 3])
     with pytest.raises(ParameterError, match=r"kind must be one of pandas, polars, arrow; got 'panda'"):
         predictions_frame(model, kind="panda")
+
+
+def test_blocks_of_rows_are_the_frame_cut(monkeypatch) -> None:
+    monkeypatch.setattr(predictor, "_ROWS", 2)
+    model = _fitted().model_
+    whole = model.predict_all(range(20))
+    blocks = list(model.predict_blocks(range(20)))
+    assert [len(block["predict"]) for block in blocks] == [8, 8, 4]
+    for name, values in whole.items():
+        assert np.array_equal(np.concatenate([block[name] for block in blocks]), values)
+    assert {name: len(values) for name, values in predict_columns(model, []).items()} == dict.fromkeys(
+        ("node", "label", "proba_0", "proba_1"), 0
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -51,9 +51,50 @@ def count_nonfinite(values: NDArray[Any]) -> int:
 
     def count(start: int, stop: int) -> int:
         block = plain[start:stop]
-        return int(block.size - np.count_nonzero(np.isfinite(block)))
+        n_nonfinite = int(block.size - np.count_nonzero(np.isfinite(block)))
+        release(block)
+        return n_nonfinite
 
     return sum(over_blocks(count, plain))
+
+
+def constant(value: float, size: int, dtype: Any) -> NDArray[Any]:
+    """Return a read-only array that holds one value everywhere and takes no memory for it."""
+    return np.broadcast_to(np.asarray(value, dtype), (size,))
+
+
+def are_all(values: NDArray[Any], value: float) -> bool:
+    """Whether a flat array holds nothing but a value; one of :func:`constant` is not gone through."""
+    if values.strides == (0,):
+        values = values[:1]
+    for start, stop in split_blocks(values):
+        block = values[start:stop]
+        is_other = bool((block != value).any())
+        release(block)
+        if is_other:
+            return False
+    return True
+
+
+def is_rising(values: NDArray[Any]) -> bool:
+    """Whether every value of a flat array is larger than the one before it."""
+    return all(not (block[1:] <= block[:-1]).any() for _, block in _overlapping(values))
+
+
+def find_fall(values: NDArray[Any]) -> int | None:
+    """Return the place of the first value of a flat array that is larger than the next; None without any."""
+    for start, block in _overlapping(values):
+        falls = block[1:] < block[:-1]
+        if falls.any():
+            return start + int(np.argmax(falls))
+    return None
+
+
+def _overlapping(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield where blocks begin, and the blocks, each with the first value of the next."""
+    for start, stop in split_blocks(values):
+        yield start, values[start : stop + 1]
+        release(values)
 
 
 class Scan(NamedTuple):
@@ -78,11 +119,37 @@ def scan_entries(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any]
         falls[begins[: np.searchsorted(begins, len(falls))]] = False
         n_nonfinite = len(values) - int(np.count_nonzero(np.isfinite(values)))
         n_zeros = int(np.count_nonzero(values == 0))
-        return Scan(int(columns.min()), int(columns.max()), n_nonfinite, n_zeros, not falls.any())
+        found = Scan(int(columns.min()), int(columns.max()), n_nonfinite, n_zeros, not falls.any())
+        release(columns, values)
+        return found
 
     steps = over_blocks(look, data) or [Scan(0, -1, 0, 0, True)]
     lowest, highest, n_nonfinite, n_zeros, is_canonical = zip(*steps, strict=True)
     return Scan(min(lowest), max(highest), sum(n_nonfinite), sum(n_zeros), all(is_canonical))
+
+
+class Ends(NamedTuple):
+    """What one pass over the entries of a square CSR matrix finds: self loops, and who has neighbours."""
+
+    n_loops: int
+    has_neighbour: NDArray[np.bool_]
+
+
+def scan_ends(indices: NDArray[Any], indptr: NDArray[Any]) -> Ends:
+    """Return how many entries are on the diagonal, and which rows or columns have others."""
+    n_loops, touched = 0, np.zeros(len(indptr) - 1, bool)
+    for start, stop in split_blocks(indices[: int(indptr[-1])]):
+        first = int(np.searchsorted(indptr, start, side="right")) - 1
+        last = int(np.searchsorted(indptr, stop, side="left"))
+        counts = np.diff(np.clip(indptr[first : last + 1], start, stop))
+        rows, columns = np.repeat(np.arange(first, last), counts), indices[start:stop]
+        is_proper = rows != columns
+        n_loops += int(len(rows) - np.count_nonzero(is_proper))
+        touched[rows[is_proper]] = True
+        touched[columns[is_proper]] = True
+        release(columns)
+    release(indptr)
+    return Ends(n_loops, touched)
 
 
 def own(array: NDArray[Any], dtype: np.dtype[Any], copy: bool) -> NDArray[Any]:

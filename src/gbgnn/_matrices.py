@@ -9,7 +9,8 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from gbgnn._arrays import convert, count_nonfinite, own, scan_entries, split_blocks
+from gbgnn._arrays import convert, count_nonfinite, find_fall, own, scan_entries, split_blocks
+from gbgnn._ids import are_distinct
 from gbgnn.errors import GraphError
 
 Features: TypeAlias = "NDArray[np.floating[Any]] | sp.csr_array"
@@ -96,9 +97,9 @@ def csr_of_parts(
     if look_at_indices:
         check_span(indices[:n_given], n_columns, name)
     indices = indices[:n_given]
-    if indices.dtype != indptr.dtype:  # which SciPy does not expect; pointers are fewer than indices
-        if n_given > np.iinfo(indices.dtype).max:
-            indices = convert(indices, indptr.dtype)
+    if indices.dtype != indptr.dtype and n_given <= np.iinfo(indices.dtype).max:
+        # SciPy expects one type of both, and pointers are fewer. Of more entries than pointers in the type of
+        # indices could count, these would take twice the memory: they stay as they are.
         indptr = convert(indptr, indices.dtype)
     return _assemble(data[:n_given], indices, indptr, (n_rows, n_columns))
 
@@ -109,6 +110,13 @@ def check_rows(n_rows: int, n_nodes: int) -> None:
         raise GraphError(
             f"features has {n_rows} rows but adjacency is {n_nodes} x {n_nodes}; both need one row per node."
         )
+
+
+def normalize_rows(X: Features) -> Any:
+    """Return features with every row scaled to an absolute sum of one; zero rows stay zero."""
+    totals: NDArray[Any] = np.asarray(abs(X).sum(axis=1)).ravel()
+    scale = np.divide(1, totals, out=np.zeros_like(totals), where=totals > 0)
+    return sp.diags_array(scale) @ X if sp.issparse(X) else X * scale[:, None]
 
 
 def as_feature_names(names: Any, n_features: int) -> tuple[str, ...]:
@@ -134,18 +142,9 @@ def as_node_ids(node_ids: Any, n_nodes: int, copy: bool) -> NDArray[Any]:
         raise GraphError(
             f"node_ids has shape {ids.shape} but the graph has {n_nodes} nodes; give one id per node."
         )
-    if _is_repeating(ids):
+    if not are_distinct(ids):
         raise GraphError("node_ids holds repeated ids; each node needs a name of its own.")
     return own(ids, ids.dtype, copy)
-
-
-def _is_repeating(ids: NDArray[Any]) -> bool:
-    if ids.dtype.kind in "iu" and (ids[1:] > ids[:-1]).all():
-        return False  # counted upwards, as most are: no need to sort
-    try:
-        return len(set(ids.tolist()) if ids.dtype == object else np.unique(ids)) < len(ids)
-    except TypeError as error:
-        raise GraphError(f"node_ids must be numbers or text: {error}.") from error
 
 
 def _as_csr(
@@ -392,9 +391,8 @@ def check_pointers(
         )
     if indptr[0] != 0:
         raise GraphError(f"{name}: indptr starts at {indptr[0]}; the {unit} pointers must start at 0.")
-    falls = indptr[1:] < indptr[:-1]
-    if falls.any():
-        where = int(np.argmax(falls))
+    where = find_fall(indptr)
+    if where is not None:
         raise GraphError(
             f"{name}: indptr falls from {indptr[where]} to {indptr[where + 1]} at {unit} {where}; the {unit} "
             "pointers must never fall."

@@ -114,11 +114,15 @@ class GBGNNEstimator(BaseEstimator, ABC):
                 )
             self._keep(train_best(self, task, nodes, y, graph, seed=seed, keep=self._keep, **labels))
             return self
-        deadline = find_deadline(self)
         model = adapt(self, facts) if is_held else self
-        plan = FitPlan.build(model, task, nodes, y, graph, seed=seed, storage=storage, **labels)
-        known, callbacks = self._known_model(plan), list_callbacks(self, deadline)
-        self._keep(train(plan, callbacks, keep=self._keep, known=known))
+        return self._train(model, task, nodes, y, graph, seed=seed, storage=storage, **labels)
+
+    def _train(self, model: Any, task: Task, nodes: ArrayLike, y: ArrayLike, graph: Any, **plan: Any) -> Self:
+        """Train one model with the parts of another; ``plan`` are the other arguments of a FitPlan."""
+        deadline = find_deadline(self)
+        checked = FitPlan.build(model, task, nodes, y, graph, **plan)
+        known, callbacks = self._known_model(checked), list_callbacks(self, deadline)
+        self._keep(train(checked, callbacks, keep=self._keep, known=known))
         return self
 
     def _keep(self, model: Predictor) -> None:

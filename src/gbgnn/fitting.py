@@ -147,7 +147,7 @@ def build_problem(
     storage: Storage = IN_MEMORY,
 ) -> Problem:
     """Check everything a user gave, and return what ``model`` is trained on."""
-    check_graph(graph)
+    check_graph(graph, storage.graphs)
     ids = as_nodes(nodes)
     check_range(ids, graph.n_nodes)
     check_length(y, len(ids), "y")

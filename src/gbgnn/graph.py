@@ -6,13 +6,14 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gbgnn._arrays import freeze, split_blocks
+from gbgnn._arrays import Ends, are_all, freeze, release, scan_ends, split_blocks
 from gbgnn._html import list_some, show_facts
 from gbgnn._matrices import (
     Features,
@@ -22,7 +23,9 @@ from gbgnn._matrices import (
     as_features,
     as_node_ids,
     check_rows,
+    normalize_rows,
 )
+from gbgnn._stored import PathLike, naming_damage, read_graph_folder
 from gbgnn.errors import GraphError
 from gbgnn.tables import NodeTable, TableEncoder, as_node_table, is_table
 from gbgnn.tables.links import link_tables
@@ -119,6 +122,31 @@ class Graph:
             check_rows(table.n_rows, n_nodes)
             state |= {"features_from": "table", "table": table}
         self.__setstate__(state)
+
+    @classmethod
+    def open(cls, folder: PathLike) -> Self:
+        """Open a graph in the form on disk that ``gbgnn convert`` writes, a folder ``something.gbgraph``.
+
+        Its arrays are mapped, not read: however large they are, they take no memory until rows are looked at.
+        They are gone through once, block by block, to check every index. Leave the files alone while the
+        graph is in use.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from gbgnn import datasets
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     Graph.open(datasets.save_dataset(datasets.karate(), f"{place}/karate.gbgraph"))
+        Graph(n_nodes=34, n_edges=78, n_features=34)
+        """
+        parts = read_graph_folder(folder)
+        with naming_damage(Path(folder)):
+            graph = cls(
+                parts.adjacency, parts.features, node_ids=parts.node_ids, repairs=parts.repairs, copy=False
+            )
+        if parts.is_directed is not None:  # found out when it was written, by sorting all edges the other way
+            vars(graph)["is_directed"] = parts.is_directed
+        return graph
 
     @classmethod
     def from_tables(
@@ -271,9 +299,13 @@ class Graph:
         return int(self.features.shape[1])
 
     @cached_property
+    def _ends(self) -> Ends:
+        return scan_ends(self.adjacency.indices, self.adjacency.indptr)
+
+    @property
     def n_self_loops(self) -> int:
         """Number of nodes with an edge to themselves."""
-        return int(np.count_nonzero(self.adjacency.diagonal()))
+        return self._ends.n_loops
 
     @cached_property
     def n_edges(self) -> int:
@@ -284,10 +316,7 @@ class Graph:
     @cached_property
     def n_isolated(self) -> int:
         """Number of nodes without an edge to or from another node."""
-        n_loops = self.adjacency.diagonal() != 0
-        n_in = np.diff(self.adjacency.indptr)
-        n_out = np.bincount(self.adjacency.indices, minlength=self.n_nodes)
-        return int(np.count_nonzero((n_in == n_loops) & (n_out == n_loops)))
+        return self.n_nodes - int(np.count_nonzero(self._ends.has_neighbour))
 
     @cached_property
     def is_directed(self) -> bool:
@@ -300,7 +329,7 @@ class Graph:
     @cached_property
     def is_weighted(self) -> bool:
         """Whether some edge weight differs from one."""
-        return bool((self.adjacency.data != 1).any())
+        return not are_all(self.adjacency.data, 1)
 
     @cached_property
     def checksum(self) -> str:
@@ -314,6 +343,7 @@ class Graph:
             for start, stop in split_blocks(array):
                 block = np.ascontiguousarray(array[start:stop].astype(dtype, copy=False))
                 digest.update(block.data.cast("B"))
+                release(array)
         if self.features_from == "table":
             assert self.table is not None
             digest.update(self.table.checksum.encode())
@@ -321,13 +351,9 @@ class Graph:
 
     def with_row_normalized_features(self) -> Graph:
         """Return the graph with every feature row scaled to an absolute sum of one; zero rows stay zero."""
-        X = self.features
-        totals: NDArray[Any] = np.asarray(abs(X).sum(axis=1)).ravel()
-        scale = np.divide(1, totals, out=np.zeros_like(totals), where=totals > 0)
-        scaled = sp.diags_array(scale) @ X if sp.issparse(X) else X * scale[:, None]
         return Graph(
             self.adjacency,
-            scaled,
+            normalize_rows(self.features),
             node_ids=self.node_ids,
             feature_names=self.feature_names if self.is_named else None,
             repairs=self.repairs,

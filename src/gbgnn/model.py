@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from gbgnn.aggregation.polynomial import PolynomialHop
-from gbgnn.boosting import Ensemble, History, StopReason, Voting, apply, apply_to, stage
+from gbgnn.boosting import Ensemble, History, StopReason, Voting, apply, stage
 from gbgnn.errors import AbsentError, GraphError, ParameterError
 from gbgnn.explanations import (
     Explanation,
@@ -282,7 +282,7 @@ class FittedModel(Predictor):
             return scores[as_rows(nodes, len(scores)).to(scores.device)]
         inputs = self.build_inputs(graph)
         rows = as_rows(nodes, inputs.n_nodes).to(inputs.device)
-        return apply_to(self.ensemble[: self.best_round], inputs, self.voting, rows)
+        return self.storage.find_scores(self.ensemble[: self.best_round], inputs, self.voting, rows)
 
     def _keeps_scores(self) -> bool:
         """Return whether the scores of all nodes are at hand, or are computed together and kept."""
@@ -325,7 +325,7 @@ class FittedModel(Predictor):
             raise ParameterError(
                 "this model was loaded from a file, which does not hold its graph; pass graph=."
             )
-        check_graph(graph)
+        check_graph(graph, self.storage.graphs)
         self.inputs.check(graph, self.n_features_in)
         return graph
 
@@ -377,9 +377,9 @@ class FittedModel(Predictor):
         return partial(self.voting.link, total_eta=sum(self.ensemble.etas[:t]))
 
 
-def check_graph(graph: Any) -> None:
-    """Raise unless ``graph`` is a Graph."""
-    if not isinstance(graph, Graph):
+def check_graph(graph: Any, kinds: tuple[type, ...] = (Graph,)) -> None:
+    """Raise unless ``graph`` is a Graph, or of another kind that somebody can hold the rows of."""
+    if not isinstance(graph, kinds):
         raise GraphError(
             f"graph must be a gbgnn.Graph; got {type(graph).__name__}. "
             "Build one with Graph(adjacency, features)."

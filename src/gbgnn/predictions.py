@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from gbgnn._checks import check_choice
 from gbgnn.errors import ParameterError, import_needed
 from gbgnn.graph import Graph
+
+Columns = dict[str, NDArray[Any]]
 
 KINDS = ("pandas", "polars", "arrow")
 
@@ -68,26 +70,57 @@ def predict_columns(
     graph: Graph | None = None,
     ids: ArrayLike | None = None,
     class_names: Mapping[str, str] | None = None,
-) -> dict[str, NDArray[Any]]:
+) -> Columns:
     """Return the columns of such a frame as arrays; the model is applied once."""
+    blocks = list(predict_column_blocks(model, nodes, graph=graph, ids=ids, class_names=class_names))
+    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+
+
+def predict_column_blocks(
+    model: Any,
+    nodes: ArrayLike | None = None,
+    *,
+    graph: Graph | None = None,
+    ids: ArrayLike | None = None,
+    class_names: Mapping[str, str] | None = None,
+) -> Iterator[Columns]:
+    """Yield the columns of such a frame, some nodes at a time: for more of them than a frame could hold.
+
+    Examples
+    --------
+    >>> from gbgnn import MLP, GBGNNClassifier, datasets
+    >>> data = datasets.karate()
+    >>> model = GBGNNClassifier(n_rounds=2, learner=MLP(epochs=5, units=4), random_state=0)
+    >>> model = model.fit(data.train, data.y[data.train], graph=data.graph)
+    >>> [len(block["node"]) for block in predict_column_blocks(model)]
+    [34]
+    """
     fitted = getattr(model, "model_", model)
     n_nodes = fitted.n_nodes if graph is None else graph.n_nodes
     known = np.asarray(ids) if ids is not None else np.arange(n_nodes) if graph is None else graph.node_ids
     if len(known) != n_nodes:
         raise ParameterError(f"ids has {len(known)} entries, but the graph has {n_nodes} nodes.")
     rows = np.arange(n_nodes) if nodes is None else np.asarray(nodes, np.int64)
-    found = fitted.predict_all(rows, graph=graph)
-    names = class_names or {}
-    predicted, columns = found["predict"], {"node": known[rows]}
+    start = 0
+    for found in fitted.predict_blocks(rows, graph=graph):
+        stop = start + len(found["predict"])
+        yield {"node": known[rows[start:stop]]} | _name_columns(fitted, found, class_names or {})
+        start = stop
+
+
+def _name_columns(fitted: Any, found: Mapping[str, NDArray[Any]], names: Mapping[str, str]) -> Columns:
+    """Return predictions, and probabilities of classes that may have names, as columns."""
+    predicted = found["predict"]
     if "predict_proba" not in found:
-        return columns | _numbered("prediction", predicted)
+        return _numbered("prediction", predicted)
     if predicted.ndim == 2:
-        return columns | _numbered("label", predicted) | _numbered("proba", found["predict_proba"])
+        return _numbered("label", predicted) | _numbered("proba", found["predict_proba"])
     titles = [names.get(str(label), str(label)) for label in fitted.classes]
     places = np.searchsorted(fitted.classes, predicted)
-    columns["label"] = np.array(titles)[places] if names else predicted
     probas = zip(titles, found["predict_proba"].T, strict=True)
-    return columns | {f"proba_{title}": column.copy() for title, column in probas}
+    return {"label": np.array(titles)[places] if names else predicted} | {
+        f"proba_{title}": column.copy() for title, column in probas
+    }
 
 
 def _numbered(name: str, values: NDArray[Any]) -> dict[str, NDArray[Any]]:

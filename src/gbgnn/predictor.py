@@ -159,7 +159,16 @@ class Predictor(ABC):
 
     def predict_all(self, nodes: ArrayLike, *, graph: Graph | None = None) -> dict[str, NDArray[Any]]:
         """Return predictions and, where there are any, probabilities, the model applied once."""
-        scores = self.find_scores(nodes, graph)
+        return self._predicted(self.find_scores(nodes, graph))
+
+    def predict_blocks(
+        self, nodes: ArrayLike, *, graph: Graph | None = None
+    ) -> Iterator[dict[str, NDArray[Any]]]:
+        """Yield what :meth:`predict_all` returns, some nodes at a time; of all there are scores alone."""
+        for scores in self.find_scores(nodes, graph).split(4 * _ROWS):
+            yield self._predicted(scores)
+
+    def _predicted(self, scores: torch.Tensor) -> dict[str, NDArray[Any]]:
         result = {"predict": self._decode(scores)}
         if self.task.has_proba:
             result["predict_proba"] = self._proba(scores)

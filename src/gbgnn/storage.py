@@ -11,12 +11,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 
 from gbgnn._checks import as_bytes
 from gbgnn._memory import free_bytes, resident_bytes
+from gbgnn.boosting import Ensemble, Voting, apply_to
 from gbgnn.errors import ParameterError
 from gbgnn.features import LabelledRows
 from gbgnn.graph import Graph
@@ -38,6 +39,9 @@ class Storage(ABC):
     scores of other nodes are computed when somebody asks for them.
     """
 
+    graphs: ClassVar[tuple[type, ...]] = (Graph,)
+    """The kinds of graphs whose rows it can hold."""
+
     @abstractmethod
     def holds(self, graph: Graph, dtype: torch.dtype, n_outputs: int) -> bool:
         """Return whether all rows of a graph are in memory, so that any part may look at them."""
@@ -51,6 +55,12 @@ class Storage(ABC):
         self, recipe: InputRecipe, graph: Graph, known: LabelledRows | None, needs: Needs
     ) -> NodeInputs:
         """Return what a model needs of a graph."""
+
+    def find_scores(
+        self, ensemble: Ensemble, inputs: NodeInputs, voting: Voting, nodes: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the scores of some nodes after the last round."""
+        return apply_to(ensemble, inputs, voting, nodes)
 
 
 @dataclass(frozen=True)

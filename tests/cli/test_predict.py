@@ -13,7 +13,8 @@ import pytest
 import gbgnn
 from gbgnn import MLP, BestOf, FunctionalGradient, GBGNNClassifier, datasets
 from gbgnn.cli.files import Saved, fingerprint
-from gbgnn.cli.predict import _own_graph, write_csv, write_table
+from gbgnn.cli.predict import _own_graph
+from gbgnn.cli.prediction_files import write_csv, write_table
 from gbgnn.cli.screen import spread
 from gbgnn.errors import DataError
 from gbgnn.learners import MLPHead
@@ -158,17 +159,17 @@ TABLE = dict(zip(COLUMNS, [np.array(["ann", "bob, jr"]), np.array(["red", "blue"
 
 def test_csv_has_the_digits_that_matter() -> None:
     file = io.StringIO()
-    write_csv(file, TABLE)
+    write_csv(file, [TABLE])
     assert file.getvalue() == 'node,label,proba_blue,proba_red\nann,red,0.1,0.9\n"bob, jr",blue,0.75,0.25\n'
 
 
 def test_both_files_hold_the_same(tmp_path: Path) -> None:
-    write_table(tmp_path / "x.parquet", TABLE)
+    write_table(tmp_path / "x.parquet", [TABLE])
     table = pq.read_table(tmp_path / "x.parquet").to_pydict()
     assert list(table) == COLUMNS
     assert table["node"] == ["ann", "bob, jr"]
     assert table["proba_red"] == PROBA[:, 1].tolist()
-    write_table(tmp_path / "x.csv", TABLE)
+    write_table(tmp_path / "x.csv", [TABLE])
     assert (tmp_path / "x.csv").read_text().splitlines()[1] == "ann,red,0.1,0.9"
     assert {p.name for p in tmp_path.iterdir()} == {"x.csv", "x.parquet"}
 

@@ -12,8 +12,8 @@ import pytest
 import scipy.sparse as sp
 
 from gbgnn import Graph, NodeSplit
+from gbgnn._stored import VERSION, is_stored
 from gbgnn.datasets import Dataset, karate, load_dataset, save_dataset
-from gbgnn.datasets.arrays import VERSION, is_stored
 from gbgnn.errors import DataError
 
 

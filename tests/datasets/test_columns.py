@@ -198,3 +198,14 @@ def test_a_view_in_a_database_reads_no_other_file(tmp_path):
     assert read_table(f"{tmp_path}/d.duckdb::plain").columns["a"].tolist() == [1]
     with pytest.raises(DataError, match="not a readable DuckDB file: Permission Error"):
         read_table(f"{tmp_path}/d.duckdb::spy")
+
+
+def test_a_very_long_text_among_many_short_ones_makes_no_huge_array(tmp_path, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table({"a": ["x" * 1000, *"y" * 999]}), tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet").columns["a"].dtype == "<U1000"
+    monkeypatch.setattr("gbgnn._memory.free_bytes", lambda: 3_999_999)
+    with pytest.raises(DataError, match=r"column 'a' needs 3\.8 MiB of memory, but 3\.8 MiB are free"):
+        read_table(tmp_path / "t.parquet")

@@ -5,7 +5,6 @@ import pytest
 
 from gbgnn import Graph, NodeSplit
 from gbgnn.datasets import Dataset, csbm
-from gbgnn.datasets.dataset import NodeIndex
 from gbgnn.datasets.targets import as_labels, is_labelled
 from gbgnn.errors import DataError, GraphError, ParameterError
 from gbgnn.tables.links import build_adjacency
@@ -94,47 +93,6 @@ def test_nodes_set_aside_are_found_again_in_a_snapshot(graph) -> None:
     there = aside.snapshot("val")
     assert there.graph.node_ids[there.calibration].tolist() == aside.calibration.tolist()
     assert aside.snapshot("train").calibration.tolist() == []
-
-
-def test_rows_follow_the_given_order_not_the_sorted_one():
-    index = NodeIndex(np.array([30, 10, 20]), "nodes")
-    assert index.rows(np.array([10, 30, 20]), "edges").tolist() == [1, 0, 2]
-
-
-def test_numbers_and_words_meet_as_text():
-    index = NodeIndex(np.array(["x", "10", "9"]), "nodes")
-    assert index.rows(np.array([9, 10]), "edges").tolist() == [2, 1]
-    assert NodeIndex(np.array([9, 10]), "nodes").rows(np.array(["10"]), "edges").tolist() == [1]
-
-
-def test_whole_floats_are_ids():
-    assert NodeIndex(np.array([1.0, 2.0]), "nodes").ids.tolist() == [1, 2]
-
-
-def test_no_edges_need_no_rows():
-    assert NodeIndex(np.array(["a"]), "nodes").rows(np.empty(0), "edges").tolist() == []
-
-
-@pytest.mark.parametrize(
-    ("ids", "message"),
-    [
-        (["a", "b", "a"], r"nodes: id 'a' stands in data rows 1 and 3.*\(1 repeated ids\)"),
-        (["a", ""], r"data row 2 has no id \(1 such rows\)"),
-        ([1.0, np.nan], "data row 2 has no id"),
-        ([1.0, 2.5], r"data row 2 has id 2\.5; ids are whole"),
-    ],
-)
-def test_unusable_ids_are_refused(ids, message):
-    with pytest.raises(DataError, match=message):
-        NodeIndex(np.array(ids), "nodes")
-
-
-def test_an_unknown_id_is_named_with_its_row():
-    index = NodeIndex(np.array(["a", "b"]), "nodes.csv")
-    with pytest.raises(
-        DataError, match=r"edges\.csv: data row 2 names node 'z', which is not an id in nodes\.csv \(1 such"
-    ):
-        index.rows(np.array(["a", "z"]), "edges.csv")
 
 
 def _build(pairs, weights=None, n_nodes=3, **options):

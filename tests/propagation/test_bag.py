@@ -61,6 +61,22 @@ def test_starts_are_widened_with_the_columns_of_a_block_of_very_many_entries(
     assert torch.equal(Propagator(operator)(X), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_any_number_of_threads_gives_the_same_bytes(dtype: torch.dtype) -> None:
+    A = adjacency(20_000, 60_000).tolil()
+    A[7] = 1  # a hub
+    P = Propagator(AugmentedAdjacency().build(sp.csr_array(A)), dtype=dtype)
+    X = torch.randn((20_000, 128), generator=torch.Generator().manual_seed(0)).to(dtype)
+    before, found = torch.get_num_threads(), []
+    try:
+        for n_threads in (1, 2, 5):
+            torch.set_num_threads(n_threads)
+            found.append(P(X))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(found[0], other) for other in found[1:])
+
+
 def test_threads_may_share_one() -> None:
     P = Propagator(AugmentedAdjacency().build(adjacency(300, 3000)))
     inputs = [torch.randn(300, 150, generator=torch.Generator().manual_seed(seed)) for seed in range(8)]

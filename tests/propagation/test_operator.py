@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbgnn.errors import GraphError
-from gbgnn.propagation import Csr, Operator, Propagator
+from gbgnn.propagation import Csr, Operator, Propagator, operator
 
 
 def drawn(seed: int, n_nodes: int = 6) -> tuple[Operator, np.ndarray]:
@@ -73,3 +73,18 @@ def test_bytes_count_a_shared_scaling_once() -> None:
     )
     assert (shared - bare, apart - bare) == (24, 48)
     assert Operator(edges, ones).to("cpu").left is ones
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("sides", [("left",), ("right",), ("left", "right")], ids=str)
+def test_values_are_the_same_for_any_spans_of_rows(weighted: bool, sides: tuple[str, ...]) -> None:
+    random = np.random.default_rng(0)
+    A = sp.random_array((40, 40), density=0.1, rng=random, format="csr")
+    A = A if weighted else sp.csr_array((A > 0).astype(np.float32))
+    scalings = {side: torch.from_numpy(random.random(40)) for side in sides}
+    P = Operator(Csr.from_scipy(A), **scalings)
+    for n_entries in (1, 5, 10**6):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(operator, "_FORMED", n_entries)
+            assert (len(P.edges.spans(n_entries)) > 1) == (n_entries < 10**6)
+            np.testing.assert_array_equal(P.values(torch.float64), P.to_scipy().data)

@@ -9,7 +9,7 @@ import typer
 
 import gbgnn
 from gbgnn.cli import screen
-from gbgnn.cli.command import as_split
+from gbgnn.cli.command import UsageError, as_split
 from gbgnn.cli.files import describe, describe_choices
 from gbgnn.cli.source import DataOptions, Source
 from gbgnn.errors import DatasetNotFoundError
@@ -52,10 +52,9 @@ def info(data_options: DataOptions, as_json: bool = False) -> None:
 
 
 def convert(
-    edges: Path,
-    nodes: Path,
-    out: Path,
-    more_edges: list[Path] | None = None,
+    paths: list[Path],
+    nodes: Path | None = None,
+    edges: list[Path] | None = None,
     source: str | None = None,
     destination: str | None = None,
     weight: str | None = None,
@@ -69,16 +68,21 @@ def convert(
     split_seed: int | None = None,
     normalize: bool = False,
     name: str | None = None,
+    memory_limit: str | None = None,
     as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Turn edge tables and a node table into a folder that loads in an instant.
 
     Says how much there is, which columns were taken for what, and what was mended on the way: repeated edges,
-    self loops.
+    self loops. Tables in Parquet may be larger than memory: edges and features are never held as a whole, and
+    --memory-limit is kept.
     """
+    *given_tables, out = paths
+    edge_tables, node_table = _find_given(given_tables, nodes, edges or [])
     options = DataOptions(
-        nodes=nodes,
-        edges=[edges, *(more_edges or ())],
+        nodes=node_table,
+        edges=edge_tables,
         source=source,
         destination=destination,
         weight=weight,
@@ -93,9 +97,9 @@ def convert(
     given = tables.reader_options() | {"split": as_split(split)}
     if split_seed is not None:
         given["seed"] = split_seed
-    given |= {"normalize_features": normalize, "name": name or out.stem}
-    data = gbgnn.datasets.read_tables(tables.edges, str(nodes), **given)
-    gbgnn.datasets.save_dataset(data, out)
+    given |= {"normalize_features": normalize, "name": name, "memory_limit": memory_limit}
+    with screen.show_progress(quiet=quiet or as_json) as progress:
+        data = gbgnn.datasets.convert_tables(tables.edges, str(node_table), out, watch=progress, **given)
     facts = describe_dataset(data)
     if as_json:
         screen.emit_json(facts | {"written": str(out)})
@@ -103,6 +107,23 @@ def convert(
     for line in (describe(data), *describe_choices(data)):
         screen.out(line)
     screen.out(f"written to {out}")
+
+
+def _find_given(tables: list[Path], nodes: Path | None, edges: list[Path]) -> tuple[list[Path], Path]:
+    """Return the edge tables and the node table, given as a folder, one after the other, or by options."""
+    from gbgnn.datasets.tables import find_tables
+
+    if len(tables) == 1 and nodes is None:
+        found_edges, found_nodes = find_tables(tables[0])
+        return [found_edges, *edges], found_nodes
+    if len(tables) == 2 and nodes is None:
+        return [tables[0], *edges], tables[1]
+    if not tables and nodes is not None and edges:
+        return edges, nodes
+    raise UsageError(
+        "give a folder with nodes and edges, or an edge table and a node table, or --nodes and --edges; and "
+        "then the folder to write: gbgnn convert edges.parquet nodes.parquet graph.gbgraph."
+    )
 
 
 def describe_entry(name: str, data_dir: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import typer
 
 import gbgnn
 from gbgnn.cli import files, screen
+from gbgnn.cli.cluster import spread
 from gbgnn.cli.command import UsageError
 from gbgnn.cli.held_out import bound_others, describe_bound, show_bound
 from gbgnn.cli.importances import record_importances, show_importances
@@ -27,7 +28,7 @@ from gbgnn.runs import CHECKPOINT, CONFIG, MODEL, RunFolder
 SECONDS = 5.0
 """Time between two checkpoints where nobody said how many rounds."""
 
-_WITH_RESUME = ("resume", "data_dir", "checkpoint_every", "as_json", "quiet")
+_WITH_RESUME = ("resume", "data_dir", "checkpoint_every", "dask", "as_json", "quiet")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,7 @@ def fit(
     force: bool = False,
     checkpoint_every: int | None = None,
     resume: Path | None = None,
+    dask: str | None = None,
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
@@ -82,7 +84,7 @@ def fit(
         y = data.y[data.train]
         facts = Facts.of(data.graph, model.task_for(y), data.train, y, has_validation=len(data.val) > 0)
         is_held = find_storage(model).holds(data.graph, as_dtype(model.dtype), facts.n_scores)
-        reason = explain(model, facts) if is_held else None
+        reason = explain(model, facts) if is_held and dask is None else None
         if not is_held:
             screen.note(
                 f"memory: more than {model.memory_limit}, so representations are written to {run.rows}"
@@ -93,14 +95,18 @@ def fit(
             screen.note(f"going on from round {job.n_known} of {model.n_rounds}")
     started = time.perf_counter()
     try:
-        with _rounds_kept(job, BaseException), _show_progress(job, quiet) as progress:
-            model.set_params(callbacks=[ShowProgress(progress), *_checkpoints(job)])
-            if model.memory_limit is not None:
-                model.set_params(work_folder=run.rows)
+        if model.memory_limit is not None:
+            model.set_params(work_folder=run.rows)
+        with (
+            _rounds_kept(job, BaseException),
+            spread(model, dask, quiet=quiet) as trained,
+            _show_progress(job, quiet) as progress,
+        ):
+            trained.set_params(callbacks=[ShowProgress(progress), *_checkpoints(job)])
             seen = data.snapshot("train")  # all of it, but for inductive data
             own = len(seen.val) > 0 and model.validation_fraction is None
             validation = (seen.val, seen.y[seen.val]) if own else None
-            model.fit(seen.train, seen.y[seen.train], graph=seen.graph, validation=validation)
+            trained.fit(seen.train, seen.y[seen.train], graph=seen.graph, validation=validation)
         seconds = time.perf_counter() - started
         with _rounds_kept(job, KeyboardInterrupt), files.rescued(model, run):
             notes = files.save_model(model, run)

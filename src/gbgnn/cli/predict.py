@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import gbgnn
-from gbgnn._files import atomic_path
 from gbgnn.cli import screen
 from gbgnn.cli.command import UsageError
 from gbgnn.cli.files import Saved, describe_split, name_class, open_saved
 from gbgnn.cli.held_out import bound_others, describe_bound, show_bound
 from gbgnn.cli.importances import show_importances
 from gbgnn.cli.leaderboard import show_leaderboard
+from gbgnn.cli.prediction_files import FORMATS, with_columns, write_csv, write_table
 from gbgnn.cli.promises import Promised, show_promise
 from gbgnn.cli.scores import score_splits, show_scores
 from gbgnn.errors import (
@@ -24,7 +23,6 @@ from gbgnn.errors import (
     GraphError,
     ModelFileError,
     ParameterError,
-    import_needed,
 )
 
 if TYPE_CHECKING:
@@ -32,11 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_CHUNK = 65_536
-_FORMATS = (".csv", ".parquet")
 _LEAST_WANTED = ("seconds", "grad_norm", "eta", "gamma_total", "train_loss", "train_acc")
-
-Columns = dict[str, "NDArray[Any]"]
 
 
 def predict(
@@ -58,10 +52,10 @@ def predict(
     --sets also the set of classes, or lower and upper, that hold the truth with a given confidence. A bare
     model file knows neither your ids nor names of classes: it counts nodes from 0.
     """
-    from gbgnn.predictions import predict_columns
+    from gbgnn.predictions import predict_column_blocks
 
-    if out is not None and out.suffix not in _FORMATS:
-        raise ParameterError(f"--out must end in {' or '.join(_FORMATS)}; got {out}.")
+    if out is not None and out.suffix not in FORMATS:
+        raise ParameterError(f"--out must end in {' or '.join(FORMATS)}; got {out}.")
     saved = open_saved(saved_path)
     promised = Promised.of_file(gbgnn.load(saved.model_path))
     model = promised.model
@@ -83,12 +77,12 @@ def predict(
         graph = given.load_graph()
         ids = graph.node_ids
     rows = _choose(ids, nodes)
-    columns = predict_columns(promised.model, rows, graph=graph, ids=ids, class_names=saved.class_names)
-    columns |= promised.columns(rows, saved.class_names)
+    blocks = predict_column_blocks(promised.model, rows, graph=graph, ids=ids, class_names=saved.class_names)
+    beside = promised.columns(rows, saved.class_names)
     if out is None:
-        write_csv(sys.stdout, columns)
+        write_csv(sys.stdout, with_columns(blocks, beside))
     else:
-        write_table(out, columns)
+        write_table(out, with_columns(blocks, beside))
         screen.note(f"{screen.counted(len(rows), 'node')} written to {out}")
 
 
@@ -141,30 +135,6 @@ def evaluate(
         show_scores(scores)
         if promise is not None:
             show_promise(promise)
-
-
-def write_table(path: Path, columns: Columns) -> None:
-    """Write a file whose ending says its form; a reader never sees half of it."""
-    with atomic_path(path) as part:
-        if path.suffix == ".csv":
-            with part.open("w", newline="", encoding="utf-8") as file:
-                write_csv(file, columns)
-            return
-        pa = import_needed("pyarrow", "writing Parquet", "io")
-        from pyarrow import parquet
-
-        parquet.write_table(pa.table(columns), part)
-
-
-def write_csv(file: TextIO, columns: Columns) -> None:
-    """Write CSV, each number with as many digits as tell it from its neighbours."""
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(map(screen.printable, columns) if file is sys.stdout else columns)
-    for start in range(0, len(columns["node"]), _CHUNK):
-        cells = [values[start : start + _CHUNK].astype(str).tolist() for values in columns.values()]
-        if file is sys.stdout:
-            cells = [[screen.printable(cell) for cell in column] for column in cells]
-        writer.writerows(zip(*cells, strict=True))
 
 
 def _own_graph(saved: Saved, n_nodes: int, data_dir: Path | None) -> tuple[gbgnn.Graph | None, NDArray[Any]]:

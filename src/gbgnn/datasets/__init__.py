@@ -2,6 +2,7 @@
 
 from gbgnn.datasets.arrays import load_dataset, save_dataset
 from gbgnn.datasets.catalog import CATALOG, Entry, SearchedPlace, cache_folder, names, search_places, where
+from gbgnn.datasets.conversion import Watch, convert_tables
 from gbgnn.datasets.convert import from_networkx, from_pyg, to_networkx, to_pyg
 from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.frames import read_arrow
@@ -20,8 +21,10 @@ __all__ = [
     "Entry",
     "SearchedPlace",
     "Target",
+    "Watch",
     "as_target",
     "cache_folder",
+    "convert_tables",
     "csbm",
     "digits",
     "from_networkx",

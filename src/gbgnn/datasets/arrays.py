@@ -15,20 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gbgnn._stored import FORMAT, META, VERSION, Arrays, is_stored, naming_damage, read_arrays, read_meta
 from gbgnn._version import __version__
-from gbgnn.datasets.dataset import Dataset, build_csr, check_text
-from gbgnn.errors import DataError, GBGNNError, GraphError
+from gbgnn.datasets.dataset import Dataset
+from gbgnn.errors import DataError
 from gbgnn.graph import Graph
 from gbgnn.labels import PARTS, NodeSplit
 
-Arrays = dict[str, NDArray[Any]]
-FORMAT = "gbgnn dataset"
-VERSION = 1
-META = "meta.json"
-_STORED = {
-    *("indptr", "indices", "weights", "features", "feature_data", "feature_indices", "feature_indptr"),
-    *("y", *PARTS, "node_ids", "arrivals"),
-}
 _TEXTS = ("name", "source", "licence", "split_name")
 _NEWER = ("task", "task_reason", "notes")  # which the first folders did not have
 
@@ -47,16 +40,16 @@ def save_dataset(dataset: Dataset, folder: str | os.PathLike[str]) -> Path:
     Dataset('karate', n_nodes=34, n_edges=78, n_features=34, n_classes=2, train=2, val=0, test=32)
     """
     with new_folder(folder) as fresh:
-        arrays, facts = _describe(dataset)
-        for name, array in arrays.items():
-            np.save(fresh / f"{name}.npy", array, allow_pickle=False)
-        write_meta(fresh, facts)
+        write_dataset(dataset, fresh)
     return Path(folder)
 
 
 @contextmanager
 def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give an empty folder for a data set, which takes the place of ``folder`` in the end or not at all."""
+    """Give an empty folder for a data set, which takes the place of ``folder`` in the end or not at all.
+
+    The folder that it is in is there for anything else, and goes with all that is left in it.
+    """
     target = Path(folder)
     if target.exists() and not is_stored(target):
         raise DataError(f"{target} exists and is not a gbgnn data set; choose another name.")
@@ -75,16 +68,33 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def write_dataset(dataset: Dataset, folder: Path) -> None:
+    """Write the arrays of a data set that are not yet in a folder, and what there is to say of all."""
+    arrays, facts = _describe(dataset)
+    for name, array in arrays.items():
+        if not (folder / f"{name}.npy").exists():
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+    write_meta(folder, facts)
+
+
 def write_meta(fresh: Path, facts: Mapping[str, Any]) -> None:
     """Write what there is to say of the arrays in a folder, beside the facts that they do not tell."""
-    files = {file.stem: np.load(file, mmap_mode="r") for file in sorted(fresh.glob("*.npy"))}
+    files = {file.stem: open_array(file) for file in sorted(fresh.glob("*.npy"))}
     stored = {name: (str(array.dtype), array.shape) for name, array in files.items()}
     meta = {"format": FORMAT, "version": VERSION, "gbgnn": __version__, **facts, "arrays": stored}
     (fresh / META).write_text(json.dumps(meta, indent=2), encoding="utf-8")
 
 
+def open_array(path: Path) -> NDArray[Any]:
+    """Map an array of ours."""
+    array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array.view(np.ndarray)
+
+
 class ArrayWriter:
-    """Writes an ``.npy`` file rows after rows, however many there will be; used in a ``with`` statement.
+    """Writes an ``.npy`` file rows after rows, however many there will be.
+
+    It is used in a ``with`` statement, or closed.
 
     Examples
     --------
@@ -97,56 +107,46 @@ class ArrayWriter:
     """
 
     def __init__(self, path: Path, dtype: Any, row_shape: tuple[int, ...] = ()) -> None:
-        self._path, self._dtype, self._row_shape, self._n_rows = path, np.dtype(dtype), row_shape, 0
-
-    def __enter__(self) -> Self:
-        self._file = self._path.open("wb")
+        self.path, self.dtype, self.n_rows = path, np.dtype(dtype), 0
+        self._row_shape = row_shape
+        self._file = path.open("wb")
         self._write_header()
-        return self
 
     def append(self, rows: NDArray[Any]) -> None:
         """Write more rows."""
-        self._n_rows += len(rows)
-        self._file.write(np.ascontiguousarray(rows, self._dtype).data.cast("B"))
+        self.n_rows += len(rows)
+        np.ascontiguousarray(rows, self.dtype).tofile(self._file)
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Note how many rows there are."""
         with self._file:
             self._file.seek(0)
             self._write_header()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _write_header(self) -> None:
         # NumPy leaves room in it for any number of rows.
-        about = np.lib.format.header_data_from_array_1_0(np.empty((0, *self._row_shape), self._dtype))
-        about["shape"] = (self._n_rows, *self._row_shape)
+        about = np.lib.format.header_data_from_array_1_0(np.empty((0, *self._row_shape), self.dtype))
+        about["shape"] = (self.n_rows, *self._row_shape)
         np.lib.format.write_array_header_1_0(self._file, about)
 
 
 def load_dataset(folder: str | os.PathLike[str]) -> Dataset:
-    """Read a folder that :func:`save_dataset` wrote."""
+    """Read a folder that :func:`save_dataset` or ``gbgnn convert`` wrote."""
     path = Path(folder)
-    meta = _read_meta(path)
-    try:
-        strange = sorted(set(meta["arrays"]) - _STORED)
-        if strange:
-            raise DataError(f"{path} is damaged: {META} names the unknown array {strange[0]!r}.")
-        arrays = {name: _read_array(path, name, described) for name, described in meta["arrays"].items()}
-        graph = _stored_graph(meta, arrays)
+    meta = read_meta(path)
+    with naming_damage(path):
+        arrays = read_arrays(path, meta)
+        graph = Graph.open(path)
         split = NodeSplit(*(np.array(arrays[part]) for part in PARTS), draw=meta.get("draw", ""))
         texts = {key: meta[key] for key in _TEXTS} | {key: meta[key] for key in _NEWER if key in meta}
         texts["arrivals"] = arrays.get("arrivals")
         return Dataset(graph=graph, y=arrays["y"], split=split, class_names=meta["class_names"], **texts)
-    except GBGNNError:
-        raise
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise DataError(f"{path} is damaged: {META} or an array lacks {error}.") from error
-
-
-def is_stored(folder: Path) -> bool:
-    """Whether a folder looks like one that :func:`save_dataset` wrote."""
-    try:
-        return bool(_read_meta(folder))
-    except DataError:
-        return False
 
 
 def _describe(dataset: Dataset) -> tuple[Arrays, dict[str, Any]]:
@@ -172,71 +172,10 @@ def _describe(dataset: Dataset) -> tuple[Arrays, dict[str, Any]]:
     return arrays, {
         **{key: getattr(dataset, key) for key in (*_TEXTS, *_NEWER)},
         **{count: getattr(graph, count) for count in ("n_nodes", "n_edges", "n_features")},
+        "directed": graph.is_directed,
         "draw": dataset.split.draw,
         "n_classes": dataset.n_classes,
         "dtype": str(graph.adjacency.dtype),
         "class_names": dataset.class_names,
         "repairs": graph.repairs,
     }
-
-
-def _read_meta(path: Path) -> dict[str, Any]:
-    file = path / META
-    if not file.is_file():
-        raise DataError(f"{path} is not a gbgnn data set: it has no {META}.")
-    try:
-        meta = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{file} is damaged: {error}.") from error
-    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        raise DataError(f"{file} does not describe a gbgnn data set.")
-    version = meta.get("version")
-    if not isinstance(version, int) or version > VERSION:
-        raise DataError(
-            f"{path} has format version {version}, written by gbgnn {meta.get('gbgnn')}; this gbgnn "
-            f"({__version__}) reads up to version {VERSION}. Upgrade gbgnn or save it again."
-        )
-    return meta
-
-
-def _read_array(path: Path, name: str, described: list[Any]) -> NDArray[Any]:
-    file = path / f"{name}.npy"
-    try:
-        if not file.is_file():  # a pipe would keep its reader waiting for ever
-            raise OSError("it is no file")
-        array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # NumPy reads headers with Python's own parser
-        raise DataError(f"{file} is missing or damaged: {error}.") from error
-    check_text(array, str(file))
-    if not isinstance(described, list) or len(described) != 2:
-        raise DataError(f"{path} is damaged: {META} does not say what {name} holds.")
-    if [str(array.dtype), list(array.shape)] != described:
-        raise DataError(
-            f"{file} holds {array.dtype} of shape {array.shape}, but {META} says {described[0]} of shape "
-            f"{described[1]}."
-        )
-    return array
-
-
-def _stored_graph(meta: dict[str, Any], arrays: Arrays) -> Graph:
-    n_nodes = meta["n_nodes"]
-    weights = arrays.get("weights")
-    if weights is None:
-        if meta["dtype"] not in ("float32", "float64"):
-            raise DataError(f"{META} is damaged: weights cannot be {meta['dtype']!r}.")
-        weights = np.ones(len(arrays["indices"]), dtype=meta["dtype"])
-    # Graph looks at the indices.
-    what = "the stored {} do not fit together"
-    edges = (weights, arrays["indices"], arrays["indptr"])
-    adjacency = build_csr(edges, (n_nodes, n_nodes), what.format("edges"), full_check=False)
-    if "features" in arrays:
-        features: Any = np.asarray(arrays["features"])  # a plain array as it was saved, though on disk
-    else:
-        data, indices, indptr = (arrays[f"feature_{part}"] for part in ("data", "indices", "indptr"))
-        shape = (n_nodes, meta["n_features"])
-        features = build_csr((data, indices, indptr), shape, what.format("features"), full_check=False)
-    try:  # the arrays are ours: nothing to copy, and what is mapped stays on disk
-        return Graph(adjacency, features, node_ids=arrays["node_ids"], repairs=meta["repairs"], copy=False)
-    except GraphError as error:
-        argument = str(error).split()[0].strip(":").replace("adjacency", "edges")  # it begins with that
-        raise DataError(f"{what.format(argument)}: {error}") from error

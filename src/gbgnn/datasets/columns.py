@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbgnn._memory import check_size
 from gbgnn.datasets.frames import (
     CSV,
     MISSING,
@@ -27,10 +28,14 @@ from gbgnn.datasets.frames import (
 )
 from gbgnn.errors import DataError, MissingDependencyError, import_needed, suggest
 
+_SIGN = 4  # bytes of a letter in an array
 _PLAIN_NUMBER = re.compile(r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)")
 _ANY_NUMBER = re.compile(_PLAIN_NUMBER.pattern + r"([eE][+-]?\d+)?")
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|Inf|nan|NaN)")
+
+
+Columns = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -38,19 +43,11 @@ class Table:
     """A file read into columns: integers, floats (NaN where missing) or text (``""`` where missing)."""
 
     path: Path
-    columns: dict[str, NDArray[Any]]
+    columns: Columns
 
     def find_column(self, key: str | int, role: str) -> str:
         """Return the name of the column with this name or position."""
-        if isinstance(key, str) and key in self.columns:  # of tens of thousands, without numbering them
-            return key
-        known = number_columns(self.columns)
-        if key in known:
-            return known[key]
-        hint = suggest(key, self.columns) if isinstance(key, str) else ""
-        raise DataError(
-            f"{self.path} has no column {key!r} for the {role}.{hint} Columns: {', '.join(self.columns)}."
-        )
+        return find_column(self.path, self.columns, key, role)
 
     def pick(self, key: str | int, role: str) -> NDArray[Any]:
         """Return the values of the column with this name or position."""
@@ -59,22 +56,54 @@ class Table:
     def numbers(self, key: str | int, role: str) -> NDArray[Any]:
         """Return a numeric column without gaps, or say which cell is wrong."""
         name = self.find_column(key, role)
-        values = self.columns[name]
+        cells = NumberCells(self.path, name)
+        values = cells.take(self.columns[name])
+        cells.check()
+        return values
+
+
+class NumberCells:
+    """A numeric column without gaps, a few rows at a time; what is wrong with it is said in the end."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path, self._name = path, name
+        self._n_rows = self._n_gaps = self._first = 0
+
+    def take(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the next rows; text is an error at once, gaps are counted."""
         if values.dtype.kind not in "iufb" and not len(values):
             return values.astype(np.float64)
         if values.dtype.kind not in "iufb":
             bad = next((i for i, v in enumerate(values) if v != "" and not _NUMBER.fullmatch(v)), 0)
             raise DataError(
-                f"{self.path}: column {name!r} is not numeric (data row {bad + 1}: {str(values[bad])!r}); "
-                "encode it as numbers, or leave it out with drop= (--drop)."
+                f"{self._path}: column {self._name!r} is not numeric (data row {self._n_rows + bad + 1}: "
+                f"{str(values[bad])!r}); encode it as numbers, or leave it out with drop= (--drop)."
             )
         bad_rows = np.flatnonzero(~np.isfinite(values))
-        if len(bad_rows):
-            raise DataError(
-                f"{self.path}: column {name!r} has {len(bad_rows)} missing or infinite values (first: "
-                f"data row {bad_rows[0] + 1}); fill them, or leave the column out with drop= (--drop)."
-            )
+        if len(bad_rows) and not self._n_gaps:
+            self._first = self._n_rows + int(bad_rows[0]) + 1
+        self._n_gaps += len(bad_rows)
+        self._n_rows += len(values)
         return values
+
+    def check(self) -> None:
+        """Raise where there was a gap."""
+        if self._n_gaps:
+            raise DataError(
+                f"{self._path}: column {self._name!r} has {self._n_gaps} missing or infinite values (first: "
+                f"data row {self._first}); fill them, or leave the column out with drop= (--drop)."
+            )
+
+
+def find_column(path: Path, columns: Collection[str], key: str | int, role: str) -> str:
+    """Return the name of the column of a table with this name or position."""
+    if isinstance(key, str) and key in columns:  # of tens of thousands, without numbering them
+        return key
+    known = number_columns(columns)
+    if key in known:
+        return known[key]
+    hint = suggest(key, columns) if isinstance(key, str) else ""
+    raise DataError(f"{path} has no column {key!r} for the {role}.{hint} Columns: {', '.join(columns)}.")
 
 
 def read_table(path: PathLike, text: Names = ()) -> Table:
@@ -96,7 +125,7 @@ def read_table(path: PathLike, text: Names = ()) -> Table:
     return Table(file, {n: as_integers(c) if n in plain else c for n, c in columns.items()})
 
 
-def as_columns(table: Any, where: PathLike) -> dict[str, NDArray[Any]]:
+def as_columns(table: Any, where: PathLike) -> Columns:
     """Return the columns of an Arrow table: truth values as 0 and 1, whatever else is no number as text."""
     import pyarrow as pa
 
@@ -193,6 +222,7 @@ def _infer(cells: NDArray[np.str_]) -> NDArray[Any]:
 
 def _from_arrow(column: Any, where: str) -> NDArray[Any]:
     import pyarrow as pa
+    from pyarrow import compute
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -206,5 +236,8 @@ def _from_arrow(column: Any, where: str) -> NDArray[Any]:
     elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         raise DataError(f"{where} holds bytes; columns hold numbers, text, truth values or dates.")
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        return np.asarray(column.cast(pa.string()).fill_null("").to_numpy(), dtype=np.str_)
+        text = column.cast(pa.string()).fill_null("")
+        longest = compute.max(compute.utf8_length(text)).as_py() or 0
+        check_size(where, len(text) * longest * _SIGN)  # an array gives each cell the room of the longest
+        return np.asarray(text.to_numpy(), dtype=np.str_)
     return np.asarray(column.to_numpy())

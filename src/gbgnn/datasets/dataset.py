@@ -1,4 +1,4 @@
-"""Dataset: a graph with labels and a split; and ids and edges as they arrive, made into arrays."""
+"""Dataset: a graph with labels and a split."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn._checks import check_number
 from gbgnn._html import show_facts
-from gbgnn._matrices import csr_of_parts
 from gbgnn.datasets.catalog import Entry
 from gbgnn.datasets.targets import REGRESSION, as_typed_target, is_labelled, no_label
 from gbgnn.errors import DataError, ParameterError
 from gbgnn.graph import Graph
 from gbgnn.labels import PARTS, NodeSplit
-
-_LAST_SIGN, _SURROGATES = 0x10FFFF, (0xD800, 0xDFFF)  # of Unicode
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,69 +250,3 @@ class Dataset:
             f"n_features={graph.n_features}, {target}, train={len(self.train)}, "
             f"val={len(self.val)}, test={len(self.test)})"
         )
-
-
-class NodeIndex:
-    """Looks up rows by the user's ids: integers or strings, no gaps, no repeats; from ``where``."""
-
-    def __init__(self, ids: NDArray[Any], where: str) -> None:
-        self.ids = _whole(ids, where)
-        self.where = where
-        self._order = np.argsort(self.ids, kind="stable")
-        ranked = self.ids[self._order]
-        repeats = np.flatnonzero(ranked[1:] == ranked[:-1])
-        if len(repeats):
-            first, second = self._order[repeats[0]], self._order[repeats[0] + 1]
-            raise DataError(
-                f"{where}: id {ranked[repeats[0]].item()!r} stands in data rows {first + 1} and "
-                f"{second + 1}; each node needs a row of its own ({len(repeats)} repeated ids)."
-            )
-
-    def rows(self, values: NDArray[Any], where: str) -> NDArray[np.int64]:
-        """Return the row of each id, or say which id is unknown."""
-        ids, order = self.ids, self._order
-        wanted = _whole(values, where) if len(values) else values.astype(ids.dtype)
-        if (ids.dtype.kind == "U") != (wanted.dtype.kind == "U"):
-            # One file may hold only number-like ids, the other also words.
-            ids, wanted = ids.astype(np.str_), wanted.astype(np.str_)
-            order = np.argsort(ids, kind="stable")
-        place = np.searchsorted(ids, wanted, sorter=order)
-        rows = order[np.minimum(place, len(ids) - 1)]
-        unknown = np.flatnonzero(ids[rows] != wanted)
-        if len(unknown):
-            raise DataError(
-                f"{where}: data row {unknown[0] + 1} names node {wanted[unknown[0]].item()!r}, which is "
-                f"not an id in {self.where} ({len(unknown)} such rows)."
-            )
-        return rows
-
-
-def _whole(ids: NDArray[Any], where: str) -> NDArray[Any]:
-    """Return ids as integers or text; a gap or a fraction is an error."""
-    gaps = np.flatnonzero(ids == "" if ids.dtype.kind == "U" else np.isnan(ids))
-    if len(gaps):
-        raise DataError(f"{where}: data row {gaps[0] + 1} has no id ({len(gaps)} such rows).")
-    if ids.dtype.kind != "f":
-        return ids
-    fractions = np.flatnonzero(ids != np.round(ids))
-    if len(fractions):
-        bad = fractions[0]
-        raise DataError(f"{where}: data row {bad + 1} has id {ids[bad]}; ids are whole numbers or text.")
-    return ids.astype(np.int64)
-
-
-def build_csr(parts: tuple[Any, Any, Any], shape: Any, wrong: str, *, full_check: bool) -> sp.csr_array:
-    """Return the matrix of data, indices and row pointers out of a file, or say that they are ``wrong``."""
-    try:
-        return csr_of_parts(parts, shape, "the matrix", look_at_indices=full_check)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"{wrong}: {str(error).rstrip('.')}.") from error
-
-
-def check_text(array: NDArray[Any], where: str) -> None:
-    """Raise where text holds numbers that stand for no sign, of which Python makes no string."""
-    if array.dtype.kind != "U" or not array.size or not array.dtype.itemsize:
-        return
-    codes = np.ascontiguousarray(array).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
-    if codes.max() > _LAST_SIGN or ((codes >= _SURROGATES[0]) & (codes <= _SURROGATES[1])).any():
-        raise DataError(f"{where} holds what is no text.")

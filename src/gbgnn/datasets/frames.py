@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import os
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gbgnn._memory import check_size
+from gbgnn.datasets.parts import PARQUET, ParquetTable, check_distinct
 from gbgnn.errors import DataError, import_needed, suggest
 
 if TYPE_CHECKING:
@@ -19,11 +18,9 @@ PathLike = str | os.PathLike[str]
 Names = Collection[str | int] | Callable[[list[str]], Collection[str | int]]
 """Columns by name or position, or what finds them among all names."""
 
-_LEAST_BYTES = 4  # of a cell, in memory
-
 CSV = (".csv", ".tsv", ".txt")
-_PARQUET, _FEATHER, _DUCKDB = (".parquet", ".pq"), (".feather", ".arrow"), (".duckdb", ".db")
-SUFFIXES = (*CSV, *_PARQUET, *_FEATHER)
+_FEATHER, _DUCKDB = (".feather", ".arrow"), (".duckdb", ".db")
+SUFFIXES = (*CSV, *PARQUET, *_FEATHER)
 MISSING = ("", "NA", "NaN", "nan", "null")
 INSIDE = "::"
 """Stands between a database and the name of a table in it."""
@@ -32,8 +29,8 @@ INSIDE = "::"
 def read_arrow(path: PathLike, text: Names = ()) -> pa.Table:
     """Read a CSV (comma or tab, with a header), Parquet, Feather or Arrow file, or a table of DuckDB's.
 
-    A table in a database is ``file.duckdb::table``. ``text`` names CSV columns, by name or position, whose
-    cells are text whatever they look like.
+    A folder of Parquet files is one table. A table in a database is ``file.duckdb::table``. ``text`` names
+    CSV columns, by name or position, whose cells are text whatever they look like.
     """
     file = check_table(path)
     if INSIDE in os.fspath(path):
@@ -43,9 +40,9 @@ def read_arrow(path: PathLike, text: Names = ()) -> pa.Table:
     if suffix in CSV:
         header, delimiter = read_header(file)
         return parse_csv(file, header, delimiter, find_names(text, header))
+    if suffix in PARQUET or file.is_dir():
+        return ParquetTable.open(file).read()
     try:
-        if suffix in _PARQUET:
-            return _read_parquet(file)
         from pyarrow import feather
 
         table = feather.read_table(file)
@@ -55,14 +52,15 @@ def read_arrow(path: PathLike, text: Names = ()) -> pa.Table:
     except DataError:
         raise
     except (pa.ArrowException, OSError, OverflowError, UnicodeDecodeError) as error:
-        kind = "Parquet" if suffix in _PARQUET else "Arrow"
-        raise DataError(f"{file} is not a readable {kind} file: {error}.") from error
+        raise DataError(f"{file} is not a readable Arrow file: {error}.") from error
 
 
 def check_table(path: PathLike) -> Path:
-    """Return the file of a table, which must be there and of a known kind."""
+    """Return the file of a table, or its folder of parts, which must be there and of a known kind."""
     words, inside, _ = os.fspath(path).partition(INSIDE)
     file = Path(words)
+    if file.is_dir():
+        return file
     if not file.is_file():
         raise DataError(f"{file} is not a file.")
     if file.stat().st_size == 0:
@@ -105,15 +103,6 @@ def read_header(path: Path) -> tuple[list[str], str]:
     return header, delimiter
 
 
-def check_distinct(path: Path, names: list[str]) -> None:
-    """Raise where two columns have the same name, or there is none."""
-    if not names:
-        raise DataError(f"{path} has no column.")
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise DataError(f"{path} names column {min(repeated)!r} more than once.")
-
-
 def parse_csv(path: Path, header: list[str], delimiter: str, text: Collection[str]) -> pa.Table:
     """Read a CSV file whose header is known; gaps are empty cells and, but for ``text``, NA and its like."""
     import pyarrow as pa
@@ -139,17 +128,6 @@ def parse_csv(path: Path, header: list[str], delimiter: str, text: Collection[st
             column = compute.if_else(gaps, pa.scalar(None, pa.string()), column)
         columns.append(column)
     return pa.table(columns, names=header)
-
-
-def _read_parquet(file: Path) -> Any:
-    """Read a Parquet file, whose rows may be stored in next to nothing."""
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(file) as opened:
-        about = opened.metadata
-        check_distinct(file, opened.schema_arrow.names)
-        check_size(str(file), about.num_rows * about.num_columns * _LEAST_BYTES, file.stat().st_size)
-        return opened.read()
 
 
 def _read_duckdb(file: Path, name: str) -> Any:

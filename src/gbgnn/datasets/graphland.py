@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from gbgnn._checks import check_choice
 from gbgnn.datasets.columns import Table, as_label_cells, read_table
-from gbgnn.datasets.dataset import Dataset, NodeIndex
+from gbgnn.datasets.dataset import Dataset
+from gbgnn.datasets.node_index import NodeIndex
 from gbgnn.datasets.splits import SplitChoice, choose_split
 from gbgnn.datasets.targets import CLASSIFICATION, REGRESSION, Target, as_target, is_labelled, no_label
 from gbgnn.errors import DataError

@@ -14,7 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from gbgnn._checks import check_integer
-from gbgnn.datasets.arrays import is_stored, load_dataset
+from gbgnn._stored import is_stored
+from gbgnn.datasets.arrays import load_dataset
 from gbgnn.datasets.catalog import CATALOG
 from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.frames import PathLike

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn._memory import check_size
-from gbgnn.datasets.dataset import Dataset, build_csr, check_text
+from gbgnn._stored import build_csr, check_text
+from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.splits import SplitChoice, choose_split, find_seen, find_splits, split_keys
 from gbgnn.datasets.targets import as_target
 from gbgnn.errors import DataError

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gbgnn.datasets.dataset import build_csr
+from gbgnn._stored import build_csr
 from gbgnn.errors import DataError
 
 NUMBERS = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gbgnn.datasets.catalog import Entry, find_or_download
-from gbgnn.datasets.dataset import Dataset, NodeIndex
+from gbgnn.datasets.dataset import Dataset
+from gbgnn.datasets.node_index import NodeIndex
 from gbgnn.datasets.pickles import read_pickle
 from gbgnn.errors import DataError, import_needed
 from gbgnn.graph import Graph

@@ -20,6 +20,7 @@ _PART_OF_WORD = {
     **dict.fromkeys(("valid", "validation"), "val"),
     **dict.fromkeys(("", "none", "nan"), ""),
 }
+_NO_PART = len(PARTS)
 _WORDS_OF_PART = {"train": ("train",), "val": ("val", "valid", "validation"), "test": ("test",)}
 _KINDS = ("mask", "masks", "idx", "index", "indices")
 SIZES = {"random": ("per_class", "n_val", "n_test"), "stratified": PARTS, "uniform": PARTS}
@@ -293,16 +294,18 @@ def _from_lists(
 
 def named_split(words: NDArray[Any], where: str) -> NodeSplit:
     """Return the split that a column of words gives; empty cells are in no part."""
-    parts = np.array([_PART_OF_WORD.get(str(word).strip().lower(), "?") for word in words])
-    unknown = np.flatnonzero(parts == "?")
+    places = {word: PARTS.index(part) if part else _NO_PART for word, part in _PART_OF_WORD.items()}
+    # A byte for each: there may be many millions.
+    parts = np.fromiter((places.get(str(word).strip().lower(), -1) for word in words), np.int8, len(words))
+    unknown = np.flatnonzero(parts == -1)
     if len(unknown):
         raise DataError(
             f"{where}: data row {unknown[0] + 1} says {str(words[unknown[0]])!r}; "
             "use train, val, test, or leave it empty."
         )
-    if "train" not in parts:
+    if not (parts == PARTS.index("train")).any():
         raise DataError(f"{where} marks no node as train.")
-    return NodeSplit.from_masks(*(parts == part for part in PARTS))
+    return NodeSplit.from_masks(*(parts == place for place in range(len(PARTS))))
 
 
 def _generator(owner: str, seed: int) -> np.random.Generator:

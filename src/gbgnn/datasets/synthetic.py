@@ -141,9 +141,10 @@ def power_law(
     too spread out to tell it alone: a learner needs those of the neighbours as well.
 
     Beside the arrays of the data set, which take 8 bytes per node and 8 per entry (an edge has two) and 4 per
-    feature of a node, drawing holds some 40 bytes per node and at most half a gigabyte. With a ``folder`` the
-    edges and the features are written there as they are drawn, 4 bytes per entry and per feature, and read
-    back as mapped files; only weights, which are all one, are made in memory then, 4 bytes per entry.
+    feature of a node, drawing holds some 80 bytes per node, most of it for the split, and at most half a
+    gigabyte. With a ``folder`` the edges and the features are written there as they are drawn, 4 bytes per
+    entry and per feature, and read back as mapped files; only weights, which are all one, are made in memory
+    then, 4 bytes per entry.
 
     Parameters
     ----------
@@ -258,7 +259,7 @@ def _write(
         facts: dict[str, Any] = {
             **{"name": entry.name, "source": entry.source, "licence": entry.licence},
             **{"split_name": f"uniform, seed {edges.seed}", "draw": split.draw},
-            **{"n_nodes": n_nodes, "n_edges": n_entries // 2, "n_features": n_features},
+            **{"n_nodes": n_nodes, "n_edges": n_entries // 2, "n_features": n_features, "directed": False},
             **{"n_classes": edges.n_classes, "class_names": None, "dtype": "float32", "repairs": []},
         }
         write_meta(fresh, facts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,18 +12,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbgnn.datasets.columns import Table, as_label_cells, read_table
-from gbgnn.datasets.dataset import Dataset, NodeIndex
+from gbgnn.datasets.columns import Table, read_table
+from gbgnn.datasets.dataset import Dataset
 from gbgnn.datasets.frames import SUFFIXES, PathLike, number_columns, read_arrow
 from gbgnn.datasets.graphland import is_graphland, load_graphland
-from gbgnn.datasets.splits import SplitChoice, choose_split, find_seen, named_split
-from gbgnn.datasets.targets import as_target
+from gbgnn.datasets.node_index import NodeIndex
+from gbgnn.datasets.parts import is_part_folder
+from gbgnn.datasets.roles import (
+    AUTO,
+    Column,
+    choose_features,
+    decide,
+    find_edge_columns,
+    find_ends,
+    find_label,
+    find_split_column,
+    no_ids,
+)
+from gbgnn.datasets.splits import SplitChoice
 from gbgnn.errors import DataError
 from gbgnn.graph import Graph
 from gbgnn.tables.links import build_adjacency
-
-Column = str | int
-AUTO = "auto"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +67,10 @@ def read_tables(
 ) -> Dataset:
     r"""Read a graph from edge tables and a node table.
 
-    Each is a CSV file (with a header and commas or tabs), Parquet, Feather or Arrow, or a table of DuckDB's,
-    ``file.duckdb::table``. Columns are given by name or position. Self loops are dropped and repeated edges
-    merged; ``graph.repairs`` says how many, and ``notes`` which columns were taken for what.
+    Each is a CSV file (with a header and commas or tabs), Parquet, Feather or Arrow, a folder of Parquet
+    files, or a table of DuckDB's, ``file.duckdb::table``. Columns are given by name or position. Self loops
+    are dropped and repeated edges merged; ``graph.repairs`` says how many, and ``notes`` which columns were
+    taken for what.
 
     Parameters
     ----------
@@ -111,38 +121,24 @@ def read_tables(
     """
     tables = open_tables(edges, nodes, source=source, target=target, weight=weight, id=id, label=label)
     table = tables.nodes
-    if label == "label" and label not in table.columns:
-        raise DataError(
-            f"{table.path} has no column 'label'; name the one to be predicted with label= (--target). "
-            f"Columns: {', '.join(table.columns)}."
-        )
-    label = table.find_column(label, "labels")
-    if not len(table.columns[label]):
-        raise DataError(f"{table.path} has a header but no rows.")
-    where, n_nodes = f"{table.path}, column {label!r}", len(table.columns[label])
-    column = "split" if split in (None, "auto", "public") and "split" in table.columns else split
-    own = []
-    if column in table.columns:
-        own = [named_split(table.columns[column], f"{table.path}, column {column!r}")]
-    seen = find_seen("public" if own else split, own, n_nodes)
-    cells = as_label_cells(table.columns[label], where, seen)
-    known = as_target(cells, where, task, f"column {label!r}", seen)
+    label = find_label(table, label)
+    words = table.columns[column] if (column := find_split_column(table, split)) else None
+    known = decide(table.path, label, table.columns[label], column, words, split=split, task=task, seed=seed)
     graph = build_graph(tables, label=label, features=features, drop=drop, split=split, directed=directed)
     if normalize_features:
         graph = graph.with_row_normalized_features()
-    chosen, how = choose_split("public" if own else split, known.values, own, str(table.path), seed=seed)
     stem = table.path.stem
     return Dataset(
         *(
             name or (table.path.absolute().parent.name if stem == "nodes" else stem),
             graph,
-            known.values,
-            chosen,
+            known.target.values,
+            known.split,
         ),
         source=str(table.path.parent),
-        split_name=how,
-        task=known.task,
-        task_reason=known.reason,
+        split_name=known.split_name,
+        task=known.target.task,
+        task_reason=known.target.reason,
         notes=tables.notes,
     )
 
@@ -189,15 +185,8 @@ def open_tables(
     notes: list[str] = []
     edge_tables, ends, weights = [], [], []
     for path in paths:
-        table = read_table(path, text=lambda names: _find_ends(names, source, target))
-        first, second = _find_ends(list(table.columns), source, target)
-        pair = (table.find_column(first, "sources"), table.find_column(second, "targets"))
-        if source is None and target is None and pair != ("source", "target"):
-            notes.append(f"edges lead from column {pair[0]!r} to column {pair[1]!r} of {table.path.name}")
-        own = _find_weight(table, weight, notes)
-        extra = [name for name in table.columns if name not in (*pair, own)]
-        if extra:
-            notes.append(f"passed over {_listed(extra)} of {table.path.name}")
+        table = read_table(path, text=lambda names: find_ends(names, source, target))
+        pair, own = find_edge_columns(table, source, target, weight, notes)
         edge_tables.append(table)
         ends.append(pair)
         weights.append(own)
@@ -224,13 +213,7 @@ def build_graph(
     table = tables.nodes
     if not len(table.columns[tables.id]):
         raise DataError(f"{table.path} has a header but no rows.")
-    dropped = {table.find_column(column, "columns to drop") for column in drop}
-    if features is None:
-        roles = (tables.id, number_columns(table.columns).get(label, label), split, "split")
-        features = [column for column in table.columns if column not in roles]
-    chosen = [name for column in features if (name := table.find_column(column, "features")) not in dropped]
-    if not chosen:
-        raise DataError(f"{table.path} has no feature column; give each node at least one.")
+    chosen = choose_features(table, tables.id, label=label, features=features, drop=drop, split=split)
     index = NodeIndex(table.columns[tables.id], str(table.path))
     sources: list[NDArray[Any]] = []
     targets: list[NDArray[Any]] = []
@@ -258,24 +241,6 @@ def read_features(table: Table, names: Sequence[str]) -> dict[str, Any]:
     return {"features": read_arrow(table.path).select(list(names))}  # whose types Arrow has kept
 
 
-def _find_ends(names: list[str], source: Column | None, target: Column | None) -> tuple[Column, Column]:
-    """Return the columns of an edge table that hold the ends, among all its names."""
-    if source is None and target is None and not {"source", "target"} <= set(names) and len(names) > 1:
-        return names[0], names[1]
-    return "source" if source is None else source, "target" if target is None else target
-
-
-def _find_weight(table: Table, weight: Column | None, notes: list[str]) -> str | None:
-    if weight is None:
-        return None
-    if weight != AUTO or AUTO in table.columns:
-        return table.find_column(weight, "weights")
-    if "weight" not in table.columns:
-        return None
-    notes.append(f"edges weigh as in column 'weight' of {table.path.name}")
-    return "weight"
-
-
 def _find_ids(table: Table, edges: Sequence[Table], ends: Sequence[tuple[str, str]], label: Column) -> str:
     """Return the first column whose values are unique and that all ends of the edges are in."""
     used = [(each, column) for each, pair in zip(edges, ends, strict=True) for column in pair]
@@ -287,15 +252,7 @@ def _find_ids(table: Table, edges: Sequence[Table], ends: Sequence[tuple[str, st
             for each, column in used:
                 index.rows(each.columns[column], str(each.path))
             return name
-    raise DataError(
-        f"{table.path} has no column 'id', and none whose values are unique and that the edges refer to; "
-        f"name the one with the ids by id= (--id). Columns: {', '.join(table.columns)}."
-    )
-
-
-def _listed(names: Iterable[str]) -> str:
-    words = [repr(name) for name in names]
-    return f"column{'s' if len(words) > 1 else ''} {', '.join(words)}"
+    raise no_ids(table)
 
 
 def read_folder(folder: str | os.PathLike[str], **options: Any) -> Dataset:
@@ -337,7 +294,8 @@ def find_tables(folder: Path) -> list[Path]:
         if len(found) != 1:
             there = " and ".join(path.name for path in found) or "none"
             raise DataError(
-                f"{folder} must hold one {stem} table ({stem}.csv, {stem}.parquet or {stem}.feather); "
+                f"{folder} must hold one {stem} table ({stem}.csv, {stem}.parquet or {stem}.feather, or a "
+                f"folder {stem} of Parquet files); "
                 f"found {there}."
             )
         tables += found
@@ -345,5 +303,5 @@ def find_tables(folder: Path) -> list[Path]:
 
 
 def _tables(folder: Path, stem: str) -> list[Path]:
-    candidates = (folder / f"{stem}{suffix}" for suffix in SUFFIXES)
-    return [path for path in candidates if path.is_file()]
+    files = [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").is_file()]
+    return [*files, *([folder / stem] if is_part_folder(folder / stem) else [])]

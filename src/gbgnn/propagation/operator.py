@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
+from gbgnn._arrays import are_all
 from gbgnn._matrices import as_csr
 from gbgnn._threads import map_threads
 from gbgnn.errors import GraphError
@@ -18,6 +19,7 @@ from gbgnn.errors import GraphError
 # Sums over more entries than this are shared out among threads. The pieces do not depend on the number of
 # threads, so neither do the results.
 _PIECE = 1 << 24
+_FORMED = 1 << 20  # values that are formed at once: what is made on the way stays in a cache
 _FLOATS = {np.dtype(np.float32), np.dtype(np.float64)}
 
 
@@ -34,13 +36,16 @@ class Csr:
     @classmethod
     def from_scipy(cls, matrix: Any, device: torch.device | str = "cpu") -> Csr:
         """Return a SciPy matrix on ``device``; on the CPU the memory is shared where the types allow it."""
-        A = sp.csr_array(matrix)
-        values = as_tensor(A.data if A.data.dtype in _FLOATS else A.data.astype(np.float64))
+        # Of a CSR array the very same: SciPy would make indices and pointers of one type.
+        A = matrix if isinstance(matrix, sp.csr_array) else sp.csr_array(matrix)
+        values = None if are_all(A.data, 1) else A.data
+        if values is not None and values.dtype not in _FLOATS:
+            values = values.astype(np.float64)
         columns = as_tensor(A.indices).to(_column_type(A.shape[1]))  # narrowed first: half as much to copy
         return cls(
             as_tensor(A.indptr).to(device, torch.int64),
             columns.to(device),
-            None if bool((values == 1).all()) else values.to(device),
+            None if values is None else as_tensor(values).to(device),
             int(A.shape[1]),
         )
 
@@ -88,7 +93,7 @@ class Csr:
             starts = self.row_starts[rows.start : rows.stop + 1]
             return segment_sums(values[entries], starts - starts[0])
 
-        return torch.cat(map_threads(sum_rows, self.spans(), self.n_entries))
+        return torch.cat(map_threads(sum_rows, self.spans(_PIECE), self.n_entries))
 
     def column_sums(self) -> torch.Tensor:
         """Return the sum of each column, in double precision."""
@@ -128,9 +133,9 @@ class Csr:
             values = None if self.values is None else self.values[order]
         return Csr(row_starts, columns.to(_column_type(n_rows)), values, n_rows)
 
-    def spans(self) -> list[tuple[slice, slice]]:
-        """Return rows of about as many entries each, and which entries are theirs."""
-        wanted = torch.arange(1, max(1, self.n_entries // _PIECE), device=self.device) * _PIECE
+    def spans(self, size: int) -> list[tuple[slice, slice]]:
+        """Return rows of about so many entries each, and which entries are theirs."""
+        wanted = torch.arange(1, max(1, self.n_entries // size), device=self.device) * size
         rows = [0, *torch.searchsorted(self.row_starts, wanted).tolist(), self.shape[0]]
         entries = self.row_starts[rows].tolist()
         return [
@@ -252,7 +257,7 @@ class Operator:
                 values = values * self.right[A.columns[entries]]
             result[entries] = values
 
-        map_threads(fill, A.spans(), A.n_entries if A.device.type == "cpu" else 0)
+        map_threads(fill, A.spans(_FORMED), A.n_entries if A.device.type == "cpu" else 0)
         return result
 
     def diagonal_terms(self) -> torch.Tensor | None:

@@ -215,14 +215,26 @@ def build_adjacency(
         matrix.data[:] = 1
     n_kept = matrix.nnz
     if not directed and (matrix != (mirrored := matrix.T.tocsr())).nnz:
-        # For weights, a line and its reverse are two contributions to one edge.
-        matrix = matrix.maximum(mirrored) if weights is None else (matrix + mirrored).tocsr()
+        matrix = join_directions(matrix, mirrored, is_weighted=weights is not None)
         n_kept = matrix.nnz // 2
     n_loops, n_repeated = len(sources) - n_given, n_given - n_kept
+    return matrix, describe_mending(n_loops, n_repeated, is_weighted=weights is not None)
+
+
+def join_directions(matrix: sp.csr_array, mirrored: sp.csr_array, *, is_weighted: bool) -> sp.csr_array:
+    """Return rows of edges together with those of their reverses.
+
+    For weights, a line and its reverse are two contributions to one edge.
+    """
+    return (matrix + mirrored).tocsr() if is_weighted else matrix.maximum(mirrored)
+
+
+def describe_mending(n_loops: int, n_repeated: int, *, is_weighted: bool) -> list[str]:
+    """Return what was mended in a table of edges, as sentences."""
     mended = [f"dropped {n_loops} self loops"] if n_loops else []
     if n_repeated:
-        mended.append(f"merged {n_repeated} repeated edges{'' if weights is None else ', weights summed'}")
-    return matrix, mended
+        mended.append(f"merged {n_repeated} repeated edges{', weights summed' if is_weighted else ''}")
+    return mended
 
 
 def _as_frames(edges: Any) -> Sequence[Any]:
