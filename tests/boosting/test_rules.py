@@ -132,8 +132,3 @@ def test_a_vote_cannot_be_changed() -> None:
     vote = Vote(1.0, torch.zeros(3, 1), WeakLearning(0.0, 0.0, 0.0))
     with pytest.raises(FrozenInstanceError):
         vote.eta = 2.0
-
-
-def test_defaults_are_those_of_the_docs() -> None:
-    assert SammeR().get_params()["proba_floor"] == 1e-7
-    assert FunctionalGradient().get_params()["retries"] == 3
