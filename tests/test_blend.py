@@ -206,6 +206,26 @@ def test_an_average_of_one_says_of_numbers_what_the_model_says() -> None:
     np.testing.assert_allclose(one.values, own.values, atol=1e-6)
 
 
+def test_labels_are_explained_one_by_one() -> None:
+    graph, y = two_blocks(N)
+    labels = np.stack([y, graph.features[:, 0] > 0], axis=1).astype(int)
+    fitted = [
+        GBGNNClassifier(learner=MLP(units=6, epochs=10), n_rounds=2, random_state=seed)
+        .fit(np.arange(20), labels[:20], graph=graph)
+        .model_
+        for seed in (0, 1)
+    ]
+    members = tuple(BlendMember(*each) for each in zip("ab", fitted, (0.75, 0.25), (1.0, 2.0), strict=True))
+    model = replace(blend(2), task=fitted[0].task, loss=fitted[0].loss, members=members)
+    told, expected = model.explain([1, 2]), model.predict_proba([1, 2])
+    assert (told.is_choice, told.contributions.quantity) == (False, "probability")
+    for found in (told.contributions, told.attributions):
+        np.testing.assert_allclose(found.scores, expected, atol=1e-6)
+    by_scale = told.contributions.by_scale
+    np.testing.assert_allclose(by_scale[:, -1], 0.5, atol=1e-6)  # before any round
+    np.testing.assert_allclose(by_scale.sum(axis=1), expected, atol=1e-6)
+
+
 def test_where_no_member_says_the_average_does_not() -> None:
     model = blend(3)
     _, vote = model.members

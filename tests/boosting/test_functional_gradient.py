@@ -421,3 +421,7 @@ def test_steps_that_are_searched_for_are_best_by_weighted_losses() -> None:
     targets, scores = model.model_.task.encode(y[:15]).reshape(15, 1), model.model_.scores[:15]
     losses = [weights @ np.abs(share * scores - targets)[:, 0] for share in (1.0, 0.97, 1.03)]
     assert losses[0] < min(losses[1:])
+
+
+def test_retries_are_those_of_the_docs() -> None:
+    assert FunctionalGradient().get_params()["retries"] == 3

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import FrozenInstanceError, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -126,3 +126,9 @@ def test_residuals_of_a_node_without_weight_are_zero() -> None:
 
 def test_normalized_sums_to_one() -> None:
     assert normalized(torch.tensor([1.0, 3.0])).tolist() == [0.25, 0.75]
+
+
+def test_a_vote_cannot_be_changed() -> None:
+    vote = Vote(1.0, torch.zeros(3, 1), WeakLearning(0.0, 0.0, 0.0))
+    with pytest.raises(FrozenInstanceError):
+        vote.eta = 2.0

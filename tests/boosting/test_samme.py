@@ -249,3 +249,8 @@ def test_settings_of_samme_r_are_checked() -> None:
         SammeR(proba_floor=0.7).check(task)
     with pytest.raises(ParameterError, match=r"SammeR.learning_rate must be in \(0, inf\); got 0"):
         SammeR(learning_rate=0).check(task)
+
+
+def test_rules_are_compared_as_estimators_are_and_have_the_defaults_of_the_docs() -> None:
+    assert SammeR() != SammeR()
+    assert SammeR().get_params() == {"proba_floor": 1e-7, "learning_rate": 1.0}

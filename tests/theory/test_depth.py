@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import FrozenInstanceError
 
 import pytest
 
@@ -57,3 +58,8 @@ def test_everything_is_json() -> None:
 def test_three_points_have_a_slope_and_two_have_none() -> None:
     assert depth([1.0, 2.0, 3.0], [1.0, 0.5, 0.4], [0.4, 0.2, 0.1]).decay == pytest.approx(0.5)
     assert depth([1.0, 2.0], [1.0, 0.5], [0.4, 0.2]).decay is None
+
+
+def test_a_bound_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        depth([1.0], [1.0], [0.4]).delta = 0.1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from gbgnn.errors import ParameterError
-from gbgnn.theory import weak_learning
+from gbgnn.theory import WeakLearnings, weak_learning
 
 VECTORS = arrays(np.float64, 6, elements=st.floats(-100, 100, width=32))
 
@@ -190,3 +190,12 @@ def test_what_was_found_cannot_be_changed() -> None:
     for found in (quality, quality.member(0.9)):
         with pytest.raises(FrozenInstanceError):
             found.alpha = 0.0
+
+
+def test_many_are_measured_as_each_alone() -> None:
+    random = torch.Generator().manual_seed(0)
+    Z, g = (torch.randn(2, 5, 3, generator=random, dtype=torch.float64) for _ in range(2))
+    found = WeakLearnings.measure(Z, g)
+    for i in range(2):
+        assert found[i].cosine == pytest.approx(weak_learning(Z[i], g[i]).cosine)
+        assert found[i].gradient_norm == pytest.approx(float(g[i].norm()))

@@ -52,9 +52,10 @@ def lead_back(app: Any, page: str, template: str, context: dict[str, Any], docum
         address, name = link["address"], link["name"]
         if name in places:
             return link[0]
-        own = name.partition(".")[2]
-        ends = (place for place, home in places.items() if home in address and place.endswith(f".{own}"))
-        place = next(ends, None)
+        here = [place for place, home in places.items() if home in address]
+        parts = name.split(".")
+        ends = (".".join(["", *parts[i:]]) for i in range(1, len(parts)))  # the longest first
+        place = next((place for end in ends for place in here if place.endswith(end)), None)
         return link[0] if place is None else f'class="viewcode-back" href="{address}#{place}"'
 
     back = r'class="viewcode-back" href="(?P<address>[^"#]*)#(?P<name>[^"]*)"'
