@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -176,12 +177,13 @@ def test_both_files_hold_the_same(tmp_path: Path) -> None:
 
 def test_node_ids_of_a_run_are_refused_when_the_graph_changed() -> None:
     config = {"data": {"dataset": "karate"}, "run": {"data": fingerprint(datasets.load("karate"))}}
-    graph, ids = _own_graph(Saved(Path("club"), config, {}), 34, None)
+    model = SimpleNamespace(n_nodes=34, kept_scores=np.zeros((34, 1)))
+    graph, ids = _own_graph(Saved(Path("club"), config, {}), model, None)
     assert (graph, len(ids)) == (None, 34)
     config["run"]["data"]["graph"] = "0"
     with pytest.raises(DataError, match="graph of karate changed since the fit"):
-        _own_graph(Saved(Path("club"), config, {}), 34, None)
-    assert _own_graph(Saved(Path("bare.gbgnn"), {}, {}), 3, None)[1].tolist() == [0, 1, 2]
+        _own_graph(Saved(Path("club"), config, {}), model, None)
+    assert _own_graph(Saved(Path("bare.gbgnn"), {}, {}), model, None)[1].tolist() == list(range(34))
 
 
 def test_the_data_of_the_fit(run, fitted: Path) -> None:

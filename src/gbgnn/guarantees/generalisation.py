@@ -15,7 +15,7 @@ from gbgnn._checks import check_choice, check_number
 from gbgnn.errors import ParameterError
 from gbgnn.estimators import GBGNNClassifier
 from gbgnn.graph import Graph
-from gbgnn.guarantees.complexities import OWNER, Complexities
+from gbgnn.guarantees.complexities import OWNER, Complexities, covered_spaces
 from gbgnn.labels import NodeSplit
 from gbgnn.model import FittedModel
 from gbgnn.theory.draws import Draw
@@ -117,6 +117,7 @@ def generalisation_bound(
         raise ParameterError(f'form="{form}" is for uniform draws; only form="sharp" has strata.')
     check_is_fitted(model, "model_")
     fitted: FittedModel = model.model_
+    covered_spaces(fitted)  # which says what no bound is about, averages among it
     n_columns = fitted.voting.n_outputs
     n_parts = 1 if form == "sharp" else n_columns  # each an application of the theorem, with its own failure
     failure = (1 - confidence) / n_parts
