@@ -15,7 +15,7 @@ _FLAG = "--as-child"
 _SECONDS = 0.02
 
 
-def run_child(name: str, *, threads: int = 2, **arguments: Any) -> dict[str, Any]:
+def run_child(name: str, /, *, threads: int = 2, **arguments: Any) -> dict[str, Any]:
     """Return what a task of this script returned in a new process, and its ``peak`` resident bytes.
 
     The peak is the kernel's own (VmHWM), interpreter, libraries and pages of mapped files included.
