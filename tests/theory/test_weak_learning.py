@@ -199,3 +199,10 @@ def test_many_are_measured_as_each_alone() -> None:
     for i in range(2):
         assert found[i].cosine == pytest.approx(weak_learning(Z[i], g[i]).cosine)
         assert found[i].gradient_norm == pytest.approx(float(g[i].norm()))
+
+
+def test_a_step_that_goes_the_wrong_way_belongs_to_no_pair() -> None:
+    opposite, good = (weak_learning(torch.tensor([z]), torch.tensor([1.0])) for z in (-1.0, 1.0))
+    for eta in (0.01, 1.0, 100.0):
+        assert opposite.at_step(eta, 0.25) is None
+    assert good.at_step(0.0, 0.25) is None
