@@ -51,11 +51,18 @@ def test_hand_worked_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("Z", "g"), [([-1.0, 0.0], [1.0, 0.0]), ([0.0, 0.0], [1.0, 0.0]), ([1.0, 0.0], [0.0, 0.0])]
+    ("Z", "g"),
+    [
+        ([-1.0, 0.0], [1.0, 0.0]),
+        ([0.0, 1.0], [1.0, 0.0]),
+        ([0.0, 0.0], [1.0, 0.0]),
+        ([1.0, 0.0], [0.0, 0.0]),
+    ],
 )
-def test_opposite_and_zero_vectors_meet_nothing(Z: list[float], g: list[float]) -> None:
+def test_opposite_orthogonal_and_zero_vectors_meet_nothing(Z: list[float], g: list[float]) -> None:
     quality = weak_learning(torch.tensor(Z), torch.tensor(g))
     assert not quality.is_met
+    assert quality.at_step(0.5, 0.25) is None
     assert quality.alpha is quality.beta is quality.gamma is None
     assert math.isfinite(quality.cosine)
 
