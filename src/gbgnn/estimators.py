@@ -89,7 +89,8 @@ class GBGNNClassifier(ClassifierMixin, GBGNNEstimator):
         Bytes that the process may take, or text such as ``"4GB"``: representations that leave no room are
         written to disk and mixed a few columns at a time, and learners see the rows of labelled and
         validation nodes. That takes the paper's method: a learner of rows and a hop that is a polynomial in
-        P. None keeps everything in memory.
+        P. What the learner itself makes of very many labelled rows is not planned for, and may exceed the
+        limit. None keeps everything in memory.
     work_folder
         Where such representations are written; None is a folder for temporary files. A fit that was killed
         goes on from what is there (with ``warm_start``). It is yours to remove.
